@@ -28,6 +28,8 @@ NodeCycles = Callable[[int, int], int]
 """Cycles of a node, by its index and the mask of those of its tensors that stay on chip."""
 TiledCost = Callable[[int], int | None]
 """Cost of a group, given as a mask of nodes, that runs tile by tile; None if it cannot."""
+Known = dict[tuple[int, int], IntervalCosts]
+"""Results of `interval_costs` for an order of nodes, by the arguments `lower` and `upper`."""
 PATIENCE, TILED_PATIENCE = 2, 6
 """`interval_costs` tries ever larger groups, and stops after this number of consecutive groups for
 which it finds no order that fits.  Larger groups then almost never fit, and a search for an order
@@ -59,6 +61,8 @@ class GroupCycles:
     _on_chip: the test whether the tensors of a group fit on chip.
     _tileable: results of `_may_tile`, by node mask.
     _cycles: results of `node_cycles`.
+    _proven: the results of `interval_costs` in which every infeasible group is provably so, by the
+        order of the nodes.
     _least: a lower bound of the cycles of each node; None before the first call of `least`.
     """
 
@@ -79,6 +83,7 @@ class GroupCycles:
     _on_chip: KeptTensors = field(init=False)
     _tileable: dict[int, bool] = field(default_factory=dict[int, bool])
     _cycles: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _proven: dict[tuple[int, ...], Known] = field(default_factory=dict[tuple[int, ...], Known])
     _least: Column | None = None
 
     def __post_init__(self) -> None:
@@ -138,14 +143,29 @@ class GroupCycles:
 
         The result ends early if larger groups are infeasible, or unlikely to be feasible.
         """
-        if lower == 0 and len(order) == len(self.problem.nodes):
-            self._remember(tuple(order))
+        nodes = tuple(order)
+        if lower == 0 and len(nodes) == len(self.problem.nodes):
+            self._remember(nodes)
+        proven = self._proven.setdefault(nodes, {})
+        if (lower, upper) in proven:
+            return proven[lower, upper]
+        found, is_proven = self._grown(nodes[lower:upper])
+        if is_proven:
+            proven[lower, upper] = found
+        return found
+
+    def _grown(self, order: Sequence[int]) -> tuple[IntervalCosts, bool]:
+        """Return what `interval_costs` returns for the groups order[:k] with k = 1, .., len(order).
+
+        The second element of the result is whether all infeasible groups are provably so.
+        """
         costs: list[int] = []
         feasible: list[bool] = []
+        proven = True
         growing = _GrowingGroup(self.problem, self._node)
         failed = 0
         patience = PATIENCE if self.tiled is None else TILED_PATIENCE
-        for i in order[lower:upper]:
+        for i in order:
             growing.add(i)
             group = growing.group
             if growing.peak_bytes <= self.capacity_bytes and self.known.get(group) is None:
@@ -153,13 +173,14 @@ class GroupCycles:
             found = self.of(group)
             costs.append(found or 0)
             feasible.append(found is not None)
+            proven = proven and group not in self._unsure
             if found is not None:
                 failed = 0
             elif self._may_tile(group) or group.bit_count() > self.most_tiled:
                 failed += 1
             if failed == patience or (found is None and self.hopeless(group)):
                 break
-        return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_))
+        return IntervalCosts(np.array(costs, np.int64), np.array(feasible, np.bool_)), proven
 
     def hopeless(self, group: int) -> bool:
         """Return True if every group of two or more nodes that contains `group` is infeasible.

@@ -243,8 +243,8 @@ class LayerGroup:
         return self._known[by_columns, most]
 
     def _needed(self, interval: Interval, *, by_columns: bool) -> Spans:
-        """Return the rows, or the columns, of each tensor that are needed to compute the rows, or
-        the columns, `interval` of all outputs."""
+        """Return the rows of each tensor that the rows `interval` of the outputs need; if
+        `by_columns`, the same for columns."""
         found = dict.fromkeys(self.outputs, interval)
         for layer in reversed(self.layers):
             out = found[layer.output]
@@ -257,13 +257,13 @@ class LayerGroup:
 
 
 def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
-    """Return the input rows, or columns, that the output rows, or columns, `out` read."""
+    """Return the input rows that output rows `out` read; if `by_columns`, the same for columns."""
     return task.reads_columns(*out) if by_columns else task.reads(*out)
 
 
 def axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
-    """Return the size, along an axis, of the part of a task that computes the output rows, or
-    columns, `out`."""
+    """Return the height of the part of a task that computes output rows `out`; if `by_columns`, the
+    width of the part that computes output columns `out`."""
     lower, upper = _reads(task, out, by_columns=by_columns)
     padding, stride = (
         (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)

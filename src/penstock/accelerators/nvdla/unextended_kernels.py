@@ -217,7 +217,7 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
     """Return the packed weights of the convolution that computes a pack of a depthwise convolution.
-    Kernel c has the weights of channel c there, and zeros in all other input channels.
+    Kernel c has the weights of channel c in input channel c, and zeros in all other input channels.
 
     weights: the weights of the pack, of shape (channels, rows, columns, 1)."""
     count = len(weights)

@@ -2,7 +2,7 @@
 
 A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
 pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
-convolution runs as one convolution per pack of channels; its kernels are zero off the diagonal.
+convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
 """
 
 from __future__ import annotations

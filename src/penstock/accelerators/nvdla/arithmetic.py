@@ -55,10 +55,11 @@ def with_unused_channels(sums: Sums, hardware: NvdlaConfiguration) -> Sums:
 
 
 def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums:
-    """Return what unit X1 or X2 of SDP computes.
+    """Return the result of unit X1 or X2 of SDP: it adds to `values` or takes a maximum or minimum,
+    multiplies, shifts right, and clamps negative values to 0, as the fields of `unit` state.
 
-    values: its input, of shape (rows, columns, channels).
-    addends, factors: its operands, in shapes that broadcast to that of `values`."""
+    values: the input, of shape (rows, columns, channels).
+    addends, factors: the operands, in shapes that broadcast to that of `values`."""
     if unit.bypass:
         return values
     if not unit.skip_addition:
@@ -80,10 +81,10 @@ def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums
 
 
 def weighted_sum(values: Sums, unit: SdpUnitY, elements: Sums) -> Sums:
-    """Return what unit Y of SDP computes.
+    """Return the result of unit Y of SDP: the sum of its scaled input and a scaled second tensor.
 
-    values: its input, of shape (rows, columns, channels).
-    elements: those of the second tensor, of the same shape."""
+    values: the input, of shape (rows, columns, channels).
+    elements: the elements of the second tensor, of the same shape."""
     product = saturated(rounding_shift(values * unit.factor, unit.right_shift))
     scaled = rounding_shift((elements - unit.offset) * unit.scale, unit.shift)
     return saturated(product + saturated(scaled))
@@ -116,8 +117,11 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
 
 
 def _padding_sums(layer: PoolingLayer) -> Sums:
-    """Return what an average adds to each window for padding, of shape (rows, columns): a constant
-    for the columns of padding of each row, and one for the rows of padding, times the width."""
+    """Return the number that an average adds to the sum of each window for padding, of shape
+    (rows, columns).
+
+    Let c(n) be the constant for n elements of padding (`layer.sums`).  For a window with n columns
+    and m rows of padding, the number is c(n) * (rows inside the input) + c(m) * (window width)."""
     words = [0, *astuple(layer.sums)]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64

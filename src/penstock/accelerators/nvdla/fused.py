@@ -1,5 +1,5 @@
-"""fused: kernels that run a group of layers tile by tile (`tiled_group.py`), with the tensors
-between the layers in the feature buffer.
+"""fused: kernels that run a group of layers tile by tile (`tiled_group.py`), with the inner tensors
+(those between the layers) in the feature buffer.
 
 The strategy compares tiles of several sizes and takes the one of least cost that fits."""
 
@@ -42,10 +42,10 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Tiles of a size, and where they store the inner tensors.
+    """The size of the tiles of a group, and where they store the inner tensors.
 
-    offsets: of each inner tensor in the memory of tiles, in bytes, by name.
-    size_bytes: the bytes of this memory."""
+    offsets: the offset in bytes of each inner tensor in the group's workspace, by name.
+    size_bytes: the size of the workspace, a part of the feature buffer that all tiles use."""
 
     size: TileSize
     offsets: Mapping[str, int]
@@ -53,10 +53,10 @@ class TilePlan:
 
 
 def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
-    """Return the plan of tiles of a size.
+    """Return the plan for tiles of a size.
 
-    An inner tensor has the same memory in all tiles.  Tensors that are live at the same time do not
-    share a bank of `bank_bytes` bytes.  Larger ones are placed first, each at the lowest offset
+    An inner tensor has the same offset in all tiles.  Tensors that are live at the same time do not
+    share a bank of `bank_bytes` bytes.  Larger tensors are placed first, each at the lowest offset
     where it fits."""
     shapes = group.tile_shapes(size)
     sizes = {
@@ -78,9 +78,9 @@ def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
 
 
 def _live_together(group: LayerGroup, one: str, other: str) -> bool:
-    """Return whether two inner tensors are live at the same time.
+    """Return whether two tensors between the layers are live at the same time.
 
-    A tensor is live from the layer that computes it to the last one that reads it."""
+    A tensor is live from the layer that computes it to the last layer that reads it."""
     a, b = group.tensors[one], group.tensors[other]
     assert a.writer is not None
     assert b.writer is not None
@@ -102,9 +102,10 @@ def parts_cycles(
     column_parts: PartCounts,
     inside: frozenset[str] = frozenset(),
 ) -> Breakdown:
-    """Return the cycles of a group whose tasks compute parts of their outputs.
+    """Return the cycles of a group whose tasks run once for each tile.
 
-    row_parts, column_parts: the parts along each axis; a task computes all their combinations.
+    row_parts, column_parts: for each task, its heights and its widths, each with the number of rows
+        or columns of tiles that have it.  The task runs for each combination of both.
     inside: the inputs and outputs of the group that are in the feature buffer, by name."""
     every = [
         (task, _buffered(group, layer, names, inside))
@@ -130,9 +131,10 @@ def parts_cycles(
 
 @lru_cache(maxsize=1 << 12)
 def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, AxisPart], Breakdown]:
-    """Return the known results of `_part_cycles` for a task, by rows and columns.
+    """Return the dictionary in which the caller caches `_part_cycles` of a task, by rows and
+    columns.
 
-    They are looked up often, and a lookup by the task itself takes most of the time."""
+    One lookup of the task then serves all its parts: hashing a task is slow."""
     del task, inside
     return {}
 
@@ -140,9 +142,9 @@ def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, Axi
 def _part_cycles(
     task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a part of the output of a task.
+    """Return the cycles of a part of a task.
 
-    rows, columns: what is computed and read along these axes.
+    rows, columns: the size of the part along each axis.
     inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
     part = replace(
         task,
@@ -159,17 +161,23 @@ def _part_cycles(
 def _buffered(
     group: LayerGroup, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
 ) -> frozenset[str]:
-    """Return which tensors of a task are in the feature buffer, as fields of `LayerTraffic`."""
+    """Return which tensors of a task of `layer` are in the feature buffer, each named by its field
+    of `LayerTraffic`: "features", "second" or "output".
+
+    inputs: the names of the tensors that the task reads.
+    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
     names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
     return frozenset(f for f, name in names if name in inside or group.is_inner(name))
 
 
 @lru_cache(maxsize=1 << 12)
 def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePlan | None:
-    """Return the plan of tiles that takes the fewest cycles and, of these, moves the fewest bytes.
+    """Return the plan with the fewest cycles and, among equals, the least memory traffic.
 
-    For each number of columns, only the largest number of rows that fits is considered.  None if
-    no size fits."""
+    The result is None if no size of tiles fits.  For each number of columns, only the largest
+    number of rows that fits is considered.
+
+    capacity_bytes, bank_bytes: the size of the feature buffer, and of one of its banks."""
     height, width = group.size
     found: list[tuple[float, float, TilePlan]] = []
     heights = axis_shares(height)
@@ -184,7 +192,13 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
 
 
 def axis_shares(count: int) -> Sequence[int]:
-    """Return the lengths into which an axis is divided, the whole axis first."""
+    """Return the sizes of tiles to try along an axis of the outputs, the whole axis first.
+
+    count: the number of rows or columns of the outputs.
+
+    >>> axis_shares(10)
+    [10, 5, 4, 3, 2]
+    """
     return sorted({-(-count // n) for n in PARTS if n <= count}, reverse=True)
 
 
@@ -202,7 +216,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 class _Tile:
     """A tile of a call.
 
-    rows, columns: those of each tensor that the tile needs."""
+    rows, columns: the rows and the columns of each tensor that the tile needs, by name."""
 
     call: KernelCall
     plan: TilePlan
@@ -228,10 +242,10 @@ class _Tile:
             yield replace(issue, first=0, end=task.out_h)
 
     def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
-        """Return rows of a tensor.
+        """Return where a task reads or writes rows of a tensor.
 
-        at: the row and the column of the tensor with which they begin.
-        packs: the number of packs of the tensor that precede them.
+        at: the row and the column of the first element that it accesses.
+        packs: the number of packs of the tensor before those that it accesses.
         count: the number of rows."""
         group, (row, column) = self.group, at
         if group.is_inner(tensor):
@@ -252,7 +266,8 @@ class _Tile:
         return replace(operand.rows(0, count, begin), rows=rows)
 
     def _operand(self, tensor: str) -> Operand:
-        """Return an input of the group, or the tensor that contains the outputs."""
+        """Return the operand of the call that contains a tensor: for an input of the group, this
+        input; for an output, the tensor that contains all outputs."""
         if tensor in self.group.outputs:
             return self.call.result
         names = [value.name for value in self.call.node.inputs]
@@ -281,14 +296,16 @@ def workspace_bytes(offloaded: Offloaded) -> int:
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Return the cycles of a group, which a single call computes."""
+    """Return the cycles of a group.  A single call computes all of its rows, whatever `rows` is."""
     del rows
     buffered = [memory == FEATURE_BUFFER for memory in offloaded.memory_assignment]
     return _cycles(offloaded, buffered)
 
 
 def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
-    """Return the cycles of a group whose inputs and output have addresses."""
+    """Return the cycles of a group, given the memories of its inputs and its output.
+
+    call: the call with the addresses of these tensors."""
     every = (*call.inputs, call.output)
     return _cycles(offloaded, [rows is not None and rows.memory != call.beside for rows in every])
 
@@ -306,7 +323,8 @@ def _cycles(offloaded: Offloaded, buffered: Sequence[bool]) -> Breakdown:
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Return the bytes that a group transfers, by field of `LayerTraffic`."""
+    """Return the bytes that a call transfers, by field of `LayerTraffic`.  It computes the whole
+    group, whatever the interval of rows [first, end) is."""
     del first, end
     group, total = layer_group(offloaded), Counter[str]()
     size = _plan(offloaded).size

@@ -185,7 +185,7 @@ class Device:
         return layer, converted(with_unused_channels(sums, self.hardware), layer.conversion)
 
     def _operated(self, values: Sums) -> Sums:
-        """Return what the units of SDP compute from values of shape (rows, columns, channels)."""
+        """Apply SDP's units X1, X2 and Y to `values`, of shape (rows, columns, channels)."""
         operations = decode_operations(self.words)
         for unit in (operations.x1, operations.x2):
             addends, factors = self._operands(unit, values.shape)

@@ -41,22 +41,23 @@ class Use(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SdpUnit:
-    """Unit X1 or X2 of SDP.
+    """Unit X1 or X2 of SDP, as its register fields describe it.  Its steps are: addition,
+    multiplication, right shift, clamp.
 
-    bypass: whether the unit is not used.
-    skip_addition, algorithm: whether the unit adds nothing; how it combines the addend.
-    skip_multiplication, prelu: whether the unit does not multiply, or only negative values.
-    skip_clamp: whether negative results are kept instead of replaced by 0.
-    addends_in_memory, left_shift, addend: where addends are, the shift that is applied to each, and
-        the addend if it is not in memory.
-    factors_in_memory, right_shift, factor: where factors are, the shift that is applied to
-        products, and the factor if it is not in memory.
-    unread: whether the read engine fetches no operands from memory.
-    use: which operands it fetches; addend and factor alternate if it fetches both.
-    two_bytes: whether an operand has two bytes rather than one.
-    per_element: whether operands belong to elements rather than to channels.
-    memory, address, line_stride, surface_stride: the operands in memory; the strides apply to those
-        of elements."""
+    bypass: True if the unit passes its input on unchanged.
+    skip_addition, skip_multiplication, skip_clamp: True to skip this step.
+    algorithm: the operation that takes the place of the addition: sum, maximum or minimum.
+    prelu: True if only negative values are multiplied and shifted.
+    addends_in_memory, factors_in_memory: True if these operands are in memory, False if `addend` or
+        `factor` is used for all elements.
+    left_shift, addend: the left shift of addends, and the addend.
+    right_shift, factor: the right shift of products, and the factor.
+    unread: True if the read engine of the unit is off, because no operand is in memory.
+    use: the operands that the read engine fetches; if both, addend and factor alternate in memory.
+    two_bytes: True if an operand in memory has two bytes, False if it has one.
+    per_element: True if memory contains operands for each element, False if for each channel.
+    memory, address: where the operands in memory begin.
+    line_stride, surface_stride: as in `Surface`, for operands of elements."""
 
     bypass: bool = True
     skip_addition: bool = False
@@ -139,7 +140,9 @@ def added_elements(
 
 @dataclass(frozen=True, slots=True)
 class SdpOperations:
-    """What SDP does with its input before the converter: the units in the order of data flow."""
+    """The operations of SDP's units, which process the input in this order, before the converter.
+
+    y: the operation of unit Y; None if the unit is bypassed."""
 
     x1: SdpUnit = UNUSED
     x2: SdpUnit = UNUSED
@@ -148,8 +151,10 @@ class SdpOperations:
 
 @dataclass(frozen=True, slots=True)
 class SdpCube:
-    """The size of the tensor that SDP computes, as its read engine needs it beside a convolution.
-    `flying` states that SDP takes its input from the convolution core."""
+    """The size of a convolution's output, for the registers of SDP's read engine, which fetches the
+    operands of SDP's units.
+
+    flying: True if SDP takes its input from the convolution core instead of memory."""
 
     width: int
     height: int
@@ -163,8 +168,8 @@ class SdpLayer:
 
     width, height, channels: the size of the input and the output.
     source, output: their memory layouts.
-    conversion: how results become elements, after the units.
-    through_y: whether results pass unit Y, at its rate."""
+    conversion: how the results of the units become int8 elements.
+    through_y: whether unit Y is used; the layer then has the rate of this unit."""
 
     width: int
     height: int
@@ -191,7 +196,7 @@ class SdpLayer:
 
 
 def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
-    """Return (field, attribute, offset) for the fields of unit X1 or X2.
+    """Return (field, attribute, offset), as in `Bindings.chosen`, for each field of unit X1 or X2.
 
     path: the attribute of `SdpOperations` that holds the unit.
     unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""
@@ -296,8 +301,12 @@ def encode_operations(operations: SdpOperations) -> dict[str, int]:
 
 
 def decode_operations(words: Words) -> SdpOperations:
-    """Return what the units of SDP do according to register words, by register name.  Raises
-    UnsupportedError if a word sets bits outside the fields of its register."""
+    """Return the operations of SDP's units that register words encode.
+
+    words: the words by register name.
+
+    Raises UnsupportedError if a word sets bits outside the fields of its register, or if unit Y is
+    in a mode that is not modelled."""
     y = decode_y(words)
     if y is None:
         return OPERATIONS.decode(words)
@@ -306,14 +315,15 @@ def decode_operations(words: Words) -> SdpOperations:
 
 
 def encode_cube(cube: SdpCube) -> dict[str, int]:
-    """Return the register words of the size that the read engine needs beside a convolution, by
-    register name.  Raises UnsupportedError if it does not fit the registers."""
+    """Return the words of the read engine's registers for the size of a convolution's output, by
+    register name.  Raises UnsupportedError if the size does not fit the registers."""
     return CUBE.encode(cube)
 
 
 def decode_cube(words: Words) -> SdpCube:
-    """Return the size that the read engine needs beside a convolution, from register words by
-    register name."""
+    """Return the size of a convolution's output that the read engine's registers state.
+
+    words: the words by register name."""
     return CUBE.decode(words)
 
 

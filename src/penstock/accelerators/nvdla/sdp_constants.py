@@ -12,14 +12,16 @@ Operands have 16 bits and are stored per channel; shifts belong to a layer.  A `
 where `round` rounds ties away from zero and saturates to 32 bits.  Two 16-bit factors are about as
 precise as a 28-bit one, and two addends as a bias with a fraction.
 
-A layer with many levels may take two passes, too: each then has fewer levels to reproduce.
+A level is a value of the output above -128; its threshold in a channel is the least accumulator
+whose output is at least this value.  A pass is exact if it has the thresholds of the reference.
 
 TFLite rounds twice, which moves the thresholds above the zero point down, and those below up, by
 up to an accumulator each.  One pass can move all thresholds in the same direction only.  If outputs
 on both sides of the zero point occur, the layer therefore takes two passes, one for each side, and
-the elements of both are added.
+the elements of both are added.  If all outputs are on one side, but one pass cannot reproduce all
+levels, two passes share them.
 
-The search solves for the addends: each output level restricts their sum to an interval that is one
+The search solves for the addends: each level restricts their sum to an interval that is one
 accumulator wide.  `_proved` then checks the constants independently of the search: a pass and the
 reference are both monotone, so they are equal if they agree on both sides of every threshold.
 """
@@ -87,11 +89,12 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class PassSettings:
-    """What all channels of a pass share.
+    """What all channels of a pass share.  Below, y is the result of unit X2.
 
     left1, right1, left2, right2: the shifts of both units.
-    origin, sign: the element of y = 0, and the sign with which y is added to it.
-    one_sided: whether negative values of y become 0."""
+    origin, sign: the output element is origin + sign * y, where `sign` is 1 or -1.
+    one_sided: whether negative values of y become 0, so that all elements are on one side of
+        `origin`."""
 
     left1: int
     right1: int
@@ -112,7 +115,8 @@ class Pass:
     operands: Int64s
 
     def elements(self, accumulators: Int64s) -> Int64s:
-        """Return the elements of accumulators of shape (channels, n), without their bias."""
+        """Return the output elements for accumulators of shape (channels, n), which do not
+        include the bias."""
         s = self.settings
         addend1, factor1, addend2, factor2 = self.operands.T[:, :, None]
         x = shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
@@ -123,8 +127,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passes:
-    """One pass that computes the elements of a layer, or two whose elements are added, minus the
-    element of their common origin."""
+    """The one or two passes that compute the elements of a layer.
+
+    Two passes have the same origin, which the elements of each contain.  The elements of the layer
+    are therefore the sum of both, minus this origin."""
 
     passes: tuple[Pass, ...]
 
@@ -143,7 +149,7 @@ class Unproved:
 
 @lru_cache(maxsize=512)
 def find_passes(sums: Sums) -> Passes | Unproved:
-    """Return the passes that compute the elements of a layer, or which channels prevent it."""
+    """Return the passes that compute the elements of a layer exactly, or why none were found."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
         found, proved = _solved(sums, origin, sign, one_sided=one_sided)
@@ -162,10 +168,11 @@ def find_passes(sums: Sums) -> Passes | Unproved:
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
-    """Yield (origin, sign, one_sided) for each kind of single pass to try.
+    """Yield the `PassSettings` origin, sign and one_sided of each pass that may compute a layer
+    alone.
 
-    A unit that turns negative values into 0 also clamps: at the zero point from below, or, with the
-    opposite sign, at the largest element from above."""
+    A one-sided pass also clamps: with sign 1, at the zero point from below; with sign -1, at the
+    largest output from above."""
     yield channels.zero, 1, False
     if channels.least == channels.zero:
         yield channels.zero, 1, True
@@ -174,7 +181,9 @@ def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
 
 
 def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
-    """Return a pass with the given settings, and the channels for which it is proved."""
+    """Return the best pass found, and for each channel whether it is proved bit-exact.
+
+    origin, sign, one_sided: the `PassSettings` that the search keeps fixed."""
     steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
@@ -189,11 +198,15 @@ def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pas
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """The output levels that a pass must reproduce.
+    """The output levels that a pass must reproduce, and their thresholds.  Accumulators do not
+    include the bias.
 
-    thresholds: the least accumulator (without bias) that reaches each level, of shape (channels,
-        levels); `lower` of the channel if all do, `upper` if none does.
-    heights: for each level, the least value before rounding that reaches it."""
+    origin, sign, one_sided: the `PassSettings` of the pass.  A one-sided pass reproduces only the
+        levels above `origin` (sign 1) or the levels up to it (sign -1).
+    lower, upper: the bounds of the accumulators of each channel; `upper` is excluded.
+    thresholds: the least accumulator that reaches each level, of shape (channels, levels): `lower`
+        if all accumulators reach it, `upper` if none does.
+    heights: level - origin - 0.5 for each level: where rounding to level - origin begins."""
 
     sums: Sums
     origin: int
@@ -206,7 +219,7 @@ class _Steps:
 
     @staticmethod
     def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
-        """Return the levels of a pass with the given settings."""
+        """Return the levels of a pass with the settings `origin`, `sign` and `one_sided`."""
         channels = sums.channels
         levels = np.arange(LOWEST + 1, HIGHEST + 1)
         inner = channels.thresholds()
@@ -240,10 +253,11 @@ class _Steps:
         return self.thresholds > self.lower[:, None]
 
     def slopes(self) -> Reals:
-        """Return the slope, in outputs per accumulator, with which to compute each channel.
+        """Return the slope that the factors of each channel should have, in outputs per
+        accumulator.
 
-        It is the reference's, or a larger one where a channel has at most two outputs: the steeper
-        the slope, the smaller the addends that move accumulators to them."""
+        It is the reference's.  In a channel with at most two different outputs, a larger slope may
+        be exact, too; it is preferred, because the addends are then smaller."""
         channels = self.sums.channels
         inside = self.reached & self.missed
         edges = np.where(inside, self.thresholds, self.lower[:, None])
@@ -255,8 +269,11 @@ class _Steps:
         return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
 
     def addends(self, slopes: Reals) -> Reals:
-        """Return the number that is added to accumulators before they are multiplied by `slopes`:
-        the middle of the interval that all levels of a channel permit."""
+        """Return the real number, for each channel, to add to accumulators before they are
+        multiplied by `slopes`, so that the thresholds are exact.
+
+        Each level permits an interval of addends.  The result is the middle of their intersection;
+        if this is unbounded, the value nearest to 0 that is at least 1 from the bound."""
         exact = self.heights / slopes[:, None]
         least = np.where(self.reached, exact - self.thresholds, -np.inf).max(
             axis=1, initial=-np.inf
@@ -269,8 +286,9 @@ class _Steps:
         return np.where(either, nearest, (least + upper) / 2)
 
     def farthest(self, addends: Reals) -> Reals:
-        """Return, for each channel, the largest magnitude of an accumulator plus its addend next to
-        a threshold."""
+        """Return the largest magnitude of accumulator + addend near a threshold, for each channel.
+
+        Up to there, unit X1 must not saturate; this bounds its factor."""
         inside = self.reached & self.missed
         sums = np.where(inside, np.abs(self.thresholds + addends[:, None]), 0)
         return sums.max(axis=1, initial=0) + 2
@@ -306,15 +324,17 @@ def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
 
 
 def _bits_above(largest: float) -> int:
-    """Return by how many bits operands are shifted left to reach `largest`."""
+    """Return by how many bits a 16-bit operand must be shifted left to reach `largest`."""
     return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
 
 
 def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
-    """Yield pairs of factors with nearly the given products, in the order of their error.
+    """Yield arrays of shape (channels, 2), each with a pair of factors for every channel.
 
-    A pair is an array of shape (channels, 2).
+    The first array holds the pairs whose products are nearest to `products`, the second array the
+    next nearest pairs, and so on.
 
+    products: the product that the factors of each channel should have.
     most_factors: the largest first factor of each channel."""
     first = np.arange(1, MOST_FACTOR + 1)
     nearest = np.empty((len(products), CANDIDATES), np.int64)
@@ -332,9 +352,11 @@ def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
         yield np.stack([nearest[:, k], second.astype(np.int64)], axis=1)
 
 
-def _operands(steps: _Steps, settings: PassSettings, pair: Int64s) -> Int64s:
-    """Return the operands of all channels, given their factors, of shape (channels, 4)."""
-    factor1, factor2 = pair.T
+def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
+    """Return the operands of a pass, as in `Pass.operands`; the addends follow from the factors.
+
+    factors: the magnitudes of factor1 and factor2 of each channel, of shape (channels, 2)."""
+    factor1, factor2 = factors.T
     slopes = factor1 * factor2 / 2.0 ** (settings.right1 + settings.right2)
     addends = steps.addends(slopes)
     addend1 = _operand(addends / 2.0**settings.left1)
@@ -344,7 +366,7 @@ def _operands(steps: _Steps, settings: PassSettings, pair: Int64s) -> Int64s:
 
 
 def _operand(values: Reals) -> Int64s:
-    """Return real numbers as operands of 16 bits."""
+    """Return real numbers rounded to integers and saturated to 16 bits."""
     return np.clip(np.rint(values), -MOST_FACTOR - 1, MOST_FACTOR).astype(np.int64)
 
 

@@ -4,6 +4,7 @@
     y = round(s * factor2 / 2**right)                                     unit X2
     element = saturate8(round((y - offset) * scale / 2**shift))           converter
 
+`main` is the input at the beginning of SDP's data flow, and s is the weighted sum of both inputs.
 SDP has three read engines, so `again` is one of both tensors a second time.  `left1` may be
 missing: then unit X1 only multiplies.  The ratio of the weights of both inputs in s is a power of
 two, plus a part that `factor1` tunes, and so is more precise than the 16 bits of `factor1`.  If it
@@ -43,13 +44,15 @@ INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How units X1 and X2 weight both inputs.
+    """How units X1 and X2 weight both inputs, in
 
-    main: the index of the input that SDP reads as its own input.
-    left1: the shift of the other input in unit X1; None if the unit adds nothing.
+        s = (main + (other << left1)) * factor1 + (again << left2)
+
+    main: the index (0 or 1) of the input at the beginning of SDP's data flow.
+    left1: the shift of the other input in unit X1; None if this unit adds nothing.
     factor1: the factor of unit X1.
     again: the index of the input that unit X2 adds.
-    left2: its shift."""
+    left2: the shift of this input in unit X2."""
 
     main: int
     left1: int | None
@@ -59,7 +62,7 @@ class Ratio:
 
     @property
     def weights(self) -> tuple[int, int]:
-        """The weights of the first and the second input."""
+        """The weights of the first and the second input in s."""
         found = [0, 0]
         found[self.main] = self.factor1
         if self.left1 is not None:
@@ -68,14 +71,16 @@ class Ratio:
         return found[0], found[1]
 
     def totals(self) -> Int64s:
-        """Return s for all pairs of inputs, of shape (256, 256): first and second input."""
+        """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
         first, second = self.weights
         return (INPUTS * first)[:, None] + (INPUTS * second)[None, :]
 
 
 @dataclass(frozen=True, slots=True)
 class SumSettings:
-    """The constants of a sum or difference."""
+    """The constants of a sum or difference, by their names in the module's formulas."""
 
     ratio: Ratio
     factor2: int
@@ -86,11 +91,11 @@ class SumSettings:
 
     @property
     def main(self) -> int:
-        """The index of the input that SDP reads as its own input."""
+        """The index (0 or 1) of the input at the beginning of SDP's data flow."""
         return self.ratio.main
 
     def elements(self) -> Int64s:
-        """Return the elements of all pairs of inputs, of shape (256, 256)."""
+        """Return the output elements for all pairs of inputs, with axes as in `Ratio.totals`."""
         y = shifted(self.ratio.totals() * self.factor2, self.right)
         return np.clip(shifted((y - self.offset) * self.scale, self.shift), LOWEST, HIGHEST)
 
@@ -106,10 +111,11 @@ class Levels:
         self._starts = np.searchsorted(expected.ravel()[self._order], self.values)
 
     def gaps(self, totals: Int64s) -> tuple[Int64s, Int64s]:
-        """Return, for each level above the least, the largest total of pairs that yield the level
-        below, and the least total of pairs that yield this one.
+        """Return two bounds for each level (each result but the least): the largest weighted sum of
+        inputs that yield the level below, and the least weighted sum of inputs that yield the
+        level.  Constants are exact if the threshold of each level is between its bounds.
 
-        totals: those of all pairs of inputs, of shape (256, 256)."""
+        totals: the weighted sums of all pairs of inputs, of shape (256, 256)."""
         ordered = totals.ravel()[self._order]
         lower = np.maximum.reduceat(ordered, self._starts)[:-1]
         return lower, np.minimum.reduceat(ordered, self._starts)[1:]
@@ -154,8 +160,8 @@ def slope(p: Mapping[str, int], k: int) -> float:
 
 
 def _ratios(first: float, second: float) -> Iterator[Ratio]:
-    """Yield the most precise ratios of both inputs whose weights are nearly proportional to the
-    slopes `first` and `second`."""
+    """Yield up to `MOST_RATIOS` ratios whose weights are nearly proportional to the slopes `first`
+    and `second` of the inputs, the most precise ratio first."""
     slopes = (first, second)
     found: list[tuple[float, Ratio]] = []
     for main in (0, 1):
@@ -171,8 +177,12 @@ def _ratios(first: float, second: float) -> Iterator[Ratio]:
 def _tuned(
     main: int, left1: int | None, again: int, part: float, slopes: tuple[float, float]
 ) -> Iterator[tuple[float, Ratio]]:
-    """Yield (error, ratio) for the factors that make `1 << left2` the given part of the first
-    factor, where `left2` is as large as possible."""
+    """Yield (relative error, ratio) for each `factor1` next to 2**left2 / part, where `left2` is as
+    large as possible.
+
+    main, left1, again: these fields of the ratios.
+    part: the weight 2**left2 that unit X2 adds, as a multiple of `factor1`.
+    slopes: the numbers to which the weights of both inputs should be proportional."""
     left2 = int(np.floor(np.log2(MOST_FACTOR * abs(part)))) if part else -1
     if not 0 <= left2 <= MOST_LEFT:
         return
@@ -192,13 +202,12 @@ def _placed(
     levels: Int64s,
     gaps: tuple[Int64s, Int64s],
 ) -> Iterator[SumSettings]:
-    """Yield constants whose thresholds should be in the given gaps.
+    """Yield the other constants for a ratio.  They should be exact, but the caller must check them.
 
-    slope, sign: the output per unit of s, which the sign of the second factor corrects.
+    slope, sign: the magnitude and the sign of the growth of the output with s.
     farthest: the largest magnitude of s.
-    levels: the outputs above the least.
-    gaps: for each, the largest s (times `sign`) of lower outputs, and the least s that reaches
-        it."""
+    levels: the levels of the output (each result but the least).
+    gaps: the result of `Levels.gaps` for the weighted sums sign * s."""
     lower, upper = gaps
     right = max(0, int(np.ceil(np.log2(farthest * MOST_FACTOR))) - RANGE_BITS)
     total = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slope)))

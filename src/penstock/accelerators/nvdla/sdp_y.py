@@ -81,8 +81,9 @@ def encode_y(unit: SdpUnitY) -> dict[str, int]:
 
 
 def decode_y(words: Words) -> SdpUnitY | None:
-    """Return what unit Y does according to register words, by register name; None if it is
-    bypassed.
+    """Return the operation of unit Y that register words encode; None if the unit is bypassed.
+
+    words: the words by register name.
 
     Raises UnsupportedError if the unit is in a mode that is not modelled."""
     return None if words.get(MODE, 1) & 1 else UNIT_Y.decode(words)

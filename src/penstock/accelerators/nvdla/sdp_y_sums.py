@@ -3,6 +3,7 @@
     s = main * factor + other * weight                                    unit Y
     element = saturate8(round((s - offset) * scale / 2**shift))           converter
 
+`main` is the input at the beginning of SDP's data flow; s is the weighted sum of both inputs.
 The factor has 32 bits, so the ratio of the weights of both inputs is any fraction whose denominator
 is the 16-bit weight; there are always some that are precise to more than 20 bits.  The proof
 enumerates all 65,536 pairs.
@@ -34,9 +35,9 @@ MOST_CANDIDATES = 24
 class UnitYSum:
     """The constants of a sum or difference.
 
-    main: the index of the input that SDP reads as its own input.
-    factor, weight: the weights of this input and of the other one.
-    offset, scale, shift: those of the converter."""
+    main: the index (0 or 1) of the input at the beginning of SDP's data flow.
+    factor, weight: the weights of this input and of the other input.
+    offset, scale, shift: the constants of the converter."""
 
     main: int
     factor: int
@@ -46,13 +47,15 @@ class UnitYSum:
     offset: int = 0
 
     def totals(self) -> Int64s:
-        """Return s for all pairs of inputs, of shape (256, 256): first and second input."""
+        """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
         main, other = INPUTS * self.factor, INPUTS * self.weight
         first, second = (main, other) if self.main == 0 else (other, main)
         return first[:, None] + second[None, :]
 
     def elements(self) -> Int64s:
-        """Return the elements of all pairs of inputs, of shape (256, 256)."""
+        """Return the output elements for all pairs of inputs, with axes as in `totals`."""
         scaled = shifted((self.totals() - self.offset) * self.scale, self.shift)
         return np.clip(scaled, LOWEST, HIGHEST)
 
@@ -76,10 +79,12 @@ def find_sum_in_y(p: Mapping[str, int]) -> UnitYSum | None:
 
 
 def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
-    """Yield the constants, except the offset, whose products are nearest to the slopes `first` and
-    `second`, which state how much the output grows with each input.
+    """Yield up to `MOST_CANDIDATES` constants without offset, the most precise first.
 
-    The main input is the one with the larger slope."""
+    The main input is the one with the larger slope.  factor * scale / 2**shift is nearly its slope,
+    and weight * scale / 2**shift is nearly the slope of the other input.
+
+    first, second: the slopes: how much the output grows with the first and the second input."""
     main = 0 if abs(first) >= abs(second) else 1
     large, small = (first, second) if main == 0 else (second, first)
     shift = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / abs(small))))

@@ -67,7 +67,10 @@ def port(hardware: NvdlaConfiguration, memory: NvdlaMemory) -> NvdlaPort:
 
 
 def _computing_steps(hardware: NvdlaConfiguration, layer: HardwareLayer, *, combines: bool) -> int:
-    """Return the cycles of the units that compute a layer."""
+    """Return the cycles of the units that compute a layer, without memory transfers.
+
+    combines: whether post-processing combines the results with a second tensor; it affects the
+        cycles of convolutions only."""
     if isinstance(layer, WindowLayer):
         return window_steps(hardware, layer)
     if isinstance(layer, SdpLayer):

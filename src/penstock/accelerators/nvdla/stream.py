@@ -181,7 +181,9 @@ def _lines(writes: Iterable[Write]) -> Iterator[str]:
 
 
 def completes(write: Write, words: Mapping[str, int]) -> bool:
-    """Return whether a write executes a layer, given the words written before, by register name."""
+    """Return whether a write starts the last unit of a layer, so that the layer is executed.
+
+    words: the words written before, by register name."""
     flies = write.starts == "SDP_RDMA" and words.get(FLYING, 0) & 1 == 1
     return write.starts in SOURCES and not flies
 

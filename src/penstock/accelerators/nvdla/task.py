@@ -122,8 +122,10 @@ class Task:
     def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Task:
         """Return the task that computes some rows and columns of the output.
 
-        rows, columns: half-open intervals of the output.  The input of the result is the part of
-            the input that they read (`reads`, `reads_columns`)."""
+        rows, columns: half-open intervals of the output.
+
+        The input is cropped, too, to the rows and columns that this part of the output reads
+        (`reads`, `reads_columns`)."""
         lower, upper = self.reads(*rows)
         left, right = self.reads_columns(*columns)
         return replace(
@@ -272,8 +274,8 @@ class Geometry(NamedTuple):
 
 
 def geometry(p: Mapping[str, int]) -> Geometry:
-    """Return the geometry that the parameters `p` of a kernel state, by name.  Those that the
-    operator does not have are 1; the padding is then 0."""
+    """Return the geometry of an operator from its parameters `p`, by name.  Sizes of windows,
+    strides and dilations that are missing in `p` are 1; missing padding is 0."""
     sizes = (p["in_w"], p["in_h"], p["in_c"], p["out_w"], p["out_h"], p["out_c"])
     return Geometry(
         *sizes,

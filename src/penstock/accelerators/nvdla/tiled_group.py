@@ -2,10 +2,12 @@
 
 A tile is a rectangle of rows and columns of the group's outputs, which are tensors of equal height
 and width.  For each tile, every layer computes the rectangle of its output that later layers of the
-group read.  What two tiles both need (the halo) is computed twice.  The tensors between the layers
-are stored in the memory of tiles; the inputs and the outputs of the group are whole tensors
-elsewhere.  Each element of an output is written once, unless later layers of the group read the
-output: then its halo is written twice, with the same elements, and is read where it was written.
+group read.  Elements that two tiles need (the halo) are computed twice.
+
+The inner tensors, which are neither inputs nor outputs of the group, are stored in a workspace that
+all tiles use in turn.  The inputs and outputs are whole tensors elsewhere.  If later layers of the
+group read an output, two tiles write the elements of its halo, with the same values; otherwise, its
+elements are written once.
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 5.2 (loop tiling for fused layers).
 """
@@ -79,8 +81,8 @@ class TileTask:
 
 
 class AxisPart(NamedTuple):
-    """What a task computes along an axis: the number of output rows or columns, that of the input
-    rows or columns that they read, and the padding before these."""
+    """The size of a task along an axis, in rows or in columns: the size of its output, that of the
+    input that it reads, and that of the padding before this input."""
 
     output: int
     input: int
@@ -88,8 +90,9 @@ class AxisPart(NamedTuple):
 
 
 PartCounts = tuple[Mapping[AxisPart, int], ...]
-"""For each task of a group, in order of execution: what it computes of the tiles along an axis, and
-for how many intervals of the axis."""
+"""For each task of a group, in order of execution: the different sizes that it has along an axis.
+
+Each maps to a count: for how many rows of tiles, or columns of tiles, the task has this size."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,9 @@ class LayerGroup:
     """The layers of a group in execution order.
 
     outputs: the names of the tensors that are used outside of the group.
-    _known: results of `_spans`, by axis and length of an interval.
-    _counted: results of `_parts`, likewise.
-    _shapes: results of `tile_shapes`."""
+    _known: a cache of the results of `_spans`, by (by_columns, most).
+    _counted: a cache of the results of `_parts`, by (by_columns, most).
+    _shapes: a cache of the results of `tile_shapes`."""
 
     layers: tuple[GroupLayer, ...]
     outputs: tuple[str, ...]
@@ -144,13 +147,14 @@ class LayerGroup:
         return all((one.height, one.width) == self.size for one in every)
 
     def packs_before(self, output: str) -> int:
-        """Return the number of packs of the outputs that precede one of the outputs."""
+        """Return where an output begins in the tensor that contains all outputs side by side: the
+        number of packs of the outputs before it."""
         before = self.outputs[: self.outputs.index(output)]
         return sum(self.tensors[name].packs for name in before)
 
     @property
     def atom_bytes(self) -> int:
-        """The size in bytes of a memory atom, in which a pack stores a point."""
+        """The size in bytes of a memory atom, which stores one pixel of a pack."""
         return self.layers[0].tasks[0][0].hardware.memory_atom_bytes
 
     def is_inner(self, tensor: str) -> bool:
@@ -158,15 +162,18 @@ class LayerGroup:
         return self.tensors[tensor].writer is not None and tensor not in self.outputs
 
     def rows(self, size: TileSize) -> tuple[Spans, ...]:
-        """Return the rows of each tensor that each row of tiles needs."""
+        """Return, for each row of tiles from the top, the rows of each tensor that its tiles
+        need."""
         return self._spans(size.rows, by_columns=False)
 
     def columns(self, size: TileSize) -> tuple[Spans, ...]:
-        """Return the columns of each tensor that each column of tiles needs."""
+        """Return, for each column of tiles from the left, the columns of each tensor that its tiles
+        need."""
         return self._spans(size.columns, by_columns=True)
 
     def tile_shapes(self, size: TileSize) -> Mapping[str, tuple[int, int]]:
-        """Return the largest (rows, columns) of each inner tensor in a tile, by name."""
+        """Return the size of each inner tensor in the workspace, (rows, columns), by name: the most
+        rows and the most columns that any tile needs."""
         if size not in self._shapes:
             rows, columns = self.rows(size), self.columns(size)
             self._shapes[size] = {
@@ -179,7 +186,8 @@ class LayerGroup:
     def tasks(self, rows: Spans, columns: Spans, size: TileSize) -> Iterator[TileTask]:
         """Yield the tasks that compute a tile, in order of execution.
 
-        rows, columns: those of each tensor that the tile needs."""
+        rows, columns: the rows and the columns of each tensor that the tile needs.
+        size: the size of tiles in the group, which determines the row pitch of inner tensors."""
         shapes = self.tile_shapes(size)
         for k, layer in enumerate(self.layers):
             out = rows[layer.output], columns[layer.output]
@@ -201,17 +209,18 @@ class LayerGroup:
                 packs_before += task.out_packs
 
     def row_parts(self, size: TileSize) -> PartCounts:
-        """Return what each task computes of the tiles along the rows."""
+        """Return, for each task, its different heights and the number of rows of tiles for each."""
         return self._parts(size.rows, by_columns=False)
 
     def column_parts(self, size: TileSize) -> PartCounts:
-        """Return what each task computes of the tiles along the columns."""
+        """Return, for each task, its different widths and the number of columns of tiles for
+        each."""
         return self._parts(size.columns, by_columns=True)
 
     def _parts(self, most: int, *, by_columns: bool) -> PartCounts:
-        """Return what each task computes of the tiles along the rows or the columns.
+        """Return the sizes of each task along an axis (`row_parts`, `column_parts`).
 
-        most: the largest number of rows or columns of a tile of the outputs."""
+        most: the largest size of a tile along this axis, in rows or columns of the outputs."""
         if (by_columns, most) not in self._counted:
             every = self._spans(most, by_columns=by_columns)
             self._counted[by_columns, most] = tuple(
@@ -222,9 +231,9 @@ class LayerGroup:
         return self._counted[by_columns, most]
 
     def _spans(self, most: int, *, by_columns: bool) -> tuple[Spans, ...]:
-        """Return the rows or columns of each tensor that each row or column of tiles needs.
+        """Return the intervals of each tensor that tiles need along an axis (`rows`, `columns`).
 
-        most: the largest number of rows or columns of a tile of the outputs."""
+        most: the largest size of a tile along this axis, in rows or columns of the outputs."""
         if (by_columns, most) not in self._known:
             height, width = self.size
             count = width if by_columns else height
@@ -234,7 +243,8 @@ class LayerGroup:
         return self._known[by_columns, most]
 
     def _needed(self, interval: Interval, *, by_columns: bool) -> Spans:
-        """Return the rows or columns of each tensor that an interval of the outputs needs."""
+        """Return the rows of each tensor that the rows `interval` of the outputs need; if
+        `by_columns`, the same for columns."""
         found = dict.fromkeys(self.outputs, interval)
         for layer in reversed(self.layers):
             out = found[layer.output]
@@ -247,12 +257,13 @@ class LayerGroup:
 
 
 def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
-    """Return what an interval of the output reads, along the rows or the columns."""
+    """Return the input rows that output rows `out` read; if `by_columns`, the same for columns."""
     return task.reads_columns(*out) if by_columns else task.reads(*out)
 
 
 def axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
-    """Return what a task computes and reads of an interval of its output rows or columns."""
+    """Return the height of the part of a task that computes output rows `out`; if `by_columns`, the
+    width of the part that computes output columns `out`."""
     lower, upper = _reads(task, out, by_columns=by_columns)
     padding, stride = (
         (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)

@@ -36,7 +36,7 @@ LOWEST, HIGHEST = -128, 127
 def reason_against(offloaded: Offloaded) -> str | None:
     """Return why NVDLA's own units cannot compute an operator exactly; None if they can.
 
-    Other rules check shapes and the sizes of registers and buffers."""
+    Whether shapes are supported, and parameters fit registers and buffers, is checked elsewhere."""
     kind, p = offloaded.main.kind, offloaded.parameters
     if kind in POOLS:
         return _reason_against_pool(offloaded)
@@ -55,7 +55,8 @@ def reason_against(offloaded: Offloaded) -> str | None:
 
 
 def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
-    """Return why a sum does not run in the layer of a convolution, and whether it runs at all."""
+    """Return the reason, for a message, why a sum is not fused with a convolution.  The reason also
+    tells if no proved constants exist, so that the sum does not run on NVDLA at all."""
     found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
@@ -140,7 +141,8 @@ def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 
 
 def _is_by_pack(offloaded: Offloaded) -> bool:
-    """Return whether each output channel depends on one input channel of several."""
+    """Return whether an operator runs as one convolution per pack: it computes each channel
+    separately, and has several channels."""
     depthwise = offloaded.main.kind in ("DepthwiseConv2D", "Mean")
     return depthwise and offloaded.main.inputs[0].type.shape[-1] > 1
 
@@ -214,9 +216,10 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
-    """Return the packed weights of a convolution that computes a pack of a depthwise convolution.
+    """Return the packed weights of the convolution that computes a pack of a depthwise convolution.
+    Kernel c has the weights of channel c in input channel c, and zeros in all other input channels.
 
-    weights: those of the pack, of shape (channels, rows, columns, 1)."""
+    weights: the weights of the pack, of shape (channels, rows, columns, 1)."""
     count = len(weights)
     kernels = np.zeros((*weights.shape[:3], count), np.int8)
     each = np.arange(count)
@@ -225,8 +228,11 @@ def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
     return packed + bytes(aligned(len(packed)) - len(packed))
 
 
-def _unit_operands(one: Pass, channels: int) -> Array:
-    """Return the operands of units X1 and X2 for a pass as int16, for `channels` channels."""
+def _unit_operands(single: Pass, channels: int) -> Array:
+    """Return the operands of a pass as the hardware reads them: a flat int16 array with addend and
+    factor of each channel, for unit X1 and then for unit X2.
+
+    channels: the number of channels in whole packs; the operands of unused channels are 0."""
     padded = np.zeros((channels, 4), np.int16)
-    padded[: len(one.operands)] = one.operands
+    padded[: len(single.operands)] = single.operands
     return padded.reshape(channels, 2, 2).transpose(1, 0, 2).ravel()

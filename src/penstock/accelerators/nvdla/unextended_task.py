@@ -1,8 +1,8 @@
 """unextended_task: tasks that NVDLA executes with its own units, and their hardware layers.
 
 A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
-pass are written to scratch; then a layer of SDP alone adds them to the output.  For a depthwise
-convolution, there is one for each pack of channels, with kernels that are zero off the diagonal.
+pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
+convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class UnextendedStep:
     """A hardware layer of a task.
 
     writes: its register writes.
-    bases: by register that holds an address, what the address is relative to."""
+    bases: for each register that holds an address, what this address is relative to."""
 
     layer: HardwareLayer
     traffic: LayerTraffic
@@ -118,7 +118,7 @@ class UnextendedTask(Task):
 
     @property
     def has_tables(self) -> bool:
-        """Whether the task reads weights and operands."""
+        """Whether the task reads constant arrays: weights, and the operands of SDP."""
         return bool(self.passes)
 
     @property
@@ -128,7 +128,7 @@ class UnextendedTask(Task):
 
     @property
     def rows_at_once(self) -> int:
-        """The number of output rows that two passes compute before they are added."""
+        """The number of output rows that both passes compute before their elements are added."""
         return max(1, ROWS_BYTES // self.out_row_bytes)
 
     @property
@@ -151,16 +151,14 @@ class UnextendedTask(Task):
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """Return the register writes that compute output rows [first, end), one tuple per hardware
-        layer, as `Task.layers` does."""
+        """Return the register writes of each hardware layer, as `Task.layers` does."""
         steps = self.steps(first, end, in_lines, out_lines, second_lines)
         return [step.writes for step in steps]
 
     def layers_with_traffic(
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """Return (hardware layer, traffic) for each hardware layer that is needed to compute output
-        rows [first, end), assuming that all tensors are contiguous."""
+        """Return the hardware layers and their traffic, as `Task.layers_with_traffic` does."""
         steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
         return tuple((step.layer, step.traffic) for step in steps)
 
@@ -248,7 +246,7 @@ class UnextendedTask(Task):
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
-        """Yield (first, count) of the output channels of each convolution: all, or a pack."""
+        """Yield the output channels of each convolution, as (first, count): all, or one pack."""
         if not self.by_pack:
             yield 0, self.out_c
             return
@@ -266,7 +264,7 @@ class UnextendedTask(Task):
     ) -> Convolution:
         """Return the convolution that computes output rows [first, end) of some output channels.
 
-        pack: the first output channel and their number.
+        pack: these output channels, as (first, count).
         surfaces: the memory layouts of the input and output rows."""
         lower, upper = self.reads(first, end)
         source, output = surfaces
@@ -293,8 +291,8 @@ class UnextendedTask(Task):
         """Return the layer that adds the elements of the second pass to those of the first.
 
         rows: the number of rows.
-        second, output: the memory layouts of the elements of both passes; the sums replace those of
-            the first."""
+        second: the memory layout of the elements of the second pass.
+        output: the memory layout of the elements of the first pass, which the sums replace."""
         conversion = Conversion(offset=self.passes[0].origin)
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
@@ -324,7 +322,9 @@ class UnextendedTask(Task):
         return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
 
     def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
-        """Return the layer that pools or copies rows of the input to output rows [first, end)."""
+        """Return the layer that computes output rows [first, end) by pooling or as a copy.
+
+        in_lines, out_lines: the distances in bytes between consecutive rows of input and output."""
         lower, upper = self.reads(first, end)
         source, output = self._surfaces(0, 0, in_lines, out_lines)
         atom = self.hardware.memory_atom_bytes
@@ -360,10 +360,10 @@ class UnextendedTask(Task):
 def _sum_operations(
     total: SumSettings, source: Surface, second: Surface
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
-    """Return what units X1 and X2 do in a sum, and what the addresses of their operands are
-    relative to, by register.
+    """Return the operations of units X1 and X2 in a sum, and what the addresses of their operands
+    are relative to, as in `UnextendedStep.bases`.
 
-    source, second: the memory layouts of both inputs."""
+    source, second: the memory layouts of the main input and of the other input."""
     ratio = total.ratio
     repeats = ratio.again == ratio.main
     added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
@@ -383,7 +383,7 @@ def pass_conversion(settings: PassSettings) -> Conversion:
 
 
 def aligned(weight_bytes: int) -> int:
-    """Return the size of weights, rounded up so that further weights can follow."""
+    """Return the size of weights, rounded up to the alignment of further weights after them."""
     return -(-weight_bytes // WEIGHT_ALIGNMENT_BYTES) * WEIGHT_ALIGNMENT_BYTES
 
 

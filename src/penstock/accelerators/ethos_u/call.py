@@ -214,7 +214,8 @@ class NpuCall:
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
         """Return the number of rows of each interval into which `row_intervals` splits output rows
-        [first, end). The number 0 marks a row whose input rows must first be copied to scratch.
+        [first, end), for the cache key in `placed`. The number 0 marks a row whose input rows must
+        first be copied to scratch.
 
         The result contains one tuple of numbers for each input of a concatenation, and a single
         tuple for any other operation."""
@@ -264,11 +265,10 @@ class NpuCall:
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
-        """Return `part` with the addresses from which the operation reads its constants.
+        """Return `part` with the addresses from which the operation reads its constants: those of
+        a copy if an earlier call has made one, or if this call makes one in a buffer in scratch.
 
-        part: output channels, with the address at which their constants are stored. This address is
-            replaced if the operation reads a copy instead: one made by an earlier call, or one that
-            this call makes in a buffer in scratch."""
+        part: output channels, and the address at which their constants are stored."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)

@@ -46,8 +46,8 @@ class OutputRates(NamedTuple):
     add: for sums and differences.
     maximum: for max pooling and copies.
     other: for all other operations, such as convolutions.
-    lookup: lower limit for operations that apply a look-up table, whatever else they compute.
-    clamp: lower limit for operations that clamp their output, whatever else they compute."""
+    lookup: minimum for operations that apply a look-up table, even if a rate above is lower.
+    clamp: minimum for operations that clamp their output, even if a rate above is lower."""
 
     multiply: float
     add: float

@@ -34,8 +34,8 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
 
     The units are "multipliers", "output" (which scales and writes results), "commands" (issue of
     commands), and the ports of the memories that hold tensors ("features") and constants
-    ("constants"). If the call copies constants, only the copies count as busy cycles of the port
-    "constants".
+    ("constants"). If the call copies constants, the cycles of "constants" are those of the copies,
+    without those of operations that read constants.
 
     actions: the operations and copies that the call executes, in order."""
     chip, done = op.configuration, tuple(actions)
@@ -68,12 +68,13 @@ def contiguous_cost(
     encoded: the operation. If its constants are not encoded yet, the size of a segment is estimated
         from the size of all constants (`Operation.constant_bytes`), in proportion to the number of
         output channels.
-    rows: number of output rows that the call computes, starting with the first row whose window
-        contains no padding at the top. The call starts at an earlier row if the output has fewer
-        than `rows` rows from there.
+    rows: number of output rows that the call computes. Their windows contain no padding at the top,
+        unless the output has too few such rows.
     fillings: copies of constants that the call makes for itself or for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)
+    # The first row whose window contains no padding at the top, or an earlier one if fewer than
+    # `rows` rows follow it.
     first = min(op.out_h - rows, -(-op.pad_top // op.stride_h))
     if op.weighted and not encoded.segments:
         segments = tuple(
@@ -109,7 +110,7 @@ def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
     return tuple(_contiguous(TENSORS + k, *size) for k, size in enumerate(sizes))
 
 
-def _contiguous(base: int, count: int, size_bytes: int) -> StreamRows:
+def _contiguous(region: int, count: int, size_bytes: int) -> StreamRows:
     """Return the addresses of `count` contiguous rows of `size_bytes` bytes each, which begin at
-    offset 0 of the memory region with number `base`."""
-    return StreamRows(base, 0, range(0, count * size_bytes, size_bytes))
+    offset 0 of the memory region with number `region`."""
+    return StreamRows(region, 0, range(0, count * size_bytes, size_bytes))

@@ -164,11 +164,7 @@ def _add_second(
 
     second: the second input of `op`.
     placed: memory region and tiles of the second input; None if it is a scalar.
-    rows: the output rows [first, end) that are computed.
-
-    For a product, Vela uses the given scale unchanged. For a sum or difference, Vela derives
-    multipliers from the scales of the three tensors. `_scales` returns scales from which Vela
-    derives TFLite's multipliers."""
+    rows: the output rows [first, end) that are computed."""
     if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)
@@ -178,6 +174,8 @@ def _add_second(
         made.ifm2 = _map(api, MapShape(0, 0, 0), NOWHERE, packed=False, zero=second.zero)
         made.ifm2_scalar = float(second.scalar - second.zero)
     made.reversed_operands = second.is_left
+    # Vela uses the given scale of a product unchanged.  For a sum or difference, it derives
+    # multipliers from the scales of the three tensors.
     if op.function is NpuFunction.MULTIPLY:
         made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
         return

@@ -2,10 +2,11 @@
 
 The NPU's arithmetic is derived from its register interface and from Arm's compiler Vela.
 
-Element-wise sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale,
-where the larger scale is 1/2. The NPU only shifts the term with the larger scale, left by 19 bits,
-which has the same result. It multiplies the other term by its scale * 2 ** 20 in a single step.
-This may round differently from TFLite's two steps.
+Element-wise sums: TFLite shifts both terms left by 20 bits and then multiplies each by its scale.
+The larger scale is 1/2, so the NPU shifts that term left by 19 bits only, with the same result. The
+NPU multiplies the other term by its scale * 2 ** 20 in a single step, which may round differently
+from TFLite's two steps. In a special case, the NPU shifts both terms left by 15 bits instead
+(`terms_are_shifted_equally`).
 
 Averages: the NPU multiplies by a reciprocal that is rounded up, where TFLite divides.
 """
@@ -65,16 +66,18 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether the stream that Vela generates for a sum shifts both terms left by 15 bits.
-    This is the case if both have the same scale and the low 12 bits of the output's multiplier are
-    zero. Otherwise, the stream shifts only the term with the larger scale, by 19 bits."""
+    """Return whether the NPU shifts both terms of a sum left by 15 bits. Otherwise, it shifts only
+    the term with the larger scale, by 19 bits.
+
+    Vela makes the NPU shift both if they have the same scale and the low 12 bits of the output's
+    multiplier are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
 def _scaled_term(x: Array, bits: int, multiplier: int, shift: int) -> Array:
-    """Return the term `x` of a sum as the NPU scales it, in a single step: x * scale * 2 ** `bits`,
-    where scale = `multiplier` * 2 ** (`shift` - 31)."""
+    """Return the term `x` of a sum, shifted left by `bits` bits and multiplied by its scale, which
+    is `multiplier` * 2 ** (`shift` - 31). The NPU does both in a single step, unlike TFLite."""
     if (multiplier, shift) == HALF:
         return x << (bits - 1)
     return multiply(x, multiplier, shift + bits)
@@ -102,14 +105,15 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _reciprocal_is_exact(count: int) -> bool:
-    """Return whether the NPU computes every average of `count` int8 elements exactly; False if
-    `count` is not positive.
+    """Return whether the NPU computes every average of `count` int8 elements as TFLite does; False
+    if `count` is not positive.
 
-    The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds. The result
-    must equal the rounded quotient. Both are monotonic in the sum, so it suffices to check the sums
-    around which the rounded quotient changes."""
+    The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds. TFLite
+    divides the sum by `count` and rounds."""
     if count < 1:
         return False
+    # Neither result decreases when the sum increases.  So it suffices to check the sums at which
+    # TFLite's result changes, and their neighbours.
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2
     near = np.unique((halves[:, None] + np.arange(-2, 3)).ravel())
     sums = near[abs(near) <= 128 * count]

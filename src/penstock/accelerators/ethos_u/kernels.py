@@ -95,8 +95,9 @@ class Variant:
         return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
-        """Return a dictionary that maps "constants" to the bytes of the encoded constants or of the
-        look-up table; empty if the operation has neither."""
+        """Return the constant arrays that the compiler stores for the kernel, by name: a single
+        array "constants", which contains the encoded weights and biases or the look-up table; none
+        if the operation has neither."""
         _, constants = self.operation(offloaded)
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 
@@ -105,8 +106,8 @@ class Variant:
         return self.operation(offloaded)[0].scratch_bytes
 
     def compute(self, call: KernelCall) -> Sequence[Command]:
-        """Return the command of a call: it issues the NPU operation that computes the call's
-        rows."""
+        """Return the commands of a call: a single one, which makes the NPU compute the output rows
+        of the call."""
         op, constants = self.operation(call)
         return [
             call.issue(
@@ -144,8 +145,9 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """Return `op` with the sizes of its encoded constants and, if it is a concatenation, the number
-    of channels and the layout of each input."""
+    """Return `op` with the properties on which its commands and its cost also depend: the sizes of
+    its encoded constants `constants` and, for a concatenation, the number of channels and the
+    layout of each input."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 

@@ -335,10 +335,10 @@ class Operation:
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return how many elements of a broadcast second input are read to compute `rows` output
-        rows.
+        """Return `NpuWork.second_elements` for `rows` output rows: the number of elements of a
+        broadcast second input that are read.
 
-        0: the second input is a constant tensor, which is not in the memory that holds tensors.
+        0: the second input is a constant tensor, whose bytes count as `NpuWork.constant_bytes`.
         None: the second input has the shape of the output, is a scalar, or does not exist."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
@@ -349,11 +349,13 @@ class Operation:
         return min(rows, height) * width * depth
 
     def fastest_block_and_cycles(self, work: NpuWork) -> tuple[Block, Cycles] | None:
-        """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles,
-        or None if no block size fits the NPU's internal memory.
+        """Return the block size (rows, columns, channels) with which `work` takes the fewest
+        cycles, and these cycles, or None if no block size fits the NPU's internal memory.
 
-        If `block_depth` is not 0, only blocks with this number of channels are considered. If the
-        output in `work` has fewer channels, only blocks with all of them are considered."""
+        Blocks have `block_depth` channels or, if these are fewer, all output channels of `work`,
+        rounded up to whole micro blocks. A `block_depth` of 0 permits any number of channels.
+
+        work: the part of the operation to compute, as returned by the method `work`."""
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth

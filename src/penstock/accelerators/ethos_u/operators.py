@@ -183,10 +183,11 @@ def _elementwise(offloaded: Offloaded) -> Operation:
 
 def operands(offloaded: Offloaded) -> tuple[int, int]:
     """Return (first, second): the indices of the operator's inputs that become the first and the
-    second input of the NPU operation of a sum, difference or product.
+    second input of the NPU operation.
 
-    The result is (0, 1), or (1, 0) if the inputs must be exchanged, because only the second one may
-    be constant or smaller than the output. For other operators, it is (0, 0)."""
+    For a sum, difference or product, the result is (0, 1), or (1, 0) if the inputs must be
+    exchanged: only the second input of the NPU may be constant or smaller than the output. For
+    other operators, the result is (0, 0); its second element has no meaning."""
     if offloaded.main.kind not in ELEMENTWISE:
         return 0, 0
     left, right = offloaded.main.inputs

@@ -55,10 +55,10 @@ class Cycles:
     """Cycles of an operation on each unit of the NPU. Each field is an array with one element for
     each candidate block size.
 
-    multipliers: cycles of the multipliers.
-    output: cycles of the output unit, which scales and writes results. Unless the operation is
-        element-wise, `multipliers` and `output` each include the time that the other unit takes for
-        one block.
+    multipliers: cycles of the multipliers, plus the cycles of the output unit for the last block; 0
+        for an element-wise operation.
+    output: cycles of the output unit, which scales and writes results, plus the cycles of the
+        multipliers for the first block unless the operation is element-wise.
     commands: cycles of issuing commands.
     npu: cycles of the operation if memory bandwidth is unlimited: the three units above work
         concurrently. Unless the operation is element-wise, these cycles include the time to read
@@ -148,9 +148,11 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return, for each block size, the number of bytes of feature maps that an operation reads and
-    writes. A burst counts as `EthosUPort.burst_bytes` bytes even if it is shorter, because it takes
-    as long as the longest burst of the memory."""
+    """Return, for each block size, how many bytes of feature maps an operation reads and writes.
+    Each burst counts as `EthosUPort.burst_bytes` bytes, the longest burst of the memory, because a
+    shorter burst takes as long.
+
+    blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -178,8 +180,9 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an operation that accumulates over windows (a convolution or pool): the
-    fields `multipliers`, `output`, `commands` and `npu` of `Cycles`."""
+    """Return the fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an operation
+    that accumulates over windows (a convolution or pool). Each is an array with one element for
+    each block size in `blocks`."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
@@ -201,8 +204,9 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cycles of an element-wise operation: the fields `multipliers` (0, since they are
-    not used), `output`, `commands` and `npu` of `Cycles`."""
+    """Return the fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an
+    element-wise operation. Each is an array with one element for each block size in `blocks`;
+    `multipliers` contains zeros."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -238,16 +242,15 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers wait for accumulators while they
-    process one part of the window (`_window_part_taps`) for all output elements of a block.
+    process one part of the window (`_window_part_taps`) for one block.
 
-    The multipliers compute a micro block of the output at a time. They wait if consecutive products
-    are added to the same accumulators, which happens only if a block has a single micro block along
-    rows and columns.
+    The multipliers compute a micro block of the output at a time. They wait only if a block is a
+    single micro block along rows and columns, because consecutive products are then added to the
+    same accumulators.
 
-    area: for each block size, the number of micro blocks in the rows and columns of a block.
-    depth: for each block size, the number of micro blocks in the channels of a block.
-    steps: number of products that are added to an accumulator, one after the other, while the part
-        is processed."""
+    area: number of micro blocks along rows times number along columns, for each block size.
+    depth: number of micro blocks along channels, for each block size.
+    steps: number of products that are added to each accumulator for this part of the window."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
@@ -300,12 +303,13 @@ def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Return, for each block size, the number of bytes that a transfer of feature maps counts as.
+    """Return, for each block size, the size of a transfer of feature maps in bytes, where each
+    burst counts as `EthosUPort.burst_bytes` bytes, the longest burst of the memory: a shorter burst
+    takes as long. For example, 1000 bytes in bursts of 16 count as 2000 if the longest burst has 32
+    bytes.
 
-    A burst counts as `EthosUPort.burst_bytes` bytes even if it is shorter, because it takes as long
-    as the longest burst of the memory. For example, 1000 bytes in bursts of 16 count as 2000 bytes
-    if the longest burst has 32.
-
+    work: the operation whose input or output is transferred.
+    blocks: array of shape (n, 3): rows, columns and channels of each block size.
     elements: number of int8 elements, i.e. of bytes, that are transferred.
     read: True if the transfer reads input, False if it writes output."""
     port: EthosUPort = work.chip.features

@@ -41,8 +41,8 @@ class PlacedCosts:
     sources: for each input of the NPU operation, its index among the inputs of the node.
     _known: cache of costs, by the cache key that the module docstring describes.
     _lengths: cache of the lengths of the row intervals into which a call is split
-        (`NpuCall.lengths`). Its key consists of the number of output rows, their position, and the
-        distances between consecutive rows of each tensor."""
+        (`NpuCall.lengths`). A key consists of the number of output rows, the position of their
+        windows (`Operation.position`), and the row-to-row distances of each tensor."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]
@@ -79,12 +79,12 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the components of the cache key that describe a call's copies of constants. The
-        cache contains the costs of calls.
+        """Yield the elements of the cache key in `cost` that describe the copies of constants that
+        a call makes.
 
-        The first component contains the size of each copy, and whether this call reads it. Further
-        components follow only if the target of a copy may overlap rows that the call accesses. They
-        contain the addresses of all copies and of all rows that the call accesses.
+        The first element contains the size of each copy, and whether the copy is for this call or
+        for a later one. If the target of a copy may overlap rows that the call accesses, further
+        elements contain the addresses of all copies and of all accessed rows.
 
         accesses: the rows of each input, followed by the rows of the output."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
@@ -134,10 +134,11 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """Return the memory region and the offsets of the rows of one tensor that a call accesses.
-        The rows of a constant are assumed to be contiguous.
+        """Return the memory region and the offsets of the accessed rows of one tensor. The rows of
+        a constant are assumed to be contiguous.
 
-        tensor: index of the input; for the output, the number of inputs."""
+        tensor: index of the input; for the output, the number of inputs.
+        access: the rows of this tensor that a call accesses."""
         rows, lower, upper = access
         if rows is not None:
             base = MEMORIES + rows.memory

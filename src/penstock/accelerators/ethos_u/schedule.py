@@ -1,10 +1,10 @@
 """schedule: selection of the order in which weights are encoded, and of the segments of constants.
 A segment holds the weights and biases of consecutive output channels.
 
-The NPU computes the output in blocks. It reads the weights again for each position of a block in
-rows and columns, from the memory that holds constants. If the bandwidth of this memory limits the
-operation, the weights are first copied to the memory that holds tensors, segment by segment: one
-segment is copied while the previous one is used.
+The NPU computes the output in blocks. If blocks divide the output into r intervals of rows and c
+intervals of columns, the NPU reads the weights r * c times. If the bandwidth of the memory that
+holds constants limits the operation, the weights are first copied to the memory that holds tensors,
+segment by segment: one segment is copied while the previous one is used.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
-    buffered: permits copying segments into buffers in scratch before use. The result uses buffers
-        only if they reduce the cycles by a factor of more than `TOLERANCE` (1.01), and if constants
-        are not in SRAM anyway. Of the choices with buffers whose cycles are within this factor of
-        the minimum, the result is the one with the least scratch."""
+    buffered: whether the call may copy segments into buffers in scratch before use. The result uses
+        buffers only if they reduce the cycles by a factor of more than `TOLERANCE` (1.01), and
+        never if constants are in SRAM. It is then the choice with the least scratch of those whose
+        cycles are within this factor of the minimum."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -80,13 +80,14 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield a variant of the operation for each possible order of weights. The `block_depth` of a
-    variant is the number of channels of the block size that is fastest with this order. An order is
-    omitted if it leaves no block size that fits the NPU's internal memory.
+    """Yield a variant of the operation for each order of weights: depth first (one tap of many
+    channels at a time) and, for convolutions that are not depthwise, part kernel first (several
+    taps of few channels at a time).
 
-    The orders are depth first (one tap of many channels at a time) and, only for convolutions that
-    are not depthwise, part kernel first (several taps of few channels at a time).
+    For each order, `block_depth` is set to the number of channels of the fastest block size. An
+    order is omitted if no block size fits the NPU's internal memory.
 
+    plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
     step: number of output channels of a segment.
     buffer: size in bytes of a buffer into which segments are copied; 0 if they are read where they

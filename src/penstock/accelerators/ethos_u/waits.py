@@ -142,18 +142,20 @@ def _row_span(
     return start, start + blocks * block + (width - 1) * BLOCK_CHANNELS + rest
 
 
-def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """Yield the span of each tile of a feature map with `rows` rows, as (region number, lower,
-    upper). A span consists of all bytes [lower, upper) from the first to the last accessed byte.
+def _spans(placed: MapPlace, rows: int, row_span: tuple[int, int]) -> Iterator[Span]:
+    """Yield the span of each tile of a feature map, as (region number, lower, upper). A span
+    consists of all bytes [lower, upper) from the first to the last accessed byte of the tile.
 
     placed: number of the memory region, and tiles (addresses of the rows).
-    row: offsets, from the start of a row, of the first and the last accessed byte (inclusive)."""
+    rows: number of rows of the feature map.
+    row_span: offsets, from the start of a row, of the first and the last accessed byte (inclusive).
+    """
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):
         if count:
             last = at + (count - 1) * tiles.pitch
-            yield region, at + row[0], last + row[1] + 1
+            yield region, at + row_span[0], last + row_span[1] + 1
 
 
 def _overlap(one: Span, other: Span) -> bool:

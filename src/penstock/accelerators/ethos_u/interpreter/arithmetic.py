@@ -30,9 +30,8 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
     ifm: int64 array (height, width, input channels), from which the zero point has not been
         subtracted.
-    kernel: int64 array (height, width, input channels, output channels).
-
-    Products are summed in float64, which represents these sums exactly."""
+    kernel: int64 array (height, width, input channels, output channels)."""
+    # float64 represents the sums of products exactly.
     centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
     height, width, depth = operation.ofm.shape
     total = np.zeros((height * width, depth))
@@ -112,13 +111,13 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` plus `right`, after `_operands` has scaled them."""
+    """Scale `left` and `right` with `_operands`, and return `left` plus `right`."""
     one, two = _operands(operation, left, right)
     return one + two
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` minus `right`, after `_operands` has scaled them."""
+    """Scale `left` and `right` with `_operands`, and return `left` minus `right`."""
     one, two = _operands(operation, left, right)
     return one - two
 

@@ -270,11 +270,14 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the requantised result of a pooling operation.
+    """Return the requantised result of a pooling operation. Each sum or maximum is
 
-    A global scale is a single scale for all channels. An average pool that has padding or no global
-    scale divides the sum of each window by the number of elements that are not padding. In all
-    other cases, results are multiplied by the global scale, or are unchanged if there is none."""
+    - multiplied by the global scale (a single scale for all channels) if the operation has one and
+      is not an average pool with padding
+    - in any other average pool, divided by the number of elements that are not padding
+    - in all other cases, unchanged
+
+    Raises UnsupportedError for an average of a window that contains only padding."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:

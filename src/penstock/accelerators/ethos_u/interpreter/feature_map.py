@@ -101,9 +101,9 @@ class FeatureMap:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest half-open interval of byte addresses that contains all elements. It is
-        computed from the elements at the corners of tiles and channel blocks, which have the lowest
-        and highest addresses."""
+        """The smallest half-open interval of byte addresses that contains all elements."""
+        # The elements at the corners of tiles and channel blocks have the lowest and the highest
+        # addresses.
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)

@@ -95,8 +95,9 @@ def _spans(spans: Iterable[ByteSpan]) -> Bytes:
 
 
 def _joined(parts: Iterable[tuple[int, Ranges]]) -> Bytes:
-    """Return {region number: set of addresses} for pairs (region number, set of addresses). If a
-    region occurs in several pairs, its set is the union of theirs."""
+    """Return {region number: set of addresses}: for each region, the union of all its sets.
+
+    parts: pairs (region number, set of addresses). A region may occur in several pairs."""
     found: dict[int, Ranges] = {}
     for region, ranges in parts:
         found[region] = union(found[region], ranges) if region in found else ranges

@@ -268,7 +268,8 @@ def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | No
 
 
 def _without_shared(footprint: Footprint) -> Footprint:
-    """Return a footprint without the bytes in shared memory, the internal memory of the NPU."""
+    """Return a footprint without the bytes in shared memory, the internal memory of the NPU. Block
+    operations write accumulators there, which is not a conflict between block operations."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
         for sets in (footprint.reads, footprint.writes)
@@ -326,13 +327,12 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Convert a number for each element of a feature map to a number for each byte.
+    """Return (addresses, values): the address of each byte of a feature map, in ascending order,
+    and the value of the element to which the byte belongs. If a byte belongs to several elements,
+    the result contains their greatest value.
 
-    Return (addresses of the bytes in ascending order, number of each byte). If elements overlap in
-    memory, the greatest number counts.
-
-    values: the number of each element, in the shape of the map; for example, the index of the last
-        block that writes the element."""
+    values: a value for each element, in the shape of the map: the index of the last block that
+        reads or writes the element."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)

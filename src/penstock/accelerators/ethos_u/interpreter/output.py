@@ -29,10 +29,10 @@ def limited(operation: BlockOperation, values: Any) -> Any:
     results, clamped to the limits of the activation.
 
     As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the zero
-    point and the limits are ignored. This follows from the streams that the older core of Arm's
-    compiler Vela, written in Python, generates for softmax: they set zero points that must have no
-    effect."""
+    point and the limits are ignored."""
     activation = operation.activation
+    # The exception follows from the streams that the older core of Arm's compiler Vela, written in
+    # Python, generates for softmax: they set zero points that must have no effect.
     if operation.ofm.element_bytes == 4 and activation.table is None:
         return np.clip(values, -1 << 31, (1 << 31) - 1)
     return np.clip(values + operation.ofm.zero_point, activation.lower, activation.upper)

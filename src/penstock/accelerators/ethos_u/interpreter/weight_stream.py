@@ -127,7 +127,8 @@ class _Palette:
     @property
     def index_bits(self) -> int:
         """Number of bits of an index if indices are encoded in binary instead of the Golomb-Rice
-        code: 3 for a palette of 5 to 8 entries; `width` for a palette without entries."""
+        code: 3 for a palette of 5 to 8 entries. If the palette is empty, an index has `width` bits
+        and stands for the encoded weight index + `offset`."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
@@ -156,10 +157,10 @@ class _Coded:
     begun: number of values whose quotients have been read.
     located: number of values for which the position of the remainder is known.
     unlocated: number of values in the latest chunk, for which this position is not yet known.
-    symbol_masks: the symbols of each chunk, as a pair of masks. Bit i of the first mask is 1 if
-        symbol i is above 0. The second mask has one bit for each such symbol: 1 if it is 2. For
-        example, symbols 2, 0, 1 are stored as (0b101, 0b01). For lengths of runs, whose symbols are
-        0 or 1, the second mask is 0.
+    symbol_masks: the symbols of each chunk, as a pair of bit masks. In the first, bit i is 1 if
+        symbol i is 1 or 2. The second has one bit for each of these symbols, in order: 1 if the
+        symbol is 2. For example, symbols 2, 0, 1 are stored as (0b101, 0b01). For lengths of runs,
+        whose symbols are 0 or 1, the second mask is 0.
     places: for each chunk, (bit position of its first remainder, number of its remainders)."""
 
     count: int
@@ -178,13 +179,13 @@ class _Coded:
         self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of chunk k, the last one that was passed to `add_chunk`, and store
-        their bit positions in `places`.
+        """Skip the remainders of the chunk that was last passed to `add_chunk`, and store their bit
+        positions in `places`.
 
-        In the stream, chunk k + 1 precedes the remainders of chunk k. So the caller reads chunk
-        k + 1 first, then calls this method, and then passes chunk k + 1 to `add_chunk`.
+        In the stream, these remainders follow the next chunk. So the caller first reads the next
+        chunk, then calls this method, and then passes that chunk to `add_chunk`.
 
-        has_chunk: whether chunk k + 1 exists."""
+        has_chunk: whether there is a next chunk."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -249,9 +250,9 @@ class _Slice:
         """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
         of the chunks before them. Return False if there was no further chunk to read.
 
-        If the slice has runs, the stream does not always contain both. Let n be the number of
-        weights read so far, minus the number of run lengths read so far. There is no chunk of
-        weights if n is at least 8 (`MOST_AHEAD`), and no chunk of run lengths if n is negative."""
+        If the slice has runs, one of the two chunks may be missing. Let n be the number of weights
+        minus the number of run lengths read so far. The stream continues with a chunk of weights
+        only if n < 8 (`MOST_AHEAD`), and with a chunk of run lengths only if n >= 0."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

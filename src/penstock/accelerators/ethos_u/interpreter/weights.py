@@ -173,8 +173,9 @@ def _input_block(order: WeightLayout) -> int:
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield (rows, columns) for each part of a kernel: the ranges of the indices of its taps. A
-    part spans, including dilation, at most `kernel.decomposition` rows and columns."""
+    """Yield (rows, columns) for each part of a kernel: the part consists of the taps with these row
+    and column indices. Including dilation, it spans at most `kernel.decomposition` rows and
+    columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -192,16 +193,16 @@ def _part_places(
     The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
     The zeros that pad the stream have the place N, the number of elements of this array.
 
-    order: parameters that determine the order; a kernel is read part first or depth first.
+    order: parameters that determine the order.
     first_output: first channel of the block of output channels.
     first_input: first channel of the block of input channels.
     part: rows and columns of the taps in the part.
 
-    A micro block is a small group of channels. The result has six axes, from the outermost loop:
-    - micro blocks of input channels if a kernel is read part first, otherwise of length 1
+    The result has six axes, in the order of the nested loops over weights, outermost first:
+    - micro blocks of input channels if the order is part kernel first; otherwise of length 1
     - micro blocks of output channels
     - taps, including those that pad the part
-    - micro blocks of input channels if a kernel is read depth first, otherwise of length 1
+    - micro blocks of input channels if the order is depth first; otherwise of length 1
     - output channels of a micro block
     - input channels of a micro block"""
     rows, columns = part

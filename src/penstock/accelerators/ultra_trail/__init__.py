@@ -134,8 +134,10 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of a call for `rows` rows: output positions * taps * input blocks * output
-    blocks, plus a cycle per 4 bytes copied.  A block is `dimension` channels."""
+    """Return the cycles of a call that computes `rows` output rows.
+
+    They are pixels of these rows * taps * input blocks * output blocks, plus a cycle per 4 bytes
+    copied.  A block is `dimension` channels."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4

@@ -18,7 +18,7 @@ def no_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def no_condition(op: Op, site: Site) -> str:
-    """Return "": the conditions of a family that states none."""
+    """Return "": no unmet condition, for families that do not state the conditions of kernels."""
     return ""
 
 
@@ -35,8 +35,9 @@ class CoreFamily:
     kernel                 returns the kernel for an operator; the kernel may need scratch memory
     fallback_kernel        returns a kernel without scratch; used if the kernel that `kernel`
                            returns needs scratch
-    unmet_condition        returns what the family's kernel for an operator needs and the operator
-                           lacks, for messages; "" if nothing is lacking, or there is no kernel
+    unmet_condition        returns a condition of the family's kernel that an operator does not
+                           meet, such as "at least 8 channels", for messages; "" if it meets all
+                           conditions, or if none are stated
     cycle_model            model of the kernels' cycles; None for the constants in the target file:
                            cycles per multiply-accumulate, output element, inner loop and call
     certifies_portable     whether portable kernels, too, use requantisation proved bit-exact;

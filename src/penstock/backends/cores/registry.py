@@ -28,9 +28,10 @@ def core_families() -> Mapping[str, CoreFamily]:
 
 
 def plain_c_family() -> str:
-    """Return the name of the family without kernels of its own.
+    """Return the name of the family that runs every operator in portable C.
 
-    Every processor runs its kernels, which do not reorder constants."""
+    Its kernels run on every processor.  They read weights in the order of the model, without the
+    padding that some kernels of other families need."""
     return next(name for name, family in core_families().items() if family.is_plain_c)
 
 

@@ -51,8 +51,8 @@ def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamil
 def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
     """Return the kernel with the indices of constant channels in its field `constant_channels`.
 
-    A constant channel is an output channel that has the same value for every input.  Kernels that
-    do not requantise channels are returned unchanged."""
+    A constant channel is an output channel that has the same value for every input.  The kernel is
+    returned unchanged if the operator has no weights, or if it does not requantise its outputs."""
     if not isinstance(op, LayerOp) or not kernel.classes:
         return kernel
     is_constant, _ = constant_outputs(op, site)

@@ -124,9 +124,9 @@ class UMABackend(Registration):
     ) -> Graph:
         """Return the graph after the accelerator's graph passes, with matched nodes as composites.
 
-        A composite is a single node that contains the nodes matched by a pattern.  The accelerator
-        may have no implementation for some of the composites.  `penstock.compile` takes the result
-        as a model, with the accelerator in its argument `accelerators`.
+        A composite is a single node that contains the nodes matched by a pattern.  The result can
+        be compiled: `penstock.compile` accepts it as a model, with the accelerator in its argument
+        `accelerators`.  Composites without an implementation then run on the processor.
 
         attributes: values that override the defaults of the accelerator's attributes.
         chip: the target to which the accelerator is attached; by default the host.
@@ -181,10 +181,11 @@ class UMABackend(Registration):
         )
 
     def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
-        """Yield the same accelerator with other values of the attributes that the user did not set.
+        """Yield the alternatives to the accelerator that messages propose if memory is too small.
 
-        The alternatives are all combinations of the choices registered for these attributes, except
-        the combination of defaults.  Attributes without registered choices keep their defaults.
+        They differ from it in the attributes that the user did not set.  If two of these have two
+        choices each, there are three alternatives: all combinations but that of the defaults.
+        Attributes without registered choices keep their defaults.
 
         given: the attributes that the user set, which do not change.
         chip: the target to which the accelerator is attached."""

@@ -174,9 +174,11 @@ def check_codegen(
 def check_driver(driver: object, does: str, example: str, takes: str, where: str) -> None:
     """Raise BackendError unless `driver` is a driver function.
 
-    does: what the function does, for example "waits for streams".
-    example: the name of such a function, for the advice.
-    takes: the arguments of its model, for the advice.
+    The message says what the function is for, and how to construct it:
+
+    does: what the function does, such as "waits for streams".
+    example: a name for such a function, such as "npu_wait".
+    takes: the arguments of its functional model, such as "the state of the device".
     where: the location that the error reports."""
     if not isinstance(driver, Driver):
         raise BackendError(
@@ -212,7 +214,7 @@ def name_clash(
 
     where: the location that the error reports.
     origins: the classes or packages that define the two accelerators.
-    remedy: the advice besides another name."""
+    remedy: what users can do instead of renaming one of them, for the message."""
     return BackendError(
         "backend-048",
         f'two accelerators are called "{name}"',

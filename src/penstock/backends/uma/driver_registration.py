@@ -1,4 +1,5 @@
-"""DriverRegistration: registers functions of an accelerator's driver that no kernel invokes."""
+"""DriverRegistration: registers the functions of an accelerator's driver that select an instance
+and wait for queued calls."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from penstock.program.program import Driver
 
 
 class DriverRegistration(ABC):
-    """Base class of `Registration` with the methods that register functions of the driver."""
+    """Base class of `Registration` with the methods that register functions of the driver.
+
+    The compiler inserts the calls of these functions; no kernel issues them."""
 
     @functools.cached_property
     def _registered(self) -> Registrations:

@@ -47,7 +47,7 @@ def registered_memory(
 def resolved_memories(
     memories: Sequence[RegisteredMemory], attributes: Mapping[str, Value], chip: Target, place: str
 ) -> dict[str, MemoryRegion]:
-    """Return the memories with their sizes and bandwidths for given attributes, by name.
+    """Return the memories with the sizes and bandwidths that attributes determine, by name.
 
     Memories of size 0 are omitted.
 
@@ -69,24 +69,26 @@ def resolved_memories(
 
 
 def _resolved(
-    one: RegisteredMemory, attributes: Mapping[str, Value], place: str
+    registered: RegisteredMemory, attributes: Mapping[str, Value], place: str
 ) -> MemoryRegion | None:
-    """Return a memory with its size and bandwidth for given attributes; None if its size is 0."""
-    size, bandwidth = one.size, one.bandwidth_bytes_per_cycle
-    where = f'{place}, memory "{one.region.name}"'
+    """Return a memory with the size, bandwidth and bank size that the attributes determine.
+
+    Returns None if the size is 0."""
+    size, bandwidth = registered.size, registered.bandwidth_bytes_per_cycle
+    where = f'{place}, memory "{registered.region.name}"'
     if callable(size):
         with backend_code("function size", where):
             size = size(attributes)
     if callable(bandwidth):
         with backend_code("function bandwidth_bytes_per_cycle", where):
             bandwidth = bandwidth(attributes)
-    bank_bytes = one.bank_bytes
+    bank_bytes = registered.bank_bytes
     if callable(bank_bytes):
         with backend_code("function bank_bytes", where):
             bank_bytes = bank_bytes(attributes)
     if size == 0:
         return None
-    region = replace(one.region, bandwidth_bytes_per_cycle=bandwidth, bank_bytes=bank_bytes)
+    region = replace(registered.region, bandwidth_bytes_per_cycle=bandwidth, bank_bytes=bank_bytes)
     return _sized(region, size, place)
 
 

@@ -266,6 +266,9 @@ class Registration(DriverRegistration):
     def _register_region(self, function: RegionFunction) -> None:
         """Register a function that merges the calls of a compiler region into one call.
 
+        A compiler region consists of adjacent composites (matched nodes as single nodes) that run
+        as one.
+
         function: its argument is a sequence with the commands of each call, in order.  It returns
             the commands of the single call that replaces these calls.  It is called after the
             passes of PROGRAM_PHASE_2, and before those of PROGRAM_PHASE_3.

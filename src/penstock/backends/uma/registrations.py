@@ -30,8 +30,9 @@ SizeOf = Callable[[Mapping[str, Value]], int | str]
 
 0 means that the accelerator does not have the memory."""
 BandwidthOf = Callable[[Mapping[str, Value]], float]
-BankOf = Callable[[Mapping[str, Value]], int]
 """Returns the bandwidth of a memory in bytes per cycle, from the attributes."""
+BankOf = Callable[[Mapping[str, Value]], int]
+"""Returns the size of a memory's banks in bytes, from the attributes; 0 without banks."""
 
 Files = Mapping[str, str] | Sequence[str]
 """File contents by file name, or names of files in the folder of the backend's module."""
@@ -95,22 +96,22 @@ class Registrations:
 
     A composite is a single node that contains the nodes matched by a pattern.
 
-    merge_compiler_regions: whether adjacent composites join into regions that can run as one unit;
-        if False, every composite is a region of its own.
+    merge_compiler_regions: whether adjacent composites join into compiler regions, which can run
+        as one unit; if False, every composite is a compiler region of its own.
     attributes: the default of each attribute, by name.
     choices: the values that the compiler may try for an attribute, each with a note for users, by
         the attribute's name.
     least: the smallest valid values of some attributes, by name.
     graph_passes, program_passes: passes, each with its phase.
-    patterns: the name, the pattern and the predicate (None for none) of each pattern.
+    patterns: (name, pattern, predicate) of each registered pattern; the predicate may be None.
     constraints: conditions on every composite.
     strategies: functions that return the implementations for composites.
     codegen: how commands are generated.
     memories: the accelerator's own memories.
     roofline: cost model of implementations without a cost function; None for the chip's default.
-    region: merges the calls of a region: given a sequence of commands for each call, it returns
-        the commands of the merged call.  If it is None, the commands are concatenated in one
-        stream; calls in C remain separate.
+    region: function that merges the calls of a compiler region into one.  It takes a sequence of
+        commands for each call, and returns the commands of the merged call.  If it is None,
+        command streams are concatenated, and calls in C remain separate.
     select: the driver function that selects an instance of the accelerator; None if there is none.
     wait: the driver function that waits until all streams have been executed; None if there is
         none.

@@ -5,11 +5,12 @@ A kernel is a loop nest in C and assembly.  A count function returns how often e
 kernel is executed while it computes a whole output (`portable_counts.py`, and `counts.py` of a
 family).  The weight of a section is the number of cycles of one execution.  The weights are in the
 family's `figures.toml`; `python -m benchmarks.kernel_figures` fits them to the cycles of random
-layers on the simulated core.  Loops in assembly have no weights of their own: the count function
-computes their cycles and returns the sum under the key "cycles".  The weight of this key is 1,
-unless the timing of the simulated core differs from the timing that the count function assumes.
-In the generated C, compilers cannot specialise a kernel for the calls of one network
-(`PENSTOCK_KERNEL` in `view.h`), so the weights are valid in every network.
+layers on the simulated core.  They are valid in every network, because compilers cannot specialise
+a kernel for its calls in one network (`PENSTOCK_KERNEL` in `view.h`).
+
+Loops in assembly have no weights: the count function computes their cycles and returns the sum
+under the key "cycles".  The weight of this key is 1, unless the timing of the simulated core
+differs from the timing that the count function assumes.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Figures = Mapping[str, float]
 
 
 def no_odd_cycles(kernel: Kernel) -> int:
-    """Return 0, for kernels that do not compute pixels in pairs.
+    """Return 0: the default of `CycleModel.odd_cycles`.
 
-    An odd number of pixels costs such kernels no additional cycles."""
+    Kernels that do not compute pixels in pairs take no additional cycles for an odd number."""
     return 0
 
 

@@ -38,7 +38,8 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
         least index of the cycle or to move its pixels.
     swaps: how often the kernel swaps two pixels.
 
-    With a single row, each pixel is a cycle of its own, which takes two steps and no swap.
+    With a single row, each pixel is a cycle of its own.  It takes no swap and two steps: one finds
+    that the index is the least of its cycle, the other that the cycle has no further pixel.
 
     >>> steps_and_swaps(1, 5), steps_and_swaps(2, 2)
     ((10, 0), (9, 1))

@@ -69,9 +69,9 @@ class CertifiedLayer:
         """The offset of each channel in the requantisation form, with the bias included.
 
         It is `form.offset` + (`bias` << `form.fraction_bits`), so that kernels need not add the
-        bias.  A kernel adds the sum of products, also shifted left by `form.fraction_bits`.  The
-        total is proved to fit int32.  The offset alone may not fit, and is then stored modulo 2^32.
-        The addition is also modulo 2^32, so the total is correct."""
+        bias.  If it does not fit int32, it is stored modulo 2^32."""
+        # Kernels add the offset, modulo 2^32, to the sum of products, shifted like the bias.  The
+        # total is proved to fit int32, so it is correct even if the offset alone does not fit.
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
@@ -162,9 +162,9 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return the requantisation and the range of accumulators of every output channel.
+    """Return the reference requantisation and the accumulator range of every output channel.
 
-    Multipliers and shifts are the requantisation parameters of the reference runtime.  Constant
-    channels, whose output is the same for every input, are included: their weights count as zero,
-    so that their accumulator always equals the bias."""
+    Requantisation forms are proved bit-exact against these.  The weights of constant channels,
+    whose output is the same for every input, count as zero.  A form of such a channel must
+    therefore be correct for a single accumulator only, the bias."""
     return reference_channels_with(op, site, variable_weights(op, site))

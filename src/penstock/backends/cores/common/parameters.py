@@ -21,8 +21,11 @@ PAIRS = (256, 256)
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
     """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
 
-    They are the half-open range of outputs along an axis, usually output columns, whose windows are
-    entirely inside the `extent` elements of the input."""
+    They are the half-open range of output columns whose windows are entirely inside the input, so
+    that the kernel need not handle padding there.  Applied to rows, it is the range of output rows.
+
+    window: the windows along the axis.
+    extent: number of input columns (or rows)."""
     lower = -(-window.before // window.stride)
     upper = (extent - window.extent + window.before) // window.stride + 1
     return ("inner_lower", lower), ("inner_upper", max(0, upper))
@@ -55,9 +58,10 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 @lru_cache(maxsize=256)
 def _of_every_pair(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return `weighted_pairs` of an operator whose inputs have the shape `PAIRS`.
+    """Compute the result of `weighted_pairs`, for inputs and an output of the shape `PAIRS`.
 
-    Results are cached, since bands of columns have the same element types as the whole tensors."""
+    Operators on tensors of different shapes but equal types have the same `site` here, so they
+    share a cached result."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)

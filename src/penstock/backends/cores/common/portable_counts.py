@@ -131,7 +131,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _reduction(p: Params, site: Site) -> Counts:
-    """Return how often each section of a reduction kernel runs; its inner loop is over channels."""
+    """Return the counts of a reduction kernel, whose inner loop is over the channels to reduce."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -195,8 +195,8 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; the
-    counts "small copy" and "small byte" of copies that compilers inline."""
+    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; or "small
+    copy" and "small byte" for up to `MOST_SMALL_BYTES` bytes, which compilers copy inline."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
@@ -204,8 +204,8 @@ def _copied(copies: int, size_bytes: int) -> Counts:
 def _strided(p: Params, site: Site) -> Counts:
     """Return how often each section of `strided` runs.
 
-    The kernel slices or pads a tensor.  It copies all channels of a pixel at once if the slice
-    takes consecutive channels (step 1), and otherwise one by one."""
+    The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
+    kernel copies all channels of a pixel at once; otherwise, it copies channel by channel."""
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)
@@ -290,8 +290,8 @@ def _converted(p: Params, site: Site) -> Counts:
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often the section "bool" (for Booleans) or "put N" (for integers of N bytes) of
-    `cast_f32_integers` runs."""
+    """Return how often the section of `cast_f32_integers` that writes an element runs: "bool" for
+    Booleans, "put N" for integers of N bytes."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 
@@ -300,8 +300,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
     "loop" counts the vectors along the summed axis, including the first addition of each: it adds
-    to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
-    counts the bits of the quotients (vector index) / `inner`, which the kernel computes."""
+    to 0, which is fast in software floating point.  "step" counts all other additions.  To find
+    vector k, the kernel divides k by the parameter `inner`; "bit" counts the quotients' bits."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the vectors.  The cycles of a vector include those of its greatest element, whose
-    exponential, exp(0), is fast in software floating point.  "output" counts all other elements."""
+    "pixel" counts the normalised vectors, including the greatest element of each: its exponential,
+    exp(0), is fast in software floating point.  "output" counts all other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

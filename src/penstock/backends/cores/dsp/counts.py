@@ -80,10 +80,10 @@ def _clamped(p: Params, site: Site) -> int:
 def odd_cycles(kernel: Kernel) -> int:
     """Return the additional cycles of a call that computes an odd number of pixels.
 
-    The kernel `conv2d_s8_dsp` computes pixels in pairs; its counts include half the cycles of a
-    pair for each pixel.  The result is the number of cycles by which the last pixel, which has no
-    partner, exceeds this half: 20 if it takes 70 cycles and a pair takes 100.  For other kernels,
-    the result is 0."""
+    The kernel `conv2d_s8_dsp` computes pixels in pairs, and its counts assume that a pixel takes
+    half as long as a pair.  The last of an odd number of pixels takes longer.  For example, if a
+    pair takes 100 cycles and the last pixel 70, the result is 70 - 100 / 2 = 20.  For other
+    kernels, the result is 0."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -145,8 +145,8 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
     twos: number of pairs of windows that are copied together.
     alone: number of windows that are copied alone.
-    lines: number of window rows that are copied column by column.  Only windows that are copied
-        alone have such rows: those that are not contiguous, or not entirely inside the input."""
+    lines: number of rows, in windows copied alone, that are first gathered in a buffer: they
+        extend into the padding, or their taps are not contiguous (dilation)."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -289,9 +289,9 @@ def _runs(p: Params, images: int) -> int:
 def _fully_connected(p: Params, site: Site) -> Counts:
     """Return how often each section of `fully_connected_s8_dsp` runs.
 
-    "cycles" are those of the loops in assembly, which compute groups of four outputs.  "tail"
-    counts the second calls of a loop, for a last group with fewer outputs after full groups; "rest"
-    counts these outputs, which are copied one by one."""
+    A loop in assembly ("cycles") computes groups of four outputs.  After the full groups, it is
+    called a second time for the remaining one to three outputs, if any ("tail").  These outputs are
+    then copied one by one ("rest")."""
     batches, fours = p["batches"], p["in_c"] // QUAD
     quads, rest = divmod(p["out_c"], QUAD)
     return {

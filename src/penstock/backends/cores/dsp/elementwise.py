@@ -47,27 +47,27 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:
-            other = np.unique(site.constant(k))
-            if len(other) == 1:
+            values = np.unique(site.constant(k))
+            if len(values) == 1:
                 return Kernel(
                     "lookup_s8",
                     params=(("width", x.elements // row_count(x.shape)),),
-                    tables=(("table", Table.of(_outputs(op, site, k, other))),),
+                    tables=(("table", Table.of(_outputs(op, site, k, values))),),
                     folded=(k,),
                     by_rows=True,
                 )
     return None
 
 
-def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Return the outputs of an operator with one constant and one variable input.
+def _outputs(op: Add | Sub | Mul, site: Site, k: int, value: Array) -> Array:
+    """Return the table of `_looked_up`, for an operator with one constant and one variable input.
 
-    The result has 256 outputs, one for each value of the variable input from -128 to 127.
+    It holds the operator's outputs for the values of the variable input from -128 to 127.
 
     k: index of the constant input.
-    other: the quantised value of the constant input, as an array of one element."""
+    value: the quantised value of all elements of this input, as an array of one element."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
-    every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
+    every, same = ELEMENTS.astype(np.int8), np.repeat(value, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
     alone = Site((left, right), output, (None, None))
     return op.evaluate(alone, inputs, Region.whole(output.shape))
@@ -132,19 +132,22 @@ def _channel(op: Mul, site: Site) -> Channels:
 
 
 def _range(site: Site, k: int) -> tuple[int, int]:
-    """Return the smallest and the largest quantised value that the input of index `k` can have."""
+    """Return the smallest and the largest quantised value of the input of index `k`.
+
+    These are the extremes of its elements if it is constant, and otherwise those of int8."""
     if site.constants[k] is None:
         return -128, 127
     return int(site.constant(k).min()), int(site.constant(k).max())
 
 
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
-    """Return the kernel parameters that divide output rows into runs of consecutive elements.
+    """Return the parameters that the kernels of sums and products have in common.
 
-    A run is an interval of a row in which each input has either one element per output element, or
-    a single element for all of them (broadcasting).  A run is a whole row if this is true of whole
-    rows, and a pixel otherwise.  For example, if one input has shape (H, W, 1), its element changes
-    from pixel to pixel, so a run is a pixel.
+    Most of them divide output rows into runs, which the kernels compute four elements at a time.
+    In a run, each input has either one element per output element, or a single element for the
+    whole run (broadcasting).  If the whole row is such a run, it is not divided; otherwise, each
+    pixel is a run.  For example, if one input has shape (H, W, 1), its element changes from pixel
+    to pixel, so each pixel is a run.
 
     Returns None if a run has fewer than four elements."""
     steps = dict(broadcast.params(site))

@@ -221,8 +221,8 @@ def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
     """Return an output pixel that contains the values of constant channels.
 
-    A constant channel has the same output for every input.  The values of other channels are
-    placeholders."""
+    A constant channel has the same output for every input.  The kernel copies this pixel to each
+    output pixel, and then overwrites the values of the other channels, which are placeholders."""
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
@@ -241,7 +241,9 @@ def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 
 @for_element_types(ELEMENT_TYPES)
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
-    """Return a convolution kernel that reads its inputs in place; None if there is none."""
+    """Return a convolution kernel that reads its inputs in place, so that it needs no scratch.
+
+    Returns None for other operators, and for convolutions that the kernel does not support."""
     if isinstance(op, Conv2D) and site.inputs[0].shape[3] == site.inputs[1].shape[3]:
         return _direct(op, site)
     return None

@@ -28,8 +28,9 @@ def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
 
 
 def unmet_condition(op: Op, site: Site) -> str:
-    """Return what the DSP kernel of a pooling layer needs and the layer lacks; "" if nothing is
-    lacking, and for all other operators."""
+    """Return a condition of the DSP kernel that a pooling layer does not meet, for messages.
+
+    Returns "" if the layer meets all conditions, and for operators other than pooling."""
     if not isinstance(op, AveragePool2D | MaxPool2D):
         return ""
     if site.inputs[0].shape[3] < LEAST_CHANNELS:

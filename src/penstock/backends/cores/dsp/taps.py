@@ -58,6 +58,9 @@ def packed_scales(layer: CertifiedLayer) -> Table:
         offsets        of channels 0, 2, 1 and 3 (with the bias)
         corrections    of channels 0, 2, 1 and 3
         factors        of channels 0, 2, 1 and 3
+
+    Channels 0 and 2 precede 1 and 3, as in the registers of the kernel: one instruction widens
+    bytes 0 and 2 of a word to 16 bits, and another one bytes 1 and 3.
     """
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])

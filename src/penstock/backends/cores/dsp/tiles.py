@@ -42,8 +42,14 @@ def packed_weights(weights: Int64s) -> Table | None:
 
     A 16-bit number w0 + 256 * w1 holds the weights w0 and w1 of two channels for one tap, so that
     one multiplication serves both channels.  The axes of the result are: group of four channels,
-    pair of taps, pair of channels, tap in the pair.  Channels and taps are padded with zeros to
-    multiples of four.  Returns None if a number does not fit 16 bits, such as -128 + 256 * -128."""
+    pair of taps, pair of channels, tap in the pair.  For example, with weights w[channel, tap], the
+    first numbers are
+
+        w[0, 0] + 256 * w[1, 0],  w[0, 1] + 256 * w[1, 1],
+        w[2, 0] + 256 * w[3, 0],  w[2, 1] + 256 * w[3, 1]
+
+    Channels and taps are padded with zeros to multiples of four.  Returns None if a number does not
+    fit 16 bits, such as -128 + 256 * -128."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights

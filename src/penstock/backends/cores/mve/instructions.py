@@ -68,7 +68,7 @@ def gathered_strips(copies: int, channels: int) -> int:
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
     """Return the number of instructions of a depthwise convolution with 3x3 windows.
 
-    pixels: number of output pixels; half of it if the kernel computes two pixels at a time.
+    pixels: number of output pixels or, if the kernel computes two at a time, of pairs of pixels.
     blocks: number of blocks of sixteen channels.
     runs: number of runs of neighbouring output pixels.  The kernel computes the addresses of the
         taps at the first pixel of a run, and increments them for the others.

@@ -206,16 +206,15 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the exclusive upper bound of the output columns whose windows can be read in place.
+    """Return the exclusive upper bound of the output columns whose windows are read in place.
 
-    All other windows are copied to scratch.  The kernel reads a window of one row in whole vectors,
-    the last of which may extend beyond the window, but must end within the input row.  For example,
-    in rows of 10 pixels of 8 channels, a 1x3 window has 24 bytes and takes 2 vectors, which cover 4
-    pixels.  Without padding, columns 0 to 6 can be read in place, so the result is 7.  It is 0 for
-    windows of several rows.
+    The kernel copies all other windows to scratch.  It reads a window in whole vectors; the last
+    one may extend beyond the window, but must end within the input row.  For example, if input rows
+    have 10 pixels of 8 bytes, a 1x3 window has 24 bytes and takes 2 vectors, which cover 4 pixels.
+    With stride 1 and no padding, they end within the row for columns 0 to 6, so the result is 7.
+    The result is 0 for windows of several rows.
 
-    `_convolution` excludes two further cases, which this function does not check: dilated windows,
-    and windows that begin in the padding.
+    The caller excludes dilated windows and windows that begin in the padding.
 
     shape: the input's shape.
     steps: number of vectors of 16 bytes that contain a window."""

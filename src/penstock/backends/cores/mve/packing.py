@@ -53,13 +53,15 @@ def packed_scales(layer: CertifiedLayer, together: int) -> Table:
 def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
     """Return the weights and requantisation constants of a depthwise layer with 3x3 windows.
 
-    The result has shape (blocks, bytes); sixteen consecutive channels of `layer` form a block.  It
-    begins with the weights: for each of the nine taps, in row-major order, one byte per channel.
-    Byte `LANES[k]` of these sixteen is the weight of channel k of the block; for example, byte 4 is
-    the weight of channel 1.  The constants follow as little-endian int32 words, with channels in
-    the order of `layer`: the offset of each channel (with the bias), the correction of each channel
-    (omitted if the layer needs none), the factor of each channel, and one base per four channels.
-    """
+    The result has shape (blocks, bytes).  A block holds sixteen consecutive channels of `layer`.
+
+    A block begins with sixteen bytes for each of the nine taps, in row-major order of the window.
+    Byte `LANES[k]` of these sixteen is the weight of the block's channel k; for example, byte 4 is
+    the weight of channel 1.
+
+    Little-endian int32 words follow, with the channels of the block in order: the offset of each
+    channel (with the bias), the correction of each channel (omitted if the layer needs none), the
+    factor of each channel, and one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)

@@ -50,7 +50,7 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
     words: number of 32-bit weight words, summed over the pairs; each has two taps of two channels.
     blocks: number of blocks, summed over the pairs; a block consists of words whose products the
         kernel sums in 16 bits.
-    groups: number of pairs.
+    groups: number of pairs of output channels.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)

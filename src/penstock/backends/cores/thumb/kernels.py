@@ -76,8 +76,8 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
     """Return the weights and requantisation of an operator.
 
-    Returns None if the requantisation is not proved bit-exact for all channels, or if the sum of a
-    channel's absolute weights reaches `MOST_WEIGHT_SUM`."""
+    Returns None if the requantisation is not proved bit-exact for all channels, or if dot products
+    may exceed int32 because a channel's absolute weights add up to `MOST_WEIGHT_SUM` or more."""
     found = certificate(op, site)
     if (form := found.form) is None:
         return None
@@ -154,10 +154,10 @@ def _odd_cycles(site: Site, pair: float) -> int:
 
 
 def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Return the cycles of a convolution that are not the same for every pair of pixels.
+    """Return the cycles of a convolution that are not counted per pair of pixels.
 
-    They are a constant per output row, plus the cycles of gathering those window rows that are not
-    contiguous or not entirely inside the input."""
+    They are a constant per output row, plus the cycles of gathering window rows column by column.
+    The kernel gathers rows that extend into the padding, and rows of dilated windows."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
@@ -226,8 +226,8 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the fully connected kernel, which computes four outputs at a time.
 
     If requantisation without 64-bit products is proved bit-exact for all outputs, the kernel uses
-    it.  Otherwise, each output has a requantisation form of its own.  Returns None if the sum of an
-    output's absolute weights reaches `MOST_WEIGHT_SUM`."""
+    it.  Otherwise, each output has a requantisation form of its own.  Returns None if dot products
+    may exceed int32 because an output's absolute weights add up to `MOST_WEIGHT_SUM` or more."""
     x, w, _ = site.inputs
     weights = site.constant(1)
     outputs, depth = w.shape
@@ -273,7 +273,8 @@ def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], 
     """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
 
     They are the half-open range of output columns whose window rows are contiguous in memory and
-    entirely inside the input.  With dilation both are 0, which stands for no columns.
+    entirely inside the input.  For all other columns, the kernel gathers window rows column by
+    column.  With dilation, the range is empty: both are 0.
 
     columns: the window along the columns.
     extent: number of pixels of an input row."""

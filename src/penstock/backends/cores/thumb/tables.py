@@ -162,12 +162,14 @@ def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
 def block_sizes(weights: Int64s) -> list[int] | None:
     """Divide the weights of two channels into blocks, and return the number of words of each block.
 
-    `weights`: of shape (2, taps).  A word has two taps of both channels.  Blocks are as long as
-    possible, at most `MOST_WORDS` words, such that each channel's sum of products in a block fits
-    16 bits for all int8 inputs.  Returns None if the sum of a single word does not fit.
+    The kernel adds the products of a block in 16 bits, which must be enough for all int8 inputs.
+    Subject to this, blocks are as long as possible, at most `MOST_WORDS` words.  Returns None if
+    the sum of a single word may exceed 16 bits.
 
-    In the example, the first word may yield 2 * 127 * -128 = -32512.  The products of the second
-    word would exceed 16 bits if they were added, so they form a block of their own.
+    weights: of shape (2, taps); each word has two taps of both channels.
+
+    In the example, the sum of the first word may be 2 * 127 * -128 = -32512.  With the products of
+    the second word it could exceed 16 bits, so each word is a block of its own.
 
     >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
     [1, 1]

@@ -55,7 +55,7 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
 
 
 def _name_problem(name: object, known: Mapping[str, Value]) -> str:
-    """Return the reason why a backend must not call an attribute `name`; "" if it may.
+    """Return why `name` cannot be the name of a new attribute; "" if it can.
 
     known: the attributes declared so far, with their defaults."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):

@@ -51,7 +51,9 @@ PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
 """Returns the cost of a call whose tensors have addresses."""
 
 FilledCostFunction = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
-"""Returns the cost of a call for the given number of output rows that also copies constants."""
+"""Returns the cost of a call during which constants are prefetched.
+
+It receives the number of output rows that the call computes, and the prefetches."""
 
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"

@@ -106,9 +106,9 @@ def choose(
     composites, except aliases, which compute nothing; each has its cycles and the reason.
 
     The strategies for the composite's main operator or pattern offer implementations.  A candidate
-    is an implementation whose condition holds and that prefetches no constants.  The composite gets
-    the implementations of the highest level that has a candidate and exceeds `CORE_LEVEL` (10), the
-    level of the processor's kernels.  The search for schedules chooses among these:
+    is an implementation whose condition holds and that prefetches no constants.  All kernels are of
+    the highest level that has a candidate and exceeds `CORE_LEVEL` (10), the level of the
+    processor's kernels.  The composite gets several, among which the search for schedules chooses:
 
     - the fastest candidate;
     - if other candidates need less working memory, the fastest of those that need least (fallback);
@@ -279,7 +279,9 @@ class _Search:
 def _check_pattern(named: NamedPattern, engine: str) -> None:
     """Raise BackendError unless the pattern can end with an operator.
 
-    A pattern that ends with a wildcard or a constant claims no node."""
+    A pattern that ends with a wildcard or a constant claims no node.
+
+    engine: the name of the accelerator, for the error."""
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(

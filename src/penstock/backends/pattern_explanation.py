@@ -55,7 +55,7 @@ def explain(
 def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> frozenset[str]:
     """Return the names of the accelerator's composites that do not contain the node `name`.
 
-    `explain` dissolves them before it selects kernels, because it needs only those of the node."""
+    `explain` dissolves them, because it only needs the kernels of the node's own composite."""
     return frozenset(
         node.name
         for node in graph.nodes
@@ -90,7 +90,11 @@ def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str
 
 
 def _outcome(graph: Graph, target: Target, name: str, reasons: Sequence[str]) -> str:
-    """Return the engine that runs a node, and the reasons if it is the processor."""
+    """Return a line that states the engine of the node `name`, and the reasons for the processor.
+
+    graph: the graph with the composites of all accelerators.
+    target: the chip; its first engine is the processor.
+    reasons: why each accelerator does not run the node."""
     for node in graph.nodes:
         if isinstance(node.op, Composite) and name in {inner.name for inner in node.op.nodes}:
             return f'engine: {node.op.engine}, in composite "{node.name}" of "{node.op.name}"'

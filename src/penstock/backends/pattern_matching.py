@@ -131,8 +131,7 @@ class Search:
         The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result within a node.
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -190,7 +189,9 @@ class Search:
 
         A node may compute several operators in sequence, such as a convolution and a clamp.  The
         search tries the operator whose result is `term`, and then each earlier one, because a
-        pattern need not name the last operators of a node."""
+        pattern need not name the last operators of a node.
+
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -237,8 +238,7 @@ class Search:
         Each match consists of the nodes that `pattern.child` matches, the nodes further upstream
         that its dominator `pattern.parent` matches, and all nodes between child and dominator.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -249,7 +249,7 @@ class Search:
                         yield _Match(claimed, parent.bindings)
 
     def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
-        """Return the inputs of a sub-graph, except constants: values that it only reads.
+        """Return the inputs of a sub-graph, except constants: it reads but does not compute them.
 
         claimed: the names of the nodes of the sub-graph."""
         read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
@@ -261,8 +261,7 @@ class Search:
         If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
         result is empty if there is no match, or if no node computes `value`.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -277,8 +276,7 @@ class Search:
         Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
         order is breadth-first, so the values nearest to `begin` come first.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -299,8 +297,7 @@ class Search:
         Returns None if `parent` does not dominate `begin`: a path from a network input to a value
         of `begin` bypasses `parent`, or a node on the way does not match the pattern `path`.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()

@@ -112,8 +112,8 @@ def assign(
         for the application, which supplies the input row by row while the network runs.
     make_part: returns a node as a part, given the target's first engine; None: `single_node_part`.
 
-    Raises UnsupportedError if the new elements of two states (tensors kept from run to run) are the
-    old elements of each other, so that neither can be updated first."""
+    Raises UnsupportedError if states (tensors kept from run to run) exchange their elements: the
+    new elements of each are the old elements of another, so that none can be updated first."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)

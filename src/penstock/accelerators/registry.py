@@ -207,8 +207,8 @@ def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
 def _sources() -> dict[str, tuple[Source, ...]]:
     """Return the places that define accelerators, by name of the accelerator.
 
-    A backend registered in this process replaces all others of its name.  Otherwise, a name may
-    have several places; `_unique_source` reports them as an error."""
+    If a backend of a name is registered in this process, it is the only place for this name.
+    Several places for one name are an error, which `_unique_source` raises."""
     found: dict[str, tuple[Source, ...]] = {}
     for source in (*_bundled_sources(), *_installed_sources()):
         found[source.name] = (*found.get(source.name, ()), source)

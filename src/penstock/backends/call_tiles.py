@@ -65,8 +65,8 @@ class CallTiles:
     def row_span(self) -> Span:
         """The interval of iterations along `row_axis` that the call computes.
 
-        An iteration is an output row or, in a flattened layer (see `row_axis`), an element: for
-        rows [2, 4) of an output with 10 int8 elements per row, the interval is [20, 40)."""
+        An iteration is an output row; only in a flattened layer (see `row_axis`), an element.
+        There, rows [2, 4) of an output with 10 int8 elements per row are iterations [20, 40)."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):
@@ -108,9 +108,10 @@ class CallTiles:
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish): how the computation of the current tile changes the
-        accumulators.  The accumulator of an output element sums products over all input channels,
-        to which several tiles may contribute.
+        """Return (accumulate, finish), two flags for the computation of the current tile.
+
+        An output element is a sum over all input channels.  If these are split into several tiles,
+        each tile adds some of the channels to the sum, which is complete after the last tile.
 
         accumulate: 1 if the computation adds to the partial sums of an earlier tile, 0 if it begins
             new sums.
@@ -118,7 +119,7 @@ class CallTiles:
 
         Both are expressions, because they may depend on loop variables.
 
-        depth: interval of input channels that the computation of the tile adds up.
+        depth: interval of input channels in the current tile.
         channels: number of input channels of the layer."""
         if not self.has_partial_sums:
             return 0, 1
@@ -212,13 +213,14 @@ class CallTiles:
         return self._needs(dimension, span)[0] - self._reads(dimension, span)[0]
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
-        """Return (interval, loop): the iterations that the current tile covers along a loop axis,
-        and the loop over the tiles of the call along this axis, with an empty body.
+        """Return (interval, loop) for the loop axis `name`.
 
-        The bounds of the interval are expressions of the loop variable.  If there is only one tile
-        along the axis, the loop is None, and the interval contains all iterations of the call.
+        interval: the iterations along the axis that the current tile covers.  The bounds are
+            expressions of the loop variable.
+        loop: the loop over the tiles of the call along the axis, with an empty body.
 
-        name: name of the axis."""
+        If there is only one tile along the axis, the interval contains all iterations of the call,
+        and the loop is None."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
         bounds: Span = self.row_span if is_rows else (0, cut[-1])
@@ -239,16 +241,18 @@ class CallTiles:
         ends = maximum(ends[0], bounds[0]), minimum(ends[1], bounds[1])
         return ends, Loop(name, first, last + 1, 1, ())  # the tiles that the call's rows overlap
 
-    def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """Return a region of a tensor that the call accesses: an interval of indices per dimension.
+    def _region(self, operand: LayerOperand, tiled_axes: Sequence[str]) -> tuple[Span, ...]:
+        """Return the region of a tensor that some iterations of the call access.
 
-        followed: names of loop axes.  Along these axes, the region is what the current tile
-            accesses; along all others, what the whole call accesses."""
+        The region is an interval of indices for each dimension.
+
+        tiled_axes: names of the loop axes along which these are the iterations of the current tile;
+            along all others, they are those of the whole call."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
                 found.append((0, d.size))
-            elif d.axis in followed:
+            elif d.axis in tiled_axes:
                 found.append(self._needs(d, self.spans[d.axis]))
             else:
                 found.append(self._needs(d, self._whole_axis(d.axis)))
@@ -277,8 +281,7 @@ class CallTiles:
         return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of indices that iterations `span` access along dimension `d`,
-        without padding.
+        """Return the part of `_reads(d, span)` that is within the tensor, that is, without padding.
 
         In contrast to `Dimension.needs`, the bounds of `span` and of the result may be expressions.
 
@@ -311,10 +314,10 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of an operand's current tile; odd and even tiles alternate between two
-        buffers (double buffering).
+        """Return the number of an operand's current tile, counted from 0 in loop order.
 
-        Numbers increase in loop order, from 0.  A tile that is loaded again has a new number.
+        A tile that is loaded again has a new number.  With double buffering, tiles with even and
+        odd numbers are in different halves of the scratchpad's space for the operand.
 
         k: index of the operand; the inputs come first, in order, then the output."""
         number: Expr = 0
@@ -337,15 +340,15 @@ class CallTiles:
         alignment = self.tiling.scratchpads.of(operand.role).alignment
         return (*room[:-1], -(-room[-1] // alignment) * alignment)
 
-    def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
+    def _extent(self, d: Dimension, tiled_axes: Sequence[str]) -> int:
         """Return the maximum number of elements of a tensor's tile along dimension `d`.
 
-        followed: names of the loop axes along which the tensor is split into tiles.  If the loop
+        tiled_axes: names of the loop axes along which the tensor is split into tiles.  If the loop
             axis of `d` is not among them, each tile covers the whole dimension."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)
-        tiles = self.tiling.tiles[d.axis] if d.axis in followed else ((0, axis.extent),)
+        tiles = self.tiling.tiles[d.axis] if d.axis in tiled_axes else ((0, axis.extent),)
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:

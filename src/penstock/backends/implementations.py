@@ -78,10 +78,11 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return `offloaded` with the tiler of an implementation in the field `schedule`.
+    """Return `offloaded` with its field `schedule` set to the tiler of the implementation `one`.
 
-    one: the implementation.  It states a tiler, an order of loops (which is converted to a tiler),
-        or a function that returns either.  If it states none of these, the field is None.
+    The implementation states a tiler, an order of loops (which becomes a tiler), or a function that
+    returns either.  If it states none of these, the field is None.
+
     where: the location that an error reports."""
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)
@@ -223,7 +224,9 @@ class _BoundImplementation:
         return tuple(found)
 
     def _folded_inside(self) -> tuple[int, ...]:
-        """Return the indices of the inputs that the kernels of the composites inside fold."""
+        """Return the result of `folded` for a composite of composites.
+
+        It contains the inputs that the kernels of the inner composites have folded into tables."""
         names: set[str] = set()
         for node in self.offloaded.composite.nodes:
             if isinstance(node.op, Composite) and node.op.chosen is not None:

@@ -17,10 +17,10 @@ from penstock.program.steps import as_step, steps
 
 
 def with_instances(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program in which the calls of an accelerator select their instances.
+    """Return the program in which each call of an accelerator begins by selecting an instance.
 
     All stripes of a layer run on one instance, because their calls differ only in their rows and
-    get the same body.
+    get the same body.  If the chip has only one instance, the program is unchanged.
 
     Raises BackendError if there are several instances, and no driver function that selects one."""
     count = accelerator.target.instances
@@ -46,9 +46,8 @@ def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
 
     Calls inside loops are extended, too.
 
-    chosen: the driver call for each call that needs one, by the result of `as_step`.  This result
-        does not depend on the rows, so all stripes of a layer have the same entry.  Calls without
-        an entry are unchanged."""
+    chosen: the driver call for a layer, by the call that stands for all stripes of the layer
+        (`as_step`).  Calls of other layers are unchanged."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:

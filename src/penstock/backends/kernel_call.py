@@ -165,10 +165,10 @@ class KernelCall(Offloaded):
         record: a frozen dataclass, whose fields are expressions and addresses in the order of the
             arguments.
 
-        The functional model of the function receives a record of the same class.  In it, each
-        expression is replaced by its value, and each address by the bytes stored there.  The
-        encoder of a command stream receives such a record in `StreamCommand.record`, with a
-        `Place` for each address."""
+        The functional model of the function receives a record of the same class, with the value of
+        each expression, and with the bytes stored at each address.  The encoder of a command stream
+        receives another one in `StreamCommand.record`, with the value of each expression, and with
+        a `Place` for each address."""
         return Invoke(driver, record)
 
     def issue(
@@ -243,15 +243,15 @@ def offloading_kernel(
     by_rows: True if a call may compute any interval of rows, False if only the whole output.
     by_columns: True if inputs and output may also be columns of wider tensors.
     scratch_bytes: the working memory of a call.
-    scratch_memory: the memory of the accelerator that holds it; "" for the memory of tensors.
+    scratch_memory: the memory of the accelerator that holds the working memory; "" for RAM.
     folded: indices of the composite's constant inputs that no command reads.
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
     prefetch: the bytes of a table that are copied before the first call; None for none.
     placed: returns the cost of a call, given the addresses of its tensors; None if not stated.
-    filled: returns the cost of a call that also copies constants, for itself or for a later call,
-        if the addresses of its tensors are not known; None if not stated.
-    even_rows: True if the placed cost is less where rows have a constant distance."""
+    filled: estimates, before tensors have addresses, the cost of a call during which constants are
+        prefetched, for this call or a later one; None if not stated.
+    even_rows: True if the placed cost is less where the rows of a tensor are evenly spaced."""
 
     def body(
         inputs: tuple[View, ...],

@@ -27,10 +27,10 @@ def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Stra
 
 
 def with_accelerator_kernels(node: Node, accelerators: Sequence[Accelerator]) -> Node | None:
-    """Return a composite node with the kernels that its accelerator selects for it.
+    """Return `node`, a composite for a band of columns or a group of layers, with kernels.
 
-    Returns None if the node's accelerator is not among `accelerators`, if one of the accelerator's
-    constraints does not hold, or if none of its kernels can run the node."""
+    Returns None if its accelerator is not among `accelerators`, if a constraint of the accelerator
+    does not hold, or if no kernel can run the composite."""
     engine = node.op.engine if isinstance(node.op, Composite) else None
     accelerator = next((one for one in accelerators if one.name == engine), None)
     if accelerator is None or any(
@@ -44,8 +44,12 @@ def with_accelerator_kernels(node: Node, accelerators: Sequence[Accelerator]) ->
 def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
     """Return the composite node with its kernels, or the reason why no kernel can run it.
 
-    These kernels are the fastest one that prefetches nothing, a slower fallback with less working
-    memory if there is one, and all kernels that prefetch constants."""
+    All kernels are of one strategy level: the highest one above `CORE_LEVEL` that has a kernel
+    without prefetch for this composite.  The fields of the composite receive
+
+    - `chosen`: the fastest kernel without prefetch;
+    - `fallback`: a kernel without prefetch that needs less working memory, if there is one;
+    - `prefetching`: all kernels that prefetch constants."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = strategies_for(composite, accelerator)

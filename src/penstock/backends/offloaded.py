@@ -104,8 +104,8 @@ class Offloaded:
     def input_index(self, k: int) -> int:
         """Return the index of the composite's input that provides input `k` of the main node.
 
-        Between the two, nodes of the composite may unpack, slice or reshape the input.  Raises
-        IndexError if a node with another operator computes input `k` within the composite."""
+        Before the main node reads it, nodes of the composite may unpack, slice or reshape the
+        input.  Raises IndexError if any other operator computes input `k` within the composite."""
         found = self.source_index(self.main.inputs[k])
         if found is None:
             raise IndexError(f"input {k} of {self.main.kind} is computed within the composite")
@@ -128,9 +128,11 @@ class Offloaded:
     def tiler(self, default: Tiler) -> Tiler:
         """Return the tiler, which divides the main operator into tiles that fit local memories.
 
-        The result is the first of these that exists: the tiler that was registered last for the
-        composite's pattern or main operator; `schedule`, the tiler of the implementation;
-        `default`."""
+        The result is the first of these that exists:
+
+        - the tiler that was registered last for the composite's pattern or main operator;
+        - `schedule`, the tiler of the implementation;
+        - `default`."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, self.schedule or default)
@@ -138,9 +140,9 @@ class Offloaded:
     def layer(self, rows: int | None = None) -> Layer:
         """Return the main operator as a loop nest, the form that a tiler takes.
 
-        Its axes are those of the output, n, h, w and c for an image (n and c for a matrix), and
-        "sum" for a sum over input channels.  Its tensors are "input 0", "input 1" (weights),
-        "input 2" (biases), and "output".
+        Its axes are the axes of the output and, if the operator sums over input channels, "sum".
+        The axes of the output are called n, h, w and c for an image, n and c for a matrix.  The
+        tensors are called "input 0", "input 1" (weights), "input 2" (biases) and "output".
 
         rows: the number of consecutive output rows that the loop nest computes; None for all
             rows."""

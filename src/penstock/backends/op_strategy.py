@@ -51,7 +51,9 @@ PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
 """Returns the cost of a call whose tensors have addresses."""
 
 FilledCostFunction = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
-"""Returns the cost of a call for the given number of output rows that also copies constants."""
+"""Returns the cost of a call during which constants are prefetched.
+
+It receives the number of output rows that the call computes, and the prefetches."""
 
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
@@ -81,11 +83,11 @@ class DescribedImplementation:
         bytes.
     prefetch: returns the constants to copy before the first call; None for no copy.
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
-    filled_cost: returns the cost of a call during which constants are prefetched, for this call or
-        a later one, before tensors have addresses; None if not stated.
+    filled_cost: estimates, before tensors have addresses, the cost of a call during which constants
+        are prefetched, for this call or a later one; None if not stated.
     element_types: supported types of inputs and output; None for int8, and int32 for biases.
     schedule: a tiler, a loop order, or a function that returns either; None if not stated.
-    even_rows: True if the placed cost is less where rows have a constant distance.
+    even_rows: True if the placed cost is less where the rows of a tensor are evenly spaced.
     scratch_memory: the memory of the accelerator that holds working memory; "" for RAM."""
 
     name: str
@@ -193,13 +195,15 @@ class OpStrategy:
             copies these constants into the memory that holds tensors.  `call.prefetched` is the
             address of the copy.  The compiler prefers an implementation that prefetches if the copy
             fits and saves cycles.
-        `placed_cost`: the cost of a call whose tensors have addresses, if it depends on these; a
-            function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
-        `even_rows`: True if the placed cost is less where rows have a constant distance; rows of
-            cascades are then placed so if possible.
-        `filled_cost`: the cost of a call during which constants are prefetched, for this call or a
-            later one; a function of Offloaded, a number of output rows, and the prefetches (a tuple
-            of Fillings).  The search for schedules calls it before tensors have addresses.
+        `placed_cost`: a function of Offloaded and a PlacedCall.  It returns the cost of a call
+            whose tensors have addresses, including the copies that the call makes.  State it if the
+            cost depends on the addresses.
+        `even_rows`: True if the placed cost is less where the rows of a tensor are evenly spaced;
+            rows of cascades are then placed so if possible.
+        `filled_cost`: a function of Offloaded, a number of output rows, and the prefetches (a tuple
+            of Fillings).  It returns the cost of a call during which constants are prefetched, for
+            this call or a later one.  The search for schedules calls it, before tensors have
+            addresses.
         `element_types`: the supported element types of the main operator's inputs and output.  By
             default they are int8, and int32 for biases.
 
@@ -276,7 +280,7 @@ def is_tiler(value: object) -> bool:
 
 
 def schedule_problem(schedule: object) -> str:
-    """Return why a schedule is invalid; "" if it is valid."""
+    """Return why the argument `schedule` of `add_implementation` is invalid; "" if it is valid."""
     if schedule is None or is_tiler(schedule) or callable(schedule):
         return ""
     is_order = isinstance(schedule, list | tuple) and all(

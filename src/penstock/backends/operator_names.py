@@ -7,7 +7,7 @@ value of a field of the operator, as "RELU6" and "LESS" do.  Each operator decla
 
 Relay's bias_add and requantize after a layer are not nodes in penstock: the bias is an input of the
 layer's node, and the type of the node's output determines the requantisation.  The names "bias_add"
-and "requantize" therefore denote this aspect of the layer's node (`Fused`).
+and "requantize" therefore denote a part of what the layer's node computes (`Fused`).
 """
 
 from __future__ import annotations
@@ -170,12 +170,11 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return, for each operator, the set of numbers of operands that a pattern may give.
+    """Return, for each operator, the permitted numbers of operands in a pattern.
 
-    They are the numbers of inputs that the sample nodes in the operator's source file have.  For an
-    operator with a bias, a pattern may have one operand less, because it may omit the bias.  For
-    example, the set for Conv2D is {2, 3}.  A fused addition of a bias has two, a fused
-    requantisation one."""
+    These are the numbers of inputs of the sample nodes in the operator's source file.  For an
+    operator with a bias, one less is also permitted, because a pattern may omit the bias.  The set
+    is {2, 3} for Conv2D, {2} for a fused bias addition, and {1} for a fused requantisation."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:
@@ -234,10 +233,10 @@ def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
 def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Return whether the node's operator has all these attribute values.
 
-    attributes: pairs of a name and the required value.  The names of nested attributes are dotted
-        ("rows.stride").  A member of an enumeration may be required by its name, and a tuple as a
-        list.  Instead of a required value, a pair may contain a predicate.  It receives the value
-        of the attribute or, for a member of an enumeration, the member's name.
+    attributes: pairs (name, required value).  The names of nested attributes are dotted
+        ("rows.stride").  The required value may be a member of an enumeration or its name, a list
+        instead of a tuple, or a predicate of the value.  For a member of an enumeration, the
+        predicate receives its name.
     """
     return all(has_attribute(node.op, name, value) for name, value in attributes)
 

@@ -99,10 +99,10 @@ class _Packing:
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """Return the packed form of a composite's input, or `value` itself if it stays unpacked.
+        """Return the packed form of `value`, an input of a composite, or `value` itself.
 
-        If there is no packed form yet, new nodes pack the value on the CPU if `borders` is True;
-        otherwise the value stays unpacked.
+        If no packed form exists yet, it depends on `borders`: if True, new nodes pack the value on
+        the CPU; if False, the value stays unpacked and is itself the result.
         """
         if value.name not in self.packed_values:
             if not self.borders:

@@ -59,10 +59,13 @@ def partition(
     """Return (graph, refusals), where composites replace the matches of patterns in the graph.
 
     The refusals state, by node name, why a node is not in a composite.  Patterns are tried in
-    order, each at every node from the last to the first.  Of several matches that end with one
-    node, the largest is tried first.  A match is refused if another composite contains one of its
-    nodes, if an intermediate value is used outside the match, if an operator does not support its
-    element types, or if a predicate or constraint does not hold.
+    order, each at every node from the last to the first.  Of several matches that end with the same
+    node, the largest is tried first.  A match is refused for any of these reasons:
+
+    - another composite contains one of its nodes;
+    - an intermediate value is used outside the match;
+    - an operator does not support its element types;
+    - the predicate of the pattern, or one of `constraints`, does not hold.
 
     engine: the name of the accelerator.
     merge: whether adjacent composites that can run as one unit share a region number.
@@ -96,21 +99,19 @@ def choose(
     processor_cycles: Callable[[Node], int],
     refusals: Refusals | None = None,
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
-    """Select a kernel for each composite of the accelerator.
+    """Select the kernels of each composite of the accelerator.
 
-    Returns (graph, CPU fallbacks).  In the graph, each composite has a kernel; composites that no
+    Returns (graph, CPU fallbacks).  In the graph, each composite has kernels; composites that no
     kernel can run are replaced by the nodes inside them.  The CPU fallbacks are the nodes outside
     composites, except aliases, which compute nothing; each has its cycles and the reason.
 
-    The strategies for the composite's main operator or pattern offer implementations.  The
-    candidates are those whose condition holds and that prefetch no constants.  All kernels come
-    from one level: the highest one with a candidate.  Levels up to `CORE_LEVEL` (10), the level of
-    the processor's kernels, are not tried.  The composite gets these kernels of the level, among
-    which the search for schedules chooses:
+    The strategies for the composite's main operator or pattern offer implementations.  A candidate
+    is an implementation whose condition holds and that prefetches no constants.  All kernels are of
+    the highest level that has a candidate and exceeds `CORE_LEVEL` (10), the level of the
+    processor's kernels.  The composite gets several, among which the search for schedules chooses:
 
     - the fastest candidate;
-    - if other candidates need less working memory: a fallback, which is the fastest of the
-      candidates that need least;
+    - if other candidates need less working memory, the fastest of those that need least (fallback);
     - each implementation that prefetches constants and whose condition holds.
 
     processor_cycles: returns the cycles of a node on the processor.
@@ -168,7 +169,7 @@ def choose(
 
 @dataclass
 class _Search:
-    """State of `partition`.
+    """State of `partition`: the composites that it has made, and the matches that it has refused.
 
     engine: the name of the accelerator.
     found: the composites so far, by the name of their last node.
@@ -192,8 +193,8 @@ class _Search:
         """Make a composite of the first acceptable match of pattern `named` that ends with `node`.
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
-        used outside it, or if a rule does not hold.  In the last two cases, `refused` records the
-        reason for each node of the match, unless the node has one of the same or a higher rank.
+        used outside the match, or if a rule does not hold.  In the last two cases, `refused` keeps
+        the reason for each node of the match, unless it has a reason of at least the same rank.
 
         rules: the accelerator's constraints, which apply in addition to the pattern's predicate."""
         for names in matches(named.pattern, node, self.producers):
@@ -225,7 +226,7 @@ class _Search:
         }
 
     def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Return (1, reason) if an intermediate value of a match is used outside it, else None.
+        """Return (1, reason) if an intermediate value is used outside the match, else None.
 
         An intermediate value is one that a node of the match other than `last` computes.  It is
         used outside if it is an output of the network, or if a node outside the match reads it.
@@ -278,7 +279,9 @@ class _Search:
 def _check_pattern(named: NamedPattern, engine: str) -> None:
     """Raise BackendError unless the pattern can end with an operator.
 
-    A pattern that ends with a wildcard or a constant claims no node."""
+    A pattern that ends with a wildcard or a constant claims no node.
+
+    engine: the name of the accelerator, for the error."""
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(

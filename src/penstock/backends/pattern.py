@@ -7,10 +7,10 @@ nn.relu(nn.bias_add(nn.conv2d(*, constant), *)) | nn.bias_add(nn.conv2d(*, const
 A layer is one node in penstock, including its bias, requantisation and clamp.  For patterns, it is
 the chain of Relay operators `nn.relu(qnn.requantize(nn.bias_add(nn.conv2d(x, w), b)))`.  A pattern
 may name any inner part of the chain: `nn.conv2d` alone also matches a convolution with bias and
-clamp.  The accelerator must still compute the parts that the pattern does not name; to refuse them,
-use `has_attr({"activation": "NONE"})`, a predicate or a constraint.  A pattern that names only
-fused parts, such as `nn.relu` of a wildcard, does not match a layer, because a node cannot be
-divided.
+clamp.  The accelerator must still compute the parts that the pattern does not name.  To exclude
+layers with a clamp, use `has_attr({"activation": "NONE"})`, a predicate or a constraint.  A pattern
+of only fused parts, such as `nn.relu` of a wildcard, does not match a layer, because a node cannot
+be divided.
 
 A pattern object that occurs twice within a pattern must match the same value both times.
 
@@ -68,7 +68,7 @@ class Pattern:
         """Return this pattern, restricted to matches whose last operator has these attributes.
 
         Attributes are fields of penstock's operators; nested ones have dotted names.  A required
-        value may be the name of an enumeration member, or a predicate of the operator's value.
+        value may be the name of an enumeration member, or a predicate of the field's value.
         Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))
@@ -106,7 +106,7 @@ class Pattern:
 
         As in TVM, `parent` must dominate the last node: all paths from the last node upstream
         (towards the network's inputs) must pass through the same match of `parent`.  All nodes
-        on the way to it must match `path`.  In the example below, a match consists of a Conv2D,
+        between these two must match `path`.  In the example below, a match is a Conv2D,
         an Add, and the ReLUs between them.
 
         path: a pattern of a single node; None for any node.
@@ -151,8 +151,7 @@ class Operator(Pattern):
     def __call__(self, *patterns: Pattern) -> Operator:
         """Return this operator with a pattern for each of its operands, constants included.
 
-        The bias of a layer may be omitted.  The operands of commutative operators match in both
-        orders.
+        A layer's bias may be omitted.  Operands of commutative operators match in both orders.
 
         >>> print(is_op("add")(is_op("nn.conv2d")(wildcard(), wildcard()), wildcard()))
         add(nn.conv2d(*, *), *)
@@ -227,7 +226,7 @@ class AllPaths(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuplePattern(Pattern):
-    """Matches the operands of a variadic operator; if `fields` is None, any operands match."""
+    """Matches the operands of a variadic operator, one by each of `fields`; None: any operands."""
 
     fields: tuple[Pattern, ...] | None
 
@@ -362,9 +361,10 @@ def _check_biased(pattern: object, where: str) -> None:
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
     """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
 
-    Attributes belong to the last operator of a match; of several possible ones, one must have them.
-    If a match can end with a wildcard or a constant, nothing is checked.  The value of an
-    enumeration attribute must be a member, the name of one, or a predicate.
+    Attributes belong to the last operator of a match.  If alternatives (`|`) end with different
+    operators, it suffices that one operator has the attribute.  If a match can end with a wildcard
+    or a constant, nothing is checked.  The value of an enumeration attribute must be a member, the
+    name of one, or a predicate.
 
     attributes: values by attribute name."""
     last = tuple(last_operators(pattern))

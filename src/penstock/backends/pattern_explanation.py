@@ -20,8 +20,8 @@ def explain(
 ) -> tuple[str, ...]:
     """Return lines that explain which engine runs a node, and why.
 
-    For each pattern of each accelerator, they state whether a match ends with the node, or why none
-    does.
+    For each pattern of each accelerator, a line states that a match ends with the node, or why none
+    does.  The last line states the engine.
 
     graph: the simplified network.
     name: the name of the node.
@@ -53,8 +53,9 @@ def explain(
 
 
 def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> frozenset[str]:
-    """Return the names of the accelerator's composites without the node, whose costs do not
-    matter."""
+    """Return the names of the accelerator's composites that do not contain the node `name`.
+
+    `explain` dissolves them, because it only needs the kernels of the node's own composite."""
     return frozenset(
         node.name
         for node in graph.nodes
@@ -65,10 +66,10 @@ def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> froz
 
 
 def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
-    """Yield a line for each pattern of an accelerator: whether it matches the node, or why not.
+    """Yield a line for each pattern of an accelerator: that it matches the node, or why not.
 
-    If a composite contains the node or a graph pass removes it, no pattern is tried.  The only
-    line then states this.
+    If a composite contains the node already, or a graph pass removes it, no pattern is tried, and
+    there is a single line with this reason.
 
     graph: the graph after earlier accelerators have claimed their nodes.
     name: the name of the node."""
@@ -89,7 +90,11 @@ def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str
 
 
 def _outcome(graph: Graph, target: Target, name: str, reasons: Sequence[str]) -> str:
-    """Return the engine that runs a node, and the reasons if it is the processor."""
+    """Return a line that states the engine of the node `name`, and the reasons for the processor.
+
+    graph: the graph with the composites of all accelerators.
+    target: the chip; its first engine is the processor.
+    reasons: why each accelerator does not run the node."""
     for node in graph.nodes:
         if isinstance(node.op, Composite) and name in {inner.name for inner in node.op.nodes}:
             return f'engine: {node.op.engine}, in composite "{node.name}" of "{node.op.name}"'

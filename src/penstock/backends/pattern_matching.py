@@ -53,8 +53,8 @@ class Term:
 
     name: the name of the value; for an intermediate result, the name of the node's output; empty
         for a scale or zero point.
-    depth: number of operators that follow the intermediate result within the node: 3 for the
-        result of the convolution in the example; 0 for everything else.
+    depth: for an intermediate result, the number of operators that follow it within the node: 3
+        for the result of the convolution in the example; 0 for all other terms.
     constant: whether the value is a constant.
     value: the value of the graph; for an intermediate result, the output of its node; None for a
         scale or zero point."""
@@ -71,7 +71,7 @@ class Term:
 
     @property
     def whole(self) -> bool:
-        """Whether a wildcard matches the term: it does, except for intermediate results."""
+        """Whether wildcards match the term: a value or a constant, but no intermediate result."""
         return self.depth == 0
 
 
@@ -131,8 +131,7 @@ class Search:
         The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result within a node.
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -146,10 +145,10 @@ class Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern` whose result is `term`, if `pattern` is not in `bindings`.
+        """Yield the matches of `pattern` whose result is `term`; `pattern` has not matched before.
 
-        If `pattern` occurs more than once, each match binds it to `term`: the other occurrences
-        must match the same term.
+        If `pattern` occurs more than once, each match adds (pattern, term) to its bindings, so that
+        the other occurrences must match the same term.
 
         bindings: the pairs (pattern, term) of the repeated patterns that have matched before."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
@@ -190,7 +189,9 @@ class Search:
 
         A node may compute several operators in sequence, such as a convolution and a clamp.  The
         search tries the operator whose result is `term`, and then each earlier one, because a
-        pattern need not name the last operators of a node."""
+        pattern need not name the last operators of a node.
+
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -211,11 +212,10 @@ class Search:
         """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
 
         Relay's quantised operators ("qnn.") take scales and zero points as their last arguments.
-        penstock stores these in tensor types, not as operands.  For such patterns, placeholder
-        constants are therefore appended to `operands`, until there is one for each argument.
+        penstock stores these in tensor types, not as operands.  If `pattern` is such an operator,
+        a placeholder constant therefore stands for each argument without an operand.
 
-        found: the match so far: the node of the operator, and for each repeated pattern that has
-            matched before, the term that it must match again."""
+        found: the match so far, which contains the node of the operator."""
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
@@ -235,11 +235,10 @@ class Search:
     def _path_matches(self, pattern: AllPaths, term: Term, bindings: _Bindings) -> Iterator[_Match]:
         """Yield the matches of `pattern` whose result is `term`.
 
-        Each match consists of the nodes that `pattern.child` matches, the nodes that its dominator
-        `pattern.parent` matches further upstream, and all nodes between the two.
+        Each match consists of the nodes that `pattern.child` matches, the nodes further upstream
+        that its dominator `pattern.parent` matches, and all nodes between child and dominator.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -250,7 +249,9 @@ class Search:
                         yield _Match(claimed, parent.bindings)
 
     def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
-        """Return the values, except constants, that the nodes `claimed` read but do not compute."""
+        """Return the inputs of a sub-graph, except constants: it reads but does not compute them.
+
+        claimed: the names of the nodes of the sub-graph."""
         read = (v for name in sorted(claimed) for v in self.producers[name].variable_inputs)
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
@@ -260,8 +261,7 @@ class Search:
         If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
         result is empty if there is no match, or if no node computes `value`.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -271,13 +271,12 @@ class Search:
     def reachable(
         self, begin: Sequence[Value], path: Pattern, bindings: _Bindings
     ) -> Iterator[Value]:
-        """Yield the values of `begin`, and those that can be reached from them upstream.
+        """Yield the values of `begin` and those upstream: candidates for a dominator's output.
 
         Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
-        order is breadth-first: values with fewer matches of `path` on the way come first.
+        order is breadth-first, so the values nearest to `begin` come first.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -295,11 +294,10 @@ class Search:
         The nodes that compute the values of `begin` are included; the node that computes `parent`
         is not.  The result is empty if `parent` is the only value of `begin`.
 
-        Returns None if a path from a network input to a value of `begin` bypasses `parent`, or if
-        a node on the way does not match the pattern `path`.
+        Returns None if `parent` does not dominate `begin`: a path from a network input to a value
+        of `begin` bypasses `parent`, or a node on the way does not match the pattern `path`.
 
-        bindings: pairs (pattern, term).  Each of these patterns has matched its term before and may
-            match no other (see `repeated`)."""
+        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()
@@ -314,11 +312,11 @@ class Search:
 
 
 def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
-    """Return one pattern for each of `count` operands: those that a tuple pattern combines.
+    """Return the patterns of the `count` operands for which a tuple pattern stands.
 
-    They are the fields of the tuple pattern, or wildcards if it matches any operands.  Of several
+    They are its fields, or `count` wildcards if it matches any operands.  If `pattern` has
     alternatives (`|`), the first tuple pattern for `count` operands applies.  The result is () if
-    `pattern` is not a tuple pattern for `count` operands and has no such alternative."""
+    there is no tuple pattern for `count` operands."""
     match pattern:
         case Either(first, second):
             return tuple_fields(first, count) or tuple_fields(second, count)

@@ -31,8 +31,8 @@ from penstock.ir.graph import Node
 class Mismatch:
     """The part of a pattern that does not match.
 
-    depth: how far the match got: the number of operators on the path from the root of the pattern
-        to this part, plus, at each of them, the number of operands before the path.
+    depth: how far the match got; of several mismatches, users see one of the greatest depth.  Each
+        step in the pattern from an operator to its argument number k adds 1 + k.
     part: the part of the pattern, as text.
     reason: why it does not match."""
 
@@ -180,10 +180,10 @@ class _Explanation:
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
-    """Return the arguments of an operator pattern that is given a single argument, `pattern`.
+    """Return the patterns of operands for which `pattern`, an operator's only argument, stands.
 
-    A tuple pattern with a list of fields counts as one argument per field, so the result is these
-    fields.  For any other pattern, the result is (pattern,)."""
+    A tuple pattern with fields stands for one operand per field: the result is the fields.  Any
+    other pattern stands for one operand: the result is (pattern,)."""
     fields = pattern.fields if isinstance(pattern, TuplePattern) else None
     return (pattern,) if fields is None else fields
 

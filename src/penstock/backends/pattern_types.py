@@ -19,7 +19,10 @@ Extent = int | Callable[[int], bool] | None
 
 @dataclass(frozen=True, slots=True)
 class ConstantTest:
-    """A condition on the elements of a constant; `text` describes it."""
+    """A condition on the elements of a constant.
+
+    text: the condition as patterns print it.
+    holds: the condition as a predicate of the elements."""
 
     text: str
     holds: Predicate

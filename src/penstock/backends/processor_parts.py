@@ -112,8 +112,8 @@ def assign(
         for the application, which supplies the input row by row while the network runs.
     make_part: returns a node as a part, given the target's first engine; None: `single_node_part`.
 
-    Raises UnsupportedError if two states (tensors kept from run to run) exchange their elements, so
-    that no order of their updates is possible."""
+    Raises UnsupportedError if states (tensors kept from run to run) exchange their elements: the
+    new elements of each are the old elements of another, so that none can be updated first."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
@@ -132,7 +132,7 @@ def assign(
 def single_node_part(node: Node, processor: Engine) -> Part:
     """Return the part that consists of a node, with its kernels and its engine.
 
-    processor: the engine of the part, unless the node is a composite: this names its own engine.
+    processor: the engine of a node that is not a composite; a composite names its own engine.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site

@@ -57,11 +57,13 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Run the accelerator's passes of PROGRAM_PHASE_0 once, for the kernels with index `k`.
+    """Run the accelerator's passes of PROGRAM_PHASE_0 once, for kernel `k` of each composite.
 
-    The passes receive a program that calls kernel `k` of each composite of the accelerator, and
-    return a program that may call other kernels.  In the graph that is returned, these take the
-    place of the kernels with index `k`.  A composite with at most `k` kernels is unchanged.
+    The passes receive a program that calls kernel `k` of each composite of the accelerator.  The
+    program that they return may call other kernels; in the returned graph, these replace the
+    kernels `k`.  A composite with at most `k` kernels is unchanged.
+
+    k: the index of a kernel in the result of `all_kernels`.
     """
 
     def selected(composite: Composite) -> Kernel:
@@ -105,18 +107,18 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
     return schedule
 
 
-def _with_new_kernel(steps: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
-    """Return `part` with one of its kernels replaced: the one that the schedule runs.
+def _with_new_kernel(scheduled: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
+    """Return `part` with a new kernel in place of the one that the schedule runs.
 
     The part is unchanged if the schedule does not run it, or if `found` has no new kernel for it.
 
-    steps: the parts that the schedule runs, each reduced to the kernel that the schedule chose
-        (the preferred one, the fallback or one that prefetches).
+    scheduled: the parts that the schedule runs; `Part.kernel` is the kernel that it chose (the
+        preferred one, the fallback or one that prefetches).
     found: the new kernels, by the name of the part."""
-    step = next((step for step in steps if step.name == part.name), None)
-    if step is None or part.name not in found or found[part.name] is step.kernel:
+    own = next((one for one in scheduled if one.name == part.name), None)
+    if own is None or part.name not in found or found[part.name] is own.kernel:
         return part
-    old, new = step.kernel, found[part.name]
+    old, new = own.kernel, found[part.name]
     prefetching = tuple(new if kernel is old else kernel for kernel in part.prefetching)
     return replace(
         part,

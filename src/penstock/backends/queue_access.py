@@ -100,8 +100,9 @@ class _Access:
         """Return whether the producer of `new` can write it directly into the ring.
 
         The producer must be a node that can write ring buffers, or the application, which supplies
-        the rows of a streamed input.  As `new` is then stored only in the ring, all other readers
-        of `new` must be able to read ring buffers, and no second queue may append it.
+        the rows of a streamed input.  The rows are then stored only in this ring.  So all other
+        nodes that read `new` must be able to read ring buffers, and none may append it to another
+        queue.
 
         new: the rows that this run appends to the queue.
         """

@@ -76,8 +76,8 @@ def _mergeable_end(
 ) -> int:
     """Return the largest `end` for which the commands [at, end) can be merged into one call.
 
-    All of these commands must be calls of one region.  Commands outside the interval may use the
-    output of the last call, but no other output.  If nothing can be merged, the result is at + 1.
+    All of these commands must be calls of one region, and commands outside the interval must not
+    use any of their outputs but the last.  If nothing can be merged, the result is at + 1.
 
     run: the commands of the program.
     uses: the result of `_uses`: the indices of the first and the last command that use each buffer.
@@ -105,8 +105,8 @@ def _mergeable_end(
 def _uses(program: Program) -> dict[str, tuple[int, int]]:
     """Return the indices of the first and the last command that use each buffer, by buffer name.
 
-    For inputs and outputs of the network, which the application uses before and after the run, the
-    indices are -1 and the number of commands."""
+    For an input or output of the network, the result is (-1, number of commands), because the
+    application uses its buffer outside the run."""
     found: dict[str, tuple[int, int]] = {}
     for k, command in enumerate(program.run):
         for name in used_buffers(command):
@@ -134,12 +134,11 @@ def _region(command: Command, engine: str) -> Attribute | None:
 
 
 def _reads_no_alias(command: Command, computed: Mapping[str, str]) -> bool:
-    """Return whether a call reads no alias of a tensor that its region computes.
+    """Return whether a call reads the tensors of its region by their own names, not as aliases.
 
-    A merged call identifies the tensors that the region computes by their names.  An alias has the
-    same buffer but another name, so a call that reads one cannot be merged.
+    A merged call identifies the tensors that its region computes by their names.  An alias shares
+    the buffer but has another name, so a call that reads an alias cannot be merged.
 
-    computed: for each buffer that earlier calls of the region have written, the name of the tensor
-        that they wrote."""
+    computed: by buffer, the name of the tensor that an earlier call of the region wrote to it."""
     views = command.inputs if isinstance(command, Call) else ()
     return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)

@@ -61,9 +61,9 @@ class ScratchpadTile:
         between two values, so that one tile can be copied while the other is used.
     room: number of elements along each dimension for which the scratchpad has space.
     pitches: distance in bytes between consecutive elements of the tile along each dimension.
-    region: part of the tensor that the tile covers, a half-open interval of indices per dimension.
-    box: part of the tensor that the computation of the current tile reads or writes, without
-        padding.  `region` contains it, and is larger if several computations use the same tile.
+    region: part of the tensor that the tile holds, a half-open interval of indices per dimension.
+    box: part of `region` that the current computation reads or writes, without padding.  If several
+        computations use the same tile, each may use another box of it.
     padding: number of padding elements before `box` that the computation reads, per dimension.
     level: number of loops around the commands that load or store the tile; 0 if the whole call uses
         one tile.
@@ -100,8 +100,8 @@ class ScratchpadTile:
         """Return the offset in bytes, in the scratchpad, of one element of the tile.
 
         corner: indices of the element in the whole tensor, one per dimension.  For example, if the
-            tile begins at row 4 and the row pitch is 64 bytes, an element of row 6 is 128 bytes
-            after one of row 4."""
+            tile begins at element (4, 0) and its pitches are (64, 1), element (6, 3) has the offset
+            base + 2 * 64 + 3."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
             found = found + (index - lower) * pitch
@@ -114,11 +114,9 @@ class ScratchpadTile:
             as a table of the kernel.
         command: returns the command that loads or stores a piece of the tile (`TilePiece`).
 
-        If the rows of the tensor are contiguous, few commands copy the whole tile.  Otherwise, each
-        row is copied on its own.
-
-        Raises ValueError if the rows are not contiguous, and `memory` has another shape than the
-        tensor of the tile (`ScratchpadTile.operand`)."""
+        If the rows of the tensor are contiguous in memory, one command may copy several rows.
+        Otherwise, each row is copied on its own; `memory` must then have the shape of the tile's
+        tensor (`operand`), else the method raises ValueError."""
         rank = len(self.operand.shape)
         if isinstance(memory, Operand):
             if not memory.contiguous and memory.type.shape == self.operand.shape:
@@ -130,8 +128,8 @@ class ScratchpadTile:
         """Return loops over the rows of the tile, with the commands that copy a row.
 
         memory: the tensor in memory.
-        outer: the number of leading axes, which are not part of a row.  For shape (N, H, W, C), it
-            is 2, because a row has axes W and C.
+        outer: the number of leading axes, over which the loops run; the other axes form a row.  For
+            shape (N, H, W, C), it is 2, because a row has axes W and C.
         command: returns the command that copies a piece of the tile."""
         names = ("image", "row")[-outer:] if outer <= 2 else [f"row{k}" for k in range(outer)]
         number: Expr = 0
@@ -160,7 +158,7 @@ class ScratchpadTile:
     ) -> tuple[Command, ...]:
         """Return the commands that copy the whole tile, or one of its rows.
 
-        address: the address in memory of the element with index 0 along each of `axes`.
+        address: the address in memory of the whole tensor or row: of index 0 along each of `axes`.
         local: the offset in bytes, in the scratchpad, of the first element to copy.
         axes: all axes of the tensor, to copy the whole tile; the axes of a row, to copy one row.
         command: returns the command that copies a piece of the tile (`TilePiece`)."""
@@ -186,7 +184,8 @@ class ScratchpadTile:
     def _strides(self, axes: range) -> list[int]:
         """Return, for each of `axes`, the distance in bytes between consecutive elements in memory.
 
-        The elements along these axes must be contiguous in memory."""
+        The whole tensor, or the row that has these axes, must be contiguous in memory.  For
+        example, the result for int8 rows of 10 pixels with 8 channels each is [8, 1]."""
         strides = [self.operand.element_bytes]
         for axis in reversed(axes[1:]):
             strides.insert(0, strides[0] * self.operand.shape[axis])

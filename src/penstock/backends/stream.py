@@ -99,7 +99,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _require_no_stream_commands(program: Program, engine: str) -> None:
-    """Raise BackendError if a call that runs on `engine` issues stream commands."""
+    """Raise BackendError if a call on `engine` has commands that need an encoder."""
     for call in steps(program):
         issued = [c for c in walk(call.body) if isinstance(c, Issue | Transfer)]
         if call.engine == engine and issued:
@@ -131,9 +131,11 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the base buffers of a step, in the order in which its body first uses them.
+        """Return the base buffers for the calls of a step.
 
-        step: the call that represents all calls of the step (`as_step`)."""
+        They are in the order in which the commands of a call first use each constant or memory.
+
+        step: the call that stands for all calls of the step (`as_step`)."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -226,9 +228,9 @@ class _Streams:
 
     raw: the bytes of all streams.
     index: the number of the stream that a call submits, as an expression of the call's rows and
-        offsets (`stream_index`).  Not every number from 0 to the largest one is used.
-    begin: for each number, the offset of the stream in `raw`; 0 for an unused number.
-    size: for each number, the size of the stream in bytes, without padding; 0 for an unused number.
+        offsets (`stream_index`).  The numbers may have gaps.
+    begin: for each number from 0 on, the offset of its stream in `raw`; 0 in a gap.
+    size: for each number from 0 on, the bytes of its stream without padding; 0 in a gap.
     bases: names of the buffers whose addresses are passed to the driver."""
 
     raw: bytes
@@ -355,9 +357,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffsets]]:
-    """Return the rows and offsets of the calls on `engine`, grouped by step (`as_step`).
+    """Return, for each step of `engine`, the rows and offsets of its calls.
 
-    Calls that compute no row are left out."""
+    The key is the call that stands for the step (`as_step`).  Calls that compute no row are left
+    out."""
     found: dict[Call, set[RowsAndOffsets]] = {}
 
     def select(call: Call) -> tuple[Call, Call] | None:
@@ -377,9 +380,8 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffse
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
     """Return `command` with the bodies of its calls replaced, also inside loops.
 
-    bodies: the new body for each call, by the result of `as_step`.  Calls that differ only in rows
-        and offsets have the same result, so they share an entry.  Calls without an entry do not
-        change."""
+    bodies: the new body of all calls of a step, by the call that stands for the step (`as_step`).
+        Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

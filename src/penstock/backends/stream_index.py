@@ -30,9 +30,9 @@ class RowsAndOffsets(NamedTuple):
     offsets: tuple[int, ...]
 
     def variables(self, offsets: Sequence[Var]) -> Mapping[str, int]:
-        """Return the values that the variables in the step's body have in this call, by name.
+        """Return the values of the variables in the step's body for this call, by name.
 
-        They are the first row, the row after the last one (`FIRST`, `END`), and the offsets.
+        The variables are `FIRST` and `END`, for the interval of rows, and those for the offsets.
 
         offsets: the result of `offset_variables` for the step."""
         values = zip((offset.name for offset in offsets), self.offsets, strict=True)
@@ -40,10 +40,12 @@ class RowsAndOffsets(NamedTuple):
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables that stand for offsets of tensors in a step.
+    """Return the variables for offsets of tensors in the body of a step.
 
-    Each tensor that a call accesses has an offset, in bytes, in its buffer.  Where the offsets of
-    calls depend on loop variables, `as_step` puts a variable in their place: one of the results."""
+    A call accesses each tensor at an offset, in bytes, in the tensor's buffer.  `as_step` replaces
+    each offset that depends on loop variables by one of the returned variables.
+
+    step: the call that stands for all calls of the step (`as_step`)."""
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 

@@ -34,7 +34,8 @@ _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a t
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
     """Raise BackendError unless a backend may declare an attribute with this name and default.
 
-    `known`: the attributes declared so far, with their defaults."""
+    known: the attributes declared so far, with their defaults.
+    where: the location that the error reports."""
     if type(default) not in _KINDS:
         raise BackendError(
             "backend-030",
@@ -55,7 +56,7 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
 
 
 def _name_problem(name: object, known: Mapping[str, Value]) -> str:
-    """Return the reason why a backend must not call an attribute `name`; "" if it may.
+    """Return why `name` cannot be the name of a new attribute; "" if it can.
 
     known: the attributes declared so far, with their defaults."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
@@ -106,7 +107,8 @@ def _in_range(least: float | None, name: str, value: Value, where: str) -> Value
 
     Raises UsageError for a number below `least` or of magnitude 2^40 (`LIMIT`) or more.
 
-    least: the smallest valid value; None for no smallest value."""
+    least: the smallest valid value; None for no smallest value.
+    name, where: the attribute, and the location that the error reports."""
     if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
             "usage-019",
@@ -131,7 +133,11 @@ def _shortened(text: str) -> str:
 def unknown_attribute(
     accelerator: str, declared: Mapping[str, Value], name: str, where: str
 ) -> UsageError:
-    """Return the error for an unknown attribute; its help lists the declared attributes."""
+    """Return the error for an unknown attribute; its help lists the declared attributes.
+
+    accelerator, name: the names of the accelerator and of the unknown attribute.
+    declared: the defaults, by attribute name.
+    where: the location that the error reports."""
     near = difflib.get_close_matches(name, declared, 1)
     listed = ", ".join(f"{known}={default}" for known, default in declared.items())
     return bad_setting(

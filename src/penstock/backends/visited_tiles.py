@@ -19,10 +19,10 @@ from penstock.tiling.tiling import Tiling
 def tiles_of_call(
     call: KernelCall, whole: Layer, tiling: Tiling | TileSequence
 ) -> Iterator[CallTiles]:
-    """Yield the `CallTiles` from which a kernel makes the commands of a call.
+    """Yield the descriptions of tiles from which a kernel makes the commands of a call.
 
-    For a tiling, there is a single `CallTiles`, which describes every tile by means of loop
-    variables.  For a tile sequence, there is one `VisitedTiles` for each visit, in order.
+    A tiling has a single `CallTiles`, which describes every tile by means of loop variables.  A
+    tile sequence has no loops: it has one `VisitedTiles` for each visit, in order.
 
     whole: the loop nest that computes all rows of the output.
     tiling: the tiling of the loop nest for `call.rows` rows, or a sequence of tiles of `whole`."""
@@ -69,9 +69,10 @@ class VisitedTiles(CallTiles):
         return tuple(found)
 
     def accumulation(self, depth: Span, channels: int) -> tuple[Expr, Expr]:
-        """Return (accumulate, finish): how the visit changes the accumulators of its output tile.
-        An accumulator sums products over all input channels, to which several visits may
-        contribute.
+        """Return (accumulate, finish), two flags for the computation of this visit.
+
+        An output element is a sum over all input channels.  If these are split into several tiles,
+        the visit of each tile adds some of the channels to the sum.
 
         accumulate: 1 if the visit adds to the partial sums of an earlier visit, 0 if it begins new
             sums.
@@ -87,11 +88,13 @@ class VisitedTiles(CallTiles):
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """Return the commands of the visit: loads of the input tiles that the scratchpads do not
-        hold yet, the commands `compute`, and `stores` if the sequence stores the output tile after
-        this visit.
+        """Return the commands of the visit: loads, computation, stores.
 
-        loads: for each input, the commands that load its tile."""
+        loads: for each input, the commands that load its tile.  They are left out if the scratchpad
+            holds this tile since the previous visit.
+        compute: the commands that compute the tile.
+        stores: the commands that store the output tile.  They are left out if the next visit uses
+            the same output tile."""
         step = self.sequence.steps[self.visit]
         changed = {copy.operand.name for copy in step.loads}
         pairs = zip(self.whole.inputs, loads, strict=True)

@@ -86,8 +86,8 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows | RowsCopiedOut
 
     rows: which rows the parts read and write without the copies.
     copies: the row copies to add.  In the result, each copy is a further part.  These parts follow
-        the others, in the order of `copies`.  The readers of a copy read it instead of the copied
-        tensor; the writer of rows that are copied out writes the ring.
+        the others, in the order of `copies`.  The readers of a copy in read the ring instead of
+        the tensor, and the writer of a copy out writes the ring instead of the tensor.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
@@ -118,9 +118,9 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows | RowsCopiedOut
 def _add_copy_out(
     storages: list[Storage], parts: list[RowPart], target: int, copy: RowsCopiedOut
 ) -> None:
-    """Add a ring to `storages`, and to `parts` the part that copies the ring to storage `target`.
+    """Append the ring of a copy out to `storages`, and the part that copies the rows to `parts`.
 
-    The writer of the storage writes the ring instead."""
+    The part that writes the storage with index `target` (`copy.writer`) writes the ring instead."""
     ring, original = len(storages), storages[target]
     storages.append(Storage(copy.ring, original.rows, original.row_bytes, contiguous=False))
     parts[copy.writer] = replace(parts[copy.writer], written=ring)
@@ -133,10 +133,11 @@ def _add_copy_out(
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
-    """Return a read like `read`, but one that requests input rows earlier.
+    """Return a read like `read`, but one that requests input rows `ahead_rows` output rows earlier.
 
-    For the first n > 0 output rows, the result requires the input rows that `read` requires for the
-    first n + `ahead_rows` output rows.
+    With double buffering, each call thus requests the rows that the next call reads.  For the first
+    n > 0 output rows, the result requires the input rows that `read` requires for the first
+    n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
@@ -147,9 +148,9 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    With double buffering, a part that reads the copy gets this read in addition to the read of the
-    copy itself.  It requests no rows.  After each output row, it releases the rows of the copied
-    tensor that the output rows so far require.
+    With double buffering, a part that reads the ring gets this read of the copied tensor in
+    addition to its read of the ring.  The result requests no rows.  It releases a row of the copied
+    tensor after the first output row that requires this row.
 
     read: how the part would read the copied tensor without the copy.
     rows: number of rows of the copied tensor.

@@ -48,11 +48,11 @@ class RowCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """A copy in, in a graph: the storage that is copied, and the parts that read the copy.
+    """A row copy that copies in: the storage that is copied, and the parts that read the ring.
 
-    ring: name of the copy.
+    ring: name of the ring.
     storage: name of the storage of the tensor that is copied.
-    readers: indices of the parts that read the copy.
+    readers: indices of the parts that read the ring.
     ahead_rows: with double buffering, the maximum number of output rows that a call computes; else
         0.  During a call of a reader, the copy engine copies the input rows that the reader needs
         for the `ahead_rows` output rows after those of the call.
@@ -66,9 +66,9 @@ class CopiedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsCopiedOut:
-    """A copy out, in a graph: the storage to which a part's rows are copied, and this part.
+    """A row copy that copies out: the part that writes the ring, and the storage that is filled.
 
-    ring: name of the tensor that the part computes instead of the original one.
+    ring: name of the ring, which the part computes instead of the original tensor.
     storage: name of the storage of the original tensor.
     writer: index of the part.
     pending_rows: the maximum number of rows that a call computes.  They are copied during the next

@@ -351,7 +351,7 @@ def run_with_traffic(
     calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
-    constants[:, p - lower]: times to add to the first, and to each later call of the part at p.
+    constants[:, p - lower]: times to add to the first and to each later call of the part at p.
     access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:

@@ -55,7 +55,7 @@ class Plan(Brief):
 
     @property
     def bare(self) -> Plan:
-        """The plan without costs and breakdowns, as a key of memoised costs and for new costs."""
+        """The plan without costs and breakdowns: a key of memoised costs, or a plan to cost."""
         if not self.costs:
             return self
         return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())

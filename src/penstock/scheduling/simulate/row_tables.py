@@ -56,7 +56,7 @@ class RowTables(NamedTuple):
     joint[e]: 1 if each output row r may overwrite row r of the storage, else 0.
     table[e]: start of the read's entries in `needed` and `done`.
     needed[table[e] + n]: the first n output rows require this many first rows of the storage.
-    done[table[e] + n]: after n output rows, this many first rows of it are not read again.
+    done[table[e] + n]: after n output rows, this many first rows of the storage are not read again.
     """
 
     rows: Numbers

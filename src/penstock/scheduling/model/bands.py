@@ -46,7 +46,7 @@ class TensorSection:
     def first_column(self) -> int:
         """Column of the network's tensor at which the tensor of the band begins.
 
-        If a `Band` stands for several bands, it is that of the first of them."""
+        If a `Band` stands for several bands, this is the column at which the first one begins."""
         return self.stripes.offset[COLUMNS]
 
     @property

@@ -1,11 +1,12 @@
 """Fused parts: parts that an accelerator runs as a single part, tile by tile.
 
-A tile is a rectangle of rows and columns of the output of the last part.  The tensors between the
-parts are on chip one tile at a time.  The *original* parts are those from the stage `assign`.
+A tile is a rectangle of rows and columns of the output of the last part.  Of the tensors between
+the parts, the on-chip memory holds only what one tile needs.  The *original* parts are those from
+the stage `assign`.
 
-A part writes one tensor.  If a group has several outputs, its part writes a tensor that contains
-them side by side: each output consists of some columns of this tensor and is stored there
-(`ColumnSection`).
+A group is the set of parts that a single part replaces.  A part writes one tensor.  If the group
+has several outputs, the single part therefore writes a tensor that contains all of them side by
+side.  Each output is stored as some columns of this tensor (`ColumnSection`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class FusedPart:
 
 
 class FusionSource(Protocol):
-    """Creates parts that run other parts tile by tile, which depends on the accelerators."""
+    """Creates parts that run other parts tile by tile, for the accelerators of a target."""
 
     def fused(self, parts: Parts, members: Sequence[int]) -> FusedPart | None:
         """Return the part that runs some parts tile by tile; None if no accelerator can.
@@ -55,13 +56,14 @@ class FusionSource(Protocol):
 
 
 def fused_members(part: Part) -> tuple[str, ...]:
-    """Return the names of the original parts that a part runs tile by tile; empty if it is one.
+    """Return the names of the original parts that `part` runs tile by tile.
 
-    A further node of the part may place several outputs side by side.
+    The result is empty if `part` runs no other parts tile by tile.
     """
     op = part.nodes[-1].op if part.nodes else None
     if not isinstance(op, Composite) or op.name != FUSED:
         return ()
+    # A node that is no composite places several outputs side by side; it is no original part.
     return tuple(node.name for node in op.nodes if isinstance(node.op, Composite))
 
 
@@ -77,9 +79,12 @@ class Replacement:
 
 
 def with_fused(parts: Parts, groups: Sequence[tuple[Sequence[int], FusedPart]]) -> Replacement:
-    """Return the parts in which a single part stands for each group.
+    """Replace each group of parts by a single part.
 
-    groups: the indices of the parts of each group, in execution order, and the single part.
+    groups: for each group, the indices of its parts in execution order, and the part that replaces
+        them.
+
+    Returns the parts after the replacement, and the index in them of each original part.
     """
     single = {members[-1]: fused for members, fused in groups}
     last = {k: members[-1] for members, _ in groups for k in members}

@@ -54,8 +54,11 @@ class MemorySystem:
 
     @property
     def nominal(self) -> MemorySystem:
-        """This memory system without secondary regions: it has only the default region and the one
-        for constants, both as fast as the engine's cycle estimates assume."""
+        """This memory system, reduced to the default region and the region for constants.
+
+        Both are as fast as the engine's cycle estimates assume, so the result is `uniform`.  It
+        serves the searches that do not distinguish memory regions.
+        """
         bandwidth = self.engine.bandwidth_bytes_per_cycle
 
         def fast(memory: MemoryRegion) -> MemoryRegion:

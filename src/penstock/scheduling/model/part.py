@@ -84,10 +84,11 @@ class Part(Brief):
 
     @property
     def label(self) -> str:
-        """Name of the part in programs and reports, where a layer keeps its name in any schedule.
+        """Name of the part in programs and reports; that of a layer is the same in all schedules.
 
-        It is `name` unless rows are copied out to a tensor: then the part that computes the rows is
-        labelled with this tensor, and the part that copies them with the ring.
+        Without a copy out, the label is `name`.  With a copy out, the part of the layer writes a
+        ring, and another part copies the ring to the layer's tensor.  The labels of these two parts
+        are exchanged, so that the layer keeps the name of its tensor.
         """
         if self.row_copy is not None and self.row_copy.out:
             return self.inputs[0].name
@@ -114,26 +115,26 @@ class Part(Brief):
 
     @property
     def constants(self) -> tuple[Value, ...]:
-        """Constants that the kernel reads in the layout of the model, such as weights.
+        """Constants that the kernel reads as the model stores them, such as weights.
 
-        Scalars, and constants that are converted at compile time, are left out.
+        The copy engine prefetches only such constants.  Scalars, and constants that are converted
+        at compile time, are left out.
         """
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return how often each call but the first reads a constant, and how many bytes.
+        """Return what each call but the first adds to the cost of reading a constant.
 
-        The result is (accesses, bytes), as counted in the cost of such a call.  In general, each
-        call reads the whole constant: (1, 4096) for a constant of 4096 bytes.
-
-        In an accumulating kernel (`Kernel.accumulates`), each call reads only the weights for its
-        own rows.  The cost of the first call includes the bytes of all calls, so the result for a
-        later call has 0 bytes: usually (1, 0).  It is (2, 0) if the constant is two inputs of the
-        part, and (0, 0) if the last output row does not depend on it.
+        The result is (accesses, bytes).  In general, each call reads the whole constant: the result
+        is (1, 4096) for a constant of 4096 bytes.  For an accumulating kernel
+        (`Kernel.accumulates`), the first call is charged with all bytes, so a later call adds only
+        its accesses: usually (1, 0).
         """
         if not self.kernel.accumulates:
             return 1, constant.type.size_bytes
+        # Each call reads only the weights for its own rows; the last row represents all later ones.
+        # There are two accesses if the constant is two inputs of the part.
         shape = self.output.type.shape
         axis = row_axis(len(shape))
         needs = self.needs(Region.whole(shape).replace(axis, (shape[axis] - 1, shape[axis])))

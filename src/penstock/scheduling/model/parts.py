@@ -74,14 +74,14 @@ class Parts(Brief):
     alternatives: parts of other graphs that compute the same results; the search considers their
         schedules, too.  The text form of parts does not contain them.
     alternative: 0 for the network's own graph; k for entry k - 1 of the list `alternatives`.
-    least_row_bytes: for an alternative that saves memory at the cost of cycles, its row bound: the
-        least peak of the live bytes if each row is computed once.  The search skips the alternative
-        if another schedule needs no more memory and takes at most 1 % (`KNEE`) more cycles than the
-        alternative's kernels.  None for all other parts.
-    floor_bytes: for an alternative that saves memory only in schedules that recompute, the bytes
-        that any schedule needs for the layers which the alternative replaces.  The search skips the
-        alternative if the least memory found so far is more than 5/4 (`NEAR_FLOOR`) times this
-        number, because these layers then do not limit the memory.  None for all other parts.
+    least_row_bytes: the row bound of an alternative that saves memory but takes more cycles: the
+        least peak of its live bytes if each row is computed once.  The search skips the alternative
+        if another schedule needs at most this memory, and takes hardly more cycles than the
+        alternative would (at most 1 %, `KNEE`).  None for all other parts.
+    floor_bytes: for an alternative that saves memory only by recomputation, the least bytes with
+        which any schedule can run the layers that it changes.  The search skips the alternative if
+        the least memory found so far exceeds 5/4 (`NEAR_FLOOR`) of this number: other layers then
+        limit the memory.  None for all other parts.
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -157,7 +157,10 @@ class Parts(Brief):
 
     @property
     def _known_reads(self) -> KnownReads:
-        """The rows that the parts of `similar` read; empty if either graph has queues."""
+        """What `rows` can reuse: which rows the parts of the graph `similar` read.
+
+        Empty if there is no similar graph, or if one of the two graphs has queues.
+        """
         other = self.similar
         if other is None or self.queues or other.queues:
             return NOTHING_KNOWN

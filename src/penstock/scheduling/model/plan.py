@@ -30,7 +30,8 @@ class Plan(Brief):
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those by the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
-    waiting: cost of stalls due to the accelerators' prefetches; zero if `costs` include it.
+    waiting: cost of stalls due to the accelerators' prefetches.  After placement, it may be part of
+        `costs`; then it is zero here.
     scratch_bytes: size of the scratch memory, which the parts use one after the other.  This size
         selects the kernel of every part without a prefetch by an accelerator: the preferred kernel
         if the scratch memory is large enough for it, else the fallback kernel.
@@ -54,7 +55,7 @@ class Plan(Brief):
 
     @property
     def bare(self) -> Plan:
-        """The plan without costs and breakdowns."""
+        """The plan without costs and breakdowns: a key of memoised costs, or a plan to cost."""
         if not self.costs:
             return self
         return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())

@@ -67,8 +67,8 @@ class _Slot:
     """A slot of a queue's ring buffer that is unused for some time in each run.
 
     row: index, in the window of the queue (kept rows, followed by new rows), of the row that is
-        stored in the slot.  0 if the slot is unused after this row has been read for the last time;
-        the index of a new row if the slot is unused until this row is computed.
+        stored in the slot.  For row 0, the oldest, the slot is unused after the last read of the
+        window; for a new row, until the row is computed.
     guests: names of the tensors that are live only while the slot is unused.
     """
 
@@ -111,7 +111,8 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, directly or not, by part name.
 
-    Parts with several output rows are left out: they are neither keys nor members of a set, and
+    `_slots` derives from the result which tensors are live only while a slot is unused.  Only parts
+    with a single output row are considered: the others are neither keys nor members of a set, and
     dependences through them do not count.  A part that reads the last row of a queue's window
     depends on the part that computes the new rows.
     """
@@ -132,10 +133,10 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 
 
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
-    """Yield the tensors that show rows of a queue's window, each with the row at which it ends.
+    """Yield (tensor, end row) for a queue's window and each slice of it that is read in place.
 
-    They are the window itself and each slice of it that is read in place.  A tensor that ends with
-    the window contains the newest row.  Ends are exclusive, counted from the window's first row.
+    The tensor consists of rows of the window up to the end row (exclusive).  If the end row is
+    `queue.rows`, the tensor contains the newest row.
     """
     yield queue.window, queue.rows
     for section in queue.sections:

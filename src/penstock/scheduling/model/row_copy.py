@@ -48,11 +48,11 @@ class RowCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiedRows:
-    """A copy in, in a graph: the storage that is copied, and the parts that read the copy.
+    """A row copy that copies in: the storage that is copied, and the parts that read the ring.
 
-    ring: name of the copy.
+    ring: name of the ring.
     storage: name of the storage of the tensor that is copied.
-    readers: indices of the parts that read the copy.
+    readers: indices of the parts that read the ring.
     ahead_rows: with double buffering, the maximum number of output rows that a call computes; else
         0.  During a call of a reader, the copy engine copies the input rows that the reader needs
         for the `ahead_rows` output rows after those of the call.
@@ -66,9 +66,9 @@ class CopiedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsCopiedOut:
-    """A copy out, in a graph: the storage to which a part's rows are copied, and this part.
+    """A row copy that copies out: the part that writes the ring, and the storage that is filled.
 
-    ring: name of the tensor that the part computes instead of the original one.
+    ring: name of the ring, which the part computes instead of the original tensor.
     storage: name of the storage of the original tensor.
     writer: index of the part.
     pending_rows: the maximum number of rows that a call computes.  They are copied during the next
@@ -86,8 +86,8 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows | RowsCopiedOut
 
     rows: which rows the parts read and write without the copies.
     copies: the row copies to add.  In the result, each copy is a further part.  These parts follow
-        the others, in the order of `copies`.  The readers of a copy read it instead of the copied
-        tensor; the writer of rows that are copied out writes the ring.
+        the others, in the order of `copies`.  The readers of a copy in read the ring instead of
+        the tensor, and the writer of a copy out writes the ring instead of the tensor.
     """
     storages, parts = list(rows.storages), list(rows.row_parts)
     for copy in copies:
@@ -118,9 +118,9 @@ def with_copied_rows(rows: RowParts, copies: Sequence[CopiedRows | RowsCopiedOut
 def _add_copy_out(
     storages: list[Storage], parts: list[RowPart], target: int, copy: RowsCopiedOut
 ) -> None:
-    """Add a ring to `storages`, and to `parts` the part that copies the ring to storage `target`.
+    """Append the ring of a copy out to `storages`, and the part that copies the rows to `parts`.
 
-    The writer of the storage writes the ring instead."""
+    The part that writes the storage with index `target` (`copy.writer`) writes the ring instead."""
     ring, original = len(storages), storages[target]
     storages.append(Storage(copy.ring, original.rows, original.row_bytes, contiguous=False))
     parts[copy.writer] = replace(parts[copy.writer], written=ring)
@@ -133,10 +133,11 @@ def _add_copy_out(
 
 
 def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
-    """Return a read like `read`, but one that requests input rows earlier.
+    """Return a read like `read`, but one that requests input rows `ahead_rows` output rows earlier.
 
-    For the first n > 0 output rows, the result requires the input rows that `read` requires for the
-    first n + `ahead_rows` output rows.
+    With double buffering, each call thus requests the rows that the next call reads.  For the first
+    n > 0 output rows, the result requires the input rows that `read` requires for the first
+    n + `ahead_rows` output rows.
     """
     last = len(read.needed) - 1
     needed = read.needed[np.minimum(np.arange(last + 1) + ahead_rows, last)].copy()
@@ -147,9 +148,9 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 def _until_copied(read: RowRead, rows: int) -> RowRead:
     """Return a read that keeps each row of a copied tensor live until the row has been copied.
 
-    With double buffering, a part that reads the copy gets this read in addition to the read of the
-    copy itself.  It requests no rows.  After each output row, it releases the rows of the copied
-    tensor that the output rows so far require.
+    With double buffering, a part that reads the ring gets this read of the copied tensor in
+    addition to its read of the ring.  The result requests no rows.  It releases a row of the copied
+    tensor after the first output row that requires this row.
 
     read: how the part would read the copied tensor without the copy.
     rows: number of rows of the copied tensor.

@@ -179,9 +179,11 @@ def _read_as_arrays(
 ) -> frozenset[str]:
     """Return the names of the storages that must be contiguous arrays.
 
-    A storage must be contiguous if it is an operand of a kernel that always computes all rows in
-    one call, or if a part accesses it through a tensor with a different number of rows.  The
-    number of rows does not matter if this tensor is in `windows`.
+    A storage must be contiguous in two cases:
+
+    - It holds an operand of a kernel that always computes all rows in one call.
+    - It holds an operand that has another number of rows than the storage and is not in `windows`.
+
     owners: name of the storage of each value, by value name.
     rows: number of rows of each storage, by name.
     windows: queues by tensor name.  The tensors are the windows of queues (kept rows and new rows)
@@ -289,10 +291,9 @@ class _RowAnalysis:
 
         storage, written: the storages of the input and of the output.
 
-        The result is False if one of the storages is in the ring buffer of a queue, or in memory
-        that does not belong to this graph (`Parts.outside`), such as the input of a band.  An
-        output that must be contiguous replaces the whole input; then `storage` must be contiguous,
-        too, and no other part may read it.
+        Neither storage may be in the ring buffer of a queue, or in memory that does not belong to
+        this graph (`Parts.outside`), such as the input of a band.  A contiguous output replaces the
+        whole input.  The input must then be contiguous, too, and have no other reader.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):
@@ -307,9 +308,10 @@ class _RowAnalysis:
         k: index of the input through which the rows are read.
         calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
-        The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  A call
-        that reads nothing has firsts[i] = the number of rows and ends[i] = 0.  If rows of the input
-        are not rows of `storage`, a call that reads anything reads all rows of `storage`.
+        The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  For a call
+        that reads nothing, firsts[i] is the number of rows and ends[i] is 0, so that minima and
+        maxima over calls disregard it.  If the input is divided into other rows than `storage`, a
+        call that reads any of them reads all rows of `storage`.
 
         If the input is the window of a queue or a section (slice) of a window, `storage` consists
         of the new rows; reads of the rows kept from the previous run are left out.
@@ -340,9 +342,12 @@ def _may_overwrite_rows(
 ) -> bool:
     """Return whether each output row r of a part may overwrite row r of the input `storage`.
 
-    There are three conditions.  The operator or the kernel may overwrite each of `inputs`.  Both
-    storages have the same number of rows, of the same size.  Row r of each input is row r of
-    `storage`; this is not required if a single call computes all rows.
+    There are three conditions:
+
+    - The output may overwrite each of `inputs` (`Part.in_place`).
+    - Both storages have the same number of rows, of the same size.
+    - Row r of each input is row r of `storage`, or a single call computes all output rows.
+
     inputs: indices of the part's inputs that are stored in `storage`.
     written: the storage of the output.
     calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.

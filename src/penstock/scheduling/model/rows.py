@@ -74,13 +74,14 @@ class RowRead:
 
     @property
     def advance(self) -> float:
-        """How far reading the input runs in advance of computing the output.
+        """How far reading the input runs in advance of computing the output, at half of the output.
 
-        It is the fraction of the input rows that the first m of n output rows require, minus m / n,
-        where m = n // 2 + 1.  About 0: both proceed in proportion; about 0.5: half of the output
-        requires the whole input.
+        The fraction of the input rows that are required, minus the fraction of the output rows that
+        are computed.  About 0: both proceed in proportion; about 0.5: half of the output requires
+        the whole input.  Example: 51 of 100 output rows require 80 % of the input; the result is
+        0.80 - 0.51 = 0.29.
         """
-        middle = (len(self.needed) + 1) // 2
+        middle = (len(self.needed) + 1) // 2  # the first integer above half of the output rows
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
 
 

@@ -64,12 +64,12 @@ class StripeConfig:
         shape: the extents of the input box that a stripe of shape `self.shape` reads, rounded up.
         extent: the extents of the input box that the whole output reads, rounded up.
         strides: the strides of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes: the same as for the output axis on which the input axis depends; one stripe
-            if it depends on none.
-        offset: the offset of that output axis, not multiplied by coefficients, plus
-            `affine.offset`.  It is inexact if several operators of a cascade have padding;
+        order, stripes: those of the output axis on which the input axis depends.  If it depends on
+            none, the order is 0, and there is one stripe.
+        offset: the offset of that output axis (not multiplied by a coefficient), plus
+            `affine.offset`.  The sum is inexact if several operators of a cascade have padding;
             `Affine.apply` gives the exact position of a stripe.
-        If an input axis depends on several output axes, their values are added.
+        If an input axis depends on several output axes, their contributions are added.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
@@ -186,10 +186,11 @@ class _AxisStripes:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (element, number of stripes that start at it), in ascending order of the elements.
+        """Yield pairs (start, count): `count` stripes start at the element `start`.
 
-        Several stripes start at the same element only if the stride is less than 1.
-        lower, upper: only elements in [lower, upper) at which a stripe starts are yielded.
+        The pairs are in ascending order of `start`.  A count is above 1 only if the stride is less
+        than 1.  `sizes` uses the pairs to count stripes with the same start together.
+        lower, upper: yield only starts in [lower, upper).
         """
         i, end = self.below(lower), self.below(upper)
         while i < end:

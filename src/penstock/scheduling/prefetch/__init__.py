@@ -1,1 +1,1 @@
-"""Selection of prefetches: copies of constants that overlap with earlier calls or cascades."""
+"""Selection of prefetches: copies of constants into faster memory, before calls that read them."""

@@ -233,7 +233,8 @@ class _Selection:
     def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
         """Return the scratch bytes that a cascade needs after one more prefetch has been added.
 
-        Parts without prefetches run the same kernels as before.
+        The kernel that reads the copy may need more or less scratch memory than the kernel that it
+        replaces.  Parts without prefetches run the same kernels as before.
         plan, extended: the cascade's plan without and with the new prefetch.
         """
         prefetches = {copy.part: copy.prefetch for _, copy in extended.accelerator_prefetches}

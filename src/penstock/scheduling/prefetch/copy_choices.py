@@ -19,7 +19,7 @@ from penstock.scheduling.simulate.row_tables import Numbers
 class ValuedPrefetches:
     """A set of prefetches for a cascade, with the memory and time that it takes.
 
-    Both are independent of the memory assignment of the tensors.
+    The memory and the time do not depend on the memory assignment of the tensors.
 
     extra[m]: bytes of the copies in region m of `MemorySystem.tensors`.
     constants: time that each part of the cascade needs for reading constants.  An array of shape

@@ -34,7 +34,7 @@ def traffic_of_call(part: Part, out: Region) -> CallTraffic:
 
 
 def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
-    """Return the work and traffic of calls of `part`, each of which computes a region of `outs`."""
+    """Return the work and traffic of calls of `part`, one for each output region in `outs`."""
     element = part.output.type.dtype.size_bytes
     if not part.nodes:
         return [CallTraffic(0, (), 0, out.elements * element) for out in outs]

@@ -47,7 +47,7 @@ def with_cold_starts(
     cascades: Sequence[ExpandedCascade],
     plans: Sequence[Plan],
 ) -> tuple[Plan, ...]:
-    """Return plans whose costs include the cold starts of accelerators.
+    """Return the plans with the additional cycles of cold starts added to their costs.
 
     cascades, plans: all cascades of the schedule, and their plans with costs of warm calls.
     """
@@ -59,8 +59,9 @@ def with_cold_starts(
 def _with_cold_starts(
     model: CostModel, schedule: Schedule, cascade: ExpandedCascade, plan: Plan, cold: Flags
 ) -> Plan:
-    """Return the plan of a cascade whose costs include cold starts.
+    """Return one plan with the additional cycles of cold starts added to its costs.
 
+    plan: the plan of `cascade`, with costs of warm calls.
     cold: for each call of the cascade, whether it starts cold (`cold_calls`).
     """
     parts, costs = schedule.parts, list(plan.costs)

@@ -1,4 +1,4 @@
-"""Timeline of a copy engine: the cycles that copies of rows add to a cascade.
+"""Timeline of a copy engine: the cycles that row copies add to a cascade.
 
 The engine executes copies in the order in which they are started, one at a time, while the
 processor computes.  To start the copy of a row, the processor needs the setup time of the engine.
@@ -25,12 +25,15 @@ class TimedCopy:
         otherwise None.
     rows_copied_out: for a copy out, the number of rows of the tensor; otherwise None.
 
-    When the processor copies in with double buffering, it does two things before each call of the
-    reader: it waits until the rows for this call are copied, and starts to copy the rows for the
-    reader's next call.  Without double buffering, it starts to copy the requested rows and waits
-    immediately until they are copied.  When the processor copies out, it does two things after each
-    call of the writer: it waits until the rows of the previous call are copied, and starts to copy
-    the rows of this call.  After the last row, it waits again.
+    There are three kinds of row copies:
+
+    - Copy in with double buffering: before each call of the reader, the processor waits until the
+      rows for this call are copied, and starts to copy the rows for the reader's next call.
+    - Copy in without double buffering: when rows are requested, the processor starts to copy them
+      and waits until they are copied.
+    - Copy out: after each call of the writer, the processor waits until the rows of the previous
+      call are copied, and starts to copy the rows of this call.  After the last call, it also waits
+      for the rows of this call.
     """
 
     row_time: int
@@ -54,8 +57,8 @@ def copy_times(
         in which they are listed.
     call_time: function (position, first, end) that returns the time of the call for output rows
         [first, end) of the part at this position.
-    setup_time: time for which the processor is busy with starting a copy of a row.
-    busy_time: time for which the engine is busy with other copies when the cascade begins.
+    setup_time: time that the processor needs to start the copy of one row.
+    busy_time: time that the copy engine still needs for other copies when the cascade begins.
 
     All times have the same unit.
     """

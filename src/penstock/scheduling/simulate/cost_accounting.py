@@ -1,7 +1,7 @@
 """Cost accounting: the cost of each part of a schedule, computed call by call.
 
-The reference machine, which is the interpreter of compiled programs, counts the same numbers of
-bytes read and written.
+The bytes read and written are exact: tests compare them with the counts of the reference machine,
+the interpreter of compiled programs.
 """
 
 from __future__ import annotations
@@ -171,6 +171,7 @@ class CostAccounting:
     def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
         """Return the bytes that a row copy reads and writes, as a cost of zero cycles.
 
+        The cycles are added later (`row_copy_costs.py`).
         part: the part that performs the copy.
         stripes: the rows copied in each of its calls.
         """
@@ -301,7 +302,7 @@ class CostAccounting:
         calls: the stripe of each call, and the memory region in which each input and the output is
             accessed (for a copied input, that of the copy).
         traffic: work and memory traffic of each call.
-        operands: passed on to the engine's cycle model.
+        operands: memory regions of the part's tensors, for the cycle model.
         """
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]

@@ -33,13 +33,14 @@ class RowLiveRanges(NamedTuple):
 def row_live_ranges(
     tables: RowTables, cascades: list[tuple[int, int, Numbers]], region: Numbers
 ) -> RowLiveRanges:
-    """Return the live ranges of all rows.
+    """Return the live ranges of all rows, and which rows they overwrite in place.
 
     cascades: (lower, upper, calls) of each cascade, in execution order.  A cascade consists of the
         parts at positions [lower, upper) of the order; together, the cascades cover the order.
         calls[i] is (position of the part, first row, end row, position of the part that requested
         the rows) of call i.
-    region[s]: index of the memory region of storage s.
+    region[s]: index of the memory region of storage s.  A row overwrites a row in place only if
+        both are in the same region.
     """
     first = starts(tables.rows.tolist())
     born, dead, over = (np.full(first[-1], value, np.int64) for value in (0, -1, -1))

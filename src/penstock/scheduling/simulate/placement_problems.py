@@ -38,15 +38,17 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
 def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...]], ...]:
     """Return the storages whose rows are placed one by one, for each memory region.
 
+    The placement then tries to move these rows to constant distances (`memory/even_rows.py`), so
+    that the code needs no table of row offsets.
+
     The result consists of pairs (name of the region, series of its storages).  The series of a
     storage is the names of its buffers, one for each row, in order.
 
     Two kinds of storages are left out:
 
     - A storage in which a row overwrites a row of another storage.
-    - A storage that a kernel with placed costs (`Kernel.placed`) accesses, unless this kernel takes
-      fewer cycles if rows have a constant distance (`Kernel.even_rows`).  The commands of kernels
-      with placed costs contain the address of each row, so no table of row offsets is needed.
+    - A storage accessed by a kernel whose commands contain the address of each row
+      (`Kernel.placed`), unless constant distances save cycles of this kernel (`Kernel.even_rows`).
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages
@@ -124,9 +126,12 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
-    """Return the name of the buffer of a constant table that a part's accelerator kernel reads.
+    """Return the name of the buffer that holds a constant table of an accelerator's kernel.
 
-    The name is "part: table", with a number appended if a value of the graph has this name.
+    part: the part that runs the kernel.
+    table: name of the table in `Kernel.tables`.
+
+    The result is "part: table", with a number appended if a value of the graph has this name.
     """
     return _unused_name(schedule, f"{part.name}: {table}")
 

@@ -1,4 +1,4 @@
-"""Costs of copies of rows: the cycles that they add to a cascade, given its calls."""
+"""Costs of row copies: the setup and stall cycles that they add to a cascade."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def with_row_copy_cycles(
     cascades: Sequence[ExpandedCascade],
     plans: Sequence[Plan],
 ) -> tuple[Plan, ...]:
-    """Return the plans with the cycles of their copies of rows.
+    """Return the plans with the setup and stall cycles of their row copies added to the costs.
 
     memory: memory assignment of the schedule.
-    cascades, plans: all cascades and their plans, with the costs of `CostAccounting.costed`.
+    cascades, plans: all cascades of the schedule, and their plans.  The plans have the costs from
+        `CostAccounting.costed`, in which row copies take no cycles.
     """
     pairs = zip_longest(zip(cascades, plans, strict=True), plans[1:])
     return tuple(
@@ -37,10 +38,10 @@ def with_row_copy_cycles(
 
 @dataclass(frozen=True, slots=True)
 class _CascadeTimes:
-    """The times of the calls and copies of a cascade, in units of 1/1024 cycle (1/`FINE`).
+    """The times of the calls and row copies of a cascade, in units of 1/1024 cycle (1/`FINE`).
 
     memory: memory assignment of the schedule.
-    plan: the plan of the cascade, with the costs of `CostAccounting.costed`.
+    plan: the plan of the cascade, with the costs from `CostAccounting.costed`.
     """
 
     accounting: CostAccounting
@@ -49,9 +50,10 @@ class _CascadeTimes:
     plan: Plan
 
     def costed(self, following: Plan | None) -> Plan:
-        """Return the plan with the cycles of its copies of rows: setup and stalls.
+        """Return the plan with the setup and stall cycles of its row copies added to the costs.
 
-        following: the next plan, whose early prefetches the copy engine executes first.
+        following: the plan of the next cascade; None if there is none.  The copy engine executes
+            the early prefetches of that plan before the row copies of this cascade.
         """
         memories, lower = self.accounting.memories, self.cascade.lower
         assert memories.copier is not None
@@ -66,7 +68,7 @@ class _CascadeTimes:
         return replace(self.plan, costs=tuple(costs))
 
     def _timed_copy(self, i: int) -> TimedCopy:
-        """Return the timing of part `i` of the plan, which is a copy of rows."""
+        """Return the timing of part `i` of the plan, which is a row copy."""
         parts = self.accounting.parts
         k = self.plan.parts[i]
         (source,), target = self.accounting.operand_regions(parts.parts[k], self.memory, {})

@@ -37,8 +37,8 @@ class Alternatives(NamedTuple):
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each part is a
         cascade of its own with height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that runs the
-        parts at positions [u - n, u).  Only those sequences count whose call overhead is at most
-        that of the same parts as cascades of their own with height stripes[k].
+        parts at positions [u - n, u).  Sequences are disregarded if their call overhead exceeds
+        that of one cascade per part with height stripes[k].
     """
 
     stripes: Numbers
@@ -105,8 +105,8 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """Return how many slots (each for one row) become free when rows [dead, gone) die.
 
-    shared: number of rows minus number of slots.  It is 0 if each row has its own slot, and 9 if 10
-        rows share one slot, which becomes free when the last row dies: [8, 10) frees 1, [3, 5) 0.
+    shared: rows minus slots of the storage: 0 if each row has its own slot, 9 if 10 rows share one.
+        A shared slot becomes free when the last row dies: here, if [dead, gone) contains row 9.
     """
     return max(gone, shared) - max(dead, shared)
 
@@ -292,7 +292,7 @@ def enter_live_ranges(
     calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
     starts[s]: index of row 0 of storage s in the other arrays, which this function updates.
     born, died: the row is live in ticks [born, died).
-    over: the storage whose row of the same number it overwrites in place; -1 for none.
+    over: index of the storage whose row of the same number is overwritten in place; -1 for none.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -351,7 +351,7 @@ def run_with_traffic(
     calls[i, :3]: (position of the part, first row, end row) of call i.
     region[s]: index of the memory region of storage s.
     extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
-    constants[:, p - lower]: times to add to the first, and to each later call of the part at p.
+    constants[:, p - lower]: times to add to the first and to each later call of the part at p.
     access_times[m]: (time per access, time per byte) in region m.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:

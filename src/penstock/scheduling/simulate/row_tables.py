@@ -36,13 +36,14 @@ class RowTables(NamedTuple):
     whole[p]: 1 if the part computes all output rows in one call, else 0.
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
     late[p]: 1 if the part reads no row in the first half of one of its inputs, else 0 (`_is_late`).
-        In a cascade, the parts whose outputs are read after the cascade run one after the other, in
-        order of p, and request rows from the other parts.  Late ones follow, in descending order of
-        p: a late part requests more than half of an input in its first call.
+        Its first call then requires more than half of this input.  The simulation of a cascade
+        runs the parts whose outputs are read after the cascade, and these request rows from the
+        others.  First come those that are not late, in order of p; then come the late ones, in
+        descending order of p.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
-    first_rows[p]: how many rows the part computes at the start of its cascade, before any part
-        requests rows; 0 except for some row copies.
+    first_rows[p]: how many rows the part computes when its cascade begins, before the other parts
+        run; 0 except for copies in with double buffering.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack
@@ -54,8 +55,8 @@ class RowTables(NamedTuple):
     storage[e], reader[e]: the storage, and the position of the part that reads it.
     joint[e]: 1 if each output row r may overwrite row r of the storage, else 0.
     table[e]: start of the read's entries in `needed` and `done`.
-    needed[table[e] + n]: how many of the first rows are required to compute n output rows.
-    done[table[e] + n]: how many of the first rows are not read again after n output rows.
+    needed[table[e] + n]: the first n output rows require this many first rows of the storage.
+    done[table[e] + n]: after n output rows, this many first rows of the storage are not read again.
     """
 
     rows: Numbers
@@ -202,14 +203,12 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return the advance of each storage: a number that is high if few of its rows already require
-    many rows of the network's inputs.
+    """Return the advance of each storage, by which `row_tables` sorts the reads of each part.
 
-    Each read contributes `RowRead.advance`: about 0 if the part needs its input in proportion to
-    the output, about 0.5 if half of the output already requires the whole input.  The advance of a
-    storage is the largest sum of these numbers along a path from a network input to the storage; it
-    is 0 for a network input.  `row_tables` sorts the reads of each part by the advance of the
-    storage.
+    The advance is high if the first rows of the storage already require many rows of the network's
+    inputs.  It is 0 for a network input.  For any other storage, it is the largest sum of
+    `RowRead.advance` along a path of reads from a network input to the storage.
+    order: the execution order, as indices of the parts.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

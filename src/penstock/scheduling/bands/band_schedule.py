@@ -34,7 +34,7 @@ _NO_GAPS = Gaps(0.0, 0.0)
 def expanded_band(band: Band, memory: MemoryAssignment) -> ExpandedSchedule:
     """Return the schedule of a single band, expanded into calls.
 
-    memory: memory assignment of the network.  A band uses only the default memory region.
+    memory: memory assignment of the network.  All tensors of the band are in its default region.
     """
     return _expanded(band.parts, band.plan, replace(memory, exceptions=()))
 
@@ -54,13 +54,13 @@ def planned(
 ) -> tuple[Plan, dict[str, int], int]:
     """Plan one band as a cascade, and place its tensors in the scratch memory of the band.
 
-    The scratch memory of the band holds its intermediate tensors, and a scratch buffer that its
-    kernels use one after the other.  Each of these is a memory block.
+    The scratch memory of the band consists of memory blocks: those of its intermediate tensors, and
+    a scratch buffer, which the kernels use one after the other.
 
     parts: the parts that compute the band.
     stripe: maximum number of output rows per call; None: all rows.
-    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
-        kernel if this suffices, else its fallback kernel.
+    scratch_bytes: maximum size of the scratch buffer.  A part runs its preferred kernel if that
+        needs no more scratch memory, else its fallback kernel.
 
     Returns (plan, offsets, size).
     plan: the plan of the band, with its cost.
@@ -80,8 +80,8 @@ def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
     """Return the plan of a band, without costs.
 
     scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
-        kernel if this suffices, else its fallback kernel.  `Plan.scratch_bytes` of the result is
-        the size that the selected kernels need, which may be less.
+        kernel if that needs no more scratch memory, else its fallback kernel.
+        `Plan.scratch_bytes` of the result is the size that these kernels need, which may be less.
     """
     scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
     order = tuple(range(len(parts.parts)))
@@ -93,16 +93,16 @@ def planned_chain(
 ) -> tuple[Plan, Mapping[str, int], Mapping[str, int], int]:
     """Plan one band of a chain, and place its intermediate tensors in the chain's scratch memory.
 
-    During a call, the scratch memory of the chain holds these tensors, and a scratch buffer that
-    the kernels use one after the other.  Each of these is a memory block.
+    During a call, the scratch memory of the chain consists of memory blocks: one for each of these
+    tensors, and a scratch buffer, which the kernels use one after the other.
 
     parts: the parts that compute the band.
     call_rows: maximum number of rows of the chain's output that a call computes.
-    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
-        kernel if this suffices, else its fallback kernel.
+    scratch_bytes: maximum size of the scratch buffer.  A part runs its preferred kernel if that
+        needs no more scratch memory, else its fallback kernel.
 
     Returns (plan, offsets, slots, size).
-    plan: the plan of the band, without costs.
+    plan: the plan of the band, without costs, because these depend on the calls of the chain.
     offsets: offset of each block in the scratch memory of the chain, in bytes, by block name.
     slots: number of rows that the block of each intermediate tensor can hold, by tensor name.
     size: bytes of the scratch memory that these blocks need.
@@ -142,11 +142,11 @@ def kept_tensors(
 
     A kept tensor is a tensor of the network of which each band keeps some columns for the next
     band.
-    bands: for each band, (parts, places).  The graph of the parts has values that hold some columns
-        of a kept tensor and are stored in its memory.  For each of these, by name, `places` states
-        (name of the kept tensor, byte at which the value begins in each row of the memory).
+    bands: for each band, (parts, places).  Keys of `places`: names of the tensors in the graph of
+        the parts that are stored in the memory of a kept tensor.  Values: (name of the kept tensor,
+        byte at which the columns begin in each row of this memory).
     call_rows: maximum number of rows of the chain's output that a call computes.
-    offset: byte of the scratch memory at which the memory of the first kept tensor begins.
+    offset: offset in the scratch memory of the chain from which on the kept tensors are stored.
 
     Returns None if two bands compute different rows of a kept tensor in the same call.
     """

@@ -202,9 +202,9 @@ class BandSearch:
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
         """Add the input columns that a part reads to `wanted`; return whether it can run in bands.
 
-        It can if it is able to compute only those columns of its output that each band needs.
-        Unless the part is the last one of the cascade, its output must also have a reader in the
-        cascade and none after it.
+        The part can run in bands if it can compute the columns that each band needs without the
+        rest.  Unless the part is the last one of the cascade, its output must also be read, and
+        only by parts of the cascade.
         p: position of the part in the execution order.
         upper: end of the cascade in the execution order, exclusive.
         wanted: for each band that `_widths` analyses, the columns of each tensor that the band

@@ -60,8 +60,8 @@ class BelowRows:
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
-    _known: bands created so far, by (part indices, candidate), in which the candidate is a cascade
-        in bands, or a single chain; None for a candidate that cannot run in its bands.
+    _known: bands created so far; None if they cannot be created.  Keys: (indices of the parts that
+        run in the bands, candidate).  For the bands of a chain, the candidate has only this chain.
     _measured: live bytes at the peak of each cascade with bands or chains that has been built so
         far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
         of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
@@ -209,9 +209,10 @@ class BelowRows:
         return self._known_row_cycles[k]
 
     def _partition_gap(self, peak_bytes: int) -> float:
-        """Return the optimality gap of a peak: (peak - lower bound) / lower bound, at least 0.
+        """Return the optimality gap of a schedule with a given peak (`Gaps.partition`), at least 0.
 
-        The lower bound is the bytes of all network inputs or of all outputs, whichever is larger.
+        It is (peak - bound) / bound.  The bound is a lower bound of the peak of all schedules: the
+        bytes of all network inputs or of all outputs, whichever is larger.
         """
         rows = self.accounting.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)

@@ -22,11 +22,14 @@ from penstock.scheduling.simulate.row_tables import Numbers
 class CostedBand:
     """A band of a chain with its calls: everything that determines its cost in a network.
 
+    Used as a key, so that the cost of a band is computed only once for several schedules.
+
     keeps_halos: whether the bands of the chain keep the columns that the next band also needs.
-    parts: names of the parts of the band, which state its columns of each tensor.
+    parts: names of the parts of the band, which contain intervals of columns: the name
+        "conv[0:18] of [0:16]" stands for columns [0, 18) of "conv" in the band [0, 16).
     plan: the plan of the band, without costs.
     memory: the memory assignment of the network.
-    calls: the rows that each call of the chain computes, as the bytes of an array.
+    calls: the result of `chain_calls` as bytes, which can be hashed.
     """
 
     keeps_halos: bool

@@ -16,8 +16,8 @@ class PartCycles:
     """Cycles of the parts of an execution order.
 
     model: estimates the cycles of parts.
-    of_row: function from the position of a part to those of its cycles for a row of a band that do
-        not depend on the number of columns (`BandSource.row_cycles`).
+    of_row: returns, for the part at a position, the fixed cycles that it spends on each row of each
+        band, however many columns the band has (`BandSource.row_cycles`).
     """
 
     model: CostModel
@@ -26,13 +26,14 @@ class PartCycles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainCosts:
-    """The costs of a chain, which depend on how much each part computes in all calls together.
+    """What the parts of a chain cost in its bands, and what they cost without recomputation.
 
-    inside: positions of its parts.
-    per_share: multiply-accumulates, and cycles, of each part for all elements of its output, as two
-        rows.  Multiplied by the share of the elements that the part computes, they are its costs.
-    once: the sums of these numbers without recomputation: the multiply-accumulates, and the cycles
-        that the preferred kernels take.
+    inside: positions of its parts, in ascending order.
+    per_share: two rows, multiply-accumulates and cycles, with one entry per part: what the part
+        needs to compute as many elements as its output has, in the bands of the chain.  Times the
+        share that the part computes in all calls (`chain_shares`), this is its cost.
+    once: [multiply-accumulates, cycles] that all parts together need if they do not run as a chain,
+        compute each element once, and run their preferred kernels.
     """
 
     inside: np.ndarray

@@ -51,7 +51,8 @@ class ChainSearch:
 
     tables: the parts of the order and the rows that they read.
     shapes: the shapes of the chains of the order.
-    nearest_first: `Plan.nearest_first` of the resulting plans; `tables` are made for this value.
+    nearest_first: the value of `Plan.nearest_first` (the order in which missing rows of several
+        inputs are computed) in all plans of the search; `tables` must be made for this value.
     """
 
     def __init__(
@@ -119,19 +120,24 @@ class ChainSearch:
                     self._found.setdefault(upper, []).append(valued)
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether cascades that end at `upper` can recompute the output of the part at p."""
+        """Return whether a cascade that ends at `upper` can recompute the output of the part at p.
+
+        It can if a chain can (`ChainShapes.readers`), and if all readers are before `upper`.
+        p, upper: positions in the execution order; `upper` is exclusive.
+        """
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
     def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
         """Yield plans that recompute more and more tensors, starting from none.
 
-        Each iteration yields a plan for each further tensor; the first one also for two or three
-        consecutive tensors.  The one of these that needs least memory starts the next iteration.
-        It is also yielded with other bands: for each n in `SCRATCH_SHARES`, the fastest ones that
-        need at most `BandLimits.peak_bytes` / n of scratch memory.
+        Each iteration extends one plan: for each further tensor, it yields a plan that recomputes
+        this tensor, too.  The first iteration also adds two or three consecutive tensors at once.
+        The next iteration extends the new plan with the least memory.  That plan is also yielded
+        with other bands: for each n in `SCRATCH_SHARES`, the fastest ones that need at most
+        `BandLimits.peak_bytes` / n bytes of scratch memory.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
-        scratch: maximum bytes of the chains' scratch buffer while the set grows.
+        scratch: maximum scratch bytes of a call of a chain, in the plans that are extended.
         """
         limit = self._limits.peak_bytes
         state = self.evaluated(lower, upper, stripe, {})
@@ -179,11 +185,12 @@ class ChainSearch:
     ) -> ChainPlan | None:
         """Return the plan `state`, changed to also recompute the outputs of the parts at `added`.
 
-        Returns None if it recomputes one of them already, or if one cannot be added to its chains
-        (`extended`).
-
         state: plan of the cascade [lower, upper).
-        scratch: limit of a chain's scratch bytes.
+        added: positions of these parts.
+        scratch: maximum scratch bytes of a call of each chain that changes.
+
+        Returns None if `state` recomputes one of these outputs already, if `extended` finds no
+        chain for one of the parts, or if the result recomputes too much (`evaluated`).
         """
         for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
@@ -197,11 +204,15 @@ class ChainSearch:
     ) -> dict[int, ChainShape] | None:
         """Return the chains of `state`, changed to also recompute the output of the part at p.
 
-        The part joins the chain of its readers, or forms a chain with its only reader.  A chain
-        that ends with the part is merged into that chain.  Keys: positions of last parts.
-        stripe, scratch: maximum rows, and maximum scratch bytes, of a call of that chain.
+        If the readers of the output are in one chain, the part is added to this chain.  If it has
+        a single reader, which is in no chain, the two form a new chain.  If the part itself is the
+        last one of a chain, all parts of this chain are added, too.
+        Keys of the result: positions of the last parts of the chains.
+        stripe: maximum number of rows per call.
+        scratch: maximum scratch bytes of a call of the new or extended chain.
 
-        Returns None if the readers cannot be in one chain, or if no bands of it fit into `scratch`.
+        Returns None if the part has several readers that are not in one chain, or if no bands of
+        the new or extended chain fit into `scratch`.
         """
         ends = {q: c for c, chain in state.chains.items() for q in chain.members}
         lasts = {ends.get(q, q) for q in self._readers[p]}
@@ -218,10 +229,11 @@ class ChainSearch:
     def _shape(
         self, last: int, members: tuple[int, ...], stripe: int, scratch: int
     ) -> ChainShape | None:
-        """Return the chain in its fastest bands of columns that fit into `scratch`, or None.
+        """Return the shape of a chain in its fastest bands of columns; None if no bands fit.
 
         last, members: positions of the last part, and of the others in ascending order.
-        stripe, scratch: maximum number of rows per call, and maximum scratch bytes of a call.
+        stripe: maximum number of rows per call.
+        scratch: maximum scratch bytes of a call; bands that need more do not fit.
         """
         key = last, members, stripe, scratch
         if key not in self._fastest:
@@ -248,7 +260,7 @@ class ChainSearch:
     def _costs(self, last: int, chain: ChainShape) -> ChainCosts:
         """Return the costs of a chain, whose last part is at position `last`.
 
-        If n bands divide a row without overlap, it takes `BandSource.row_cycles` n - 1 more times.
+        If a row is divided into n bands, each part spends `BandSource.row_cycles` n times on it.
         """
         key = last, chain.members, chain.width, chain.keeps_halos
         if key not in self._known_costs:
@@ -275,10 +287,13 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return the plan `state` of the cascade [lower, upper) with other bands of its chains.
+        """Return a plan that recomputes the same outputs as `state`, within a scratch limit.
 
-        Each chain gets its fastest bands that need at most `scratch` bytes in a call.  Returns None
-        if one has no such bands, or if the result recomputes too much (see `evaluated`).
+        Each chain runs in the fastest bands that need at most `scratch` scratch bytes in a call.
+        state: plan of the cascade [lower, upper).
+
+        Returns None if a chain has no such bands, or if the result recomputes too much (see
+        `evaluated`).
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():
@@ -291,8 +306,13 @@ class ChainSearch:
     def evaluated(
         self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
     ) -> ChainPlan | None:
-        """Return the plan with the given chains (keys: positions of last parts), or None if they
-        recompute more multiply-accumulates than `BandLimits.extra_macs`."""
+        """Return the plan of the cascade [lower, upper) with the given chains; results are cached.
+
+        stripe: maximum number of rows per call.
+        chains: shape of each chain, by the position of its last part.
+
+        Returns None if the chains recompute more multiply-accumulates than `BandLimits.extra_macs`.
+        """
         shapes = (
             (last, chain.members, chain.width, chain.keeps_halos)
             for last, chain in sorted(chains.items())

@@ -25,7 +25,7 @@ MOST_ANALYSED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Width:
-    """Number of columns of a part's output in the bands.
+    """How many columns of one part's output the bands of a chain compute, hold and move.
 
     widest: number of columns that the widest band holds, including kept ones.
     total: number of columns that all bands together compute.
@@ -52,10 +52,10 @@ class ChainShape:
     call_scratch_bytes: scratch memory that a call needs: the maximum, over its parts, of the bytes
         of the live intermediate tensors plus the scratch memory of the part's kernel.  The bands of
         a call use this memory one after the other.
-    lower, upper: how much each part computes in a call, in all bands together.  In the call for
-        rows [first, end) of the chain's output, part k of (*members, last part) computes
-        upper[k, end] - lower[k, first] times as many elements as its output has: 1 for all
-        elements, each once; 0.5 for half of them.
+    lower, upper: the share of its output that each part computes in a call, in all bands together.
+        In the call for rows [first, end) of the chain's output, part k of (*members, last part)
+        computes the share upper[k, end] - lower[k, first]: 0.5 for half of the elements of its
+        output.  An element that two bands compute counts twice.
     bands: number of bands.
     columns: for each of (*members, last part), the number of columns that the part computes in all
         bands together, divided by the number of columns of its output.
@@ -84,8 +84,7 @@ class _CallColumn:
     """The memory that one column of an intermediate tensor needs during a call of a chain.
 
     size_bytes: bytes of the column, for the maximum number of rows that a call computes.
-    end: number of parts of the chain, in execution order, up to the last one that reads the tensor,
-        which is live until these parts have run.
+    end: the tensor is live until the first `end` parts of the chain have run, in execution order.
     """
 
     size_bytes: int
@@ -97,8 +96,8 @@ class ChainShapes:
     """Determines the shapes of chains, and caches them.
 
     parts: the parts in execution order.
-    tables: the tables of this order, for either value of `Plan.nearest_first`; the shapes are the
-        same for both.
+    tables: the rows that the parts read.  `Plan.nearest_first` may have either value, because it
+        only changes the order of the reads, on which the shapes do not depend.
     reads: the columns that the parts read.
     """
 
@@ -341,8 +340,10 @@ class ChainShapes:
 
 @cache
 def _widths(columns: int) -> tuple[int, ...]:
-    """Return the widths of 1, 2, 3, .. equal bands of a tensor, without repetitions.
+    """Return the widths of bands that divide a tensor into 1, 2, 3 and more bands.
 
-    columns: number of columns of the tensor.  For 5 columns, the result is (5, 3, 2, 1).
+    Widths are rounded up, and each occurs once.  For 5 columns, the result is (5, 3, 2, 1): of 3
+    bands, two have 2 columns, and the last one has the rest.
+    columns: number of columns of the tensor.
     """
     return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))

@@ -1,8 +1,8 @@
-"""Tables of an execution order in which chains run as single parts (compiled with Numba).
+"""`RowTables` of an execution order in which chains run as single parts (compiled with Numba).
 
-The execution order and its positions do not change.  The last part of a chain represents the whole
-chain.  Every other part of the chain keeps its position, but in the tables it reads nothing, and
-its output has no memory.
+With these tables, `run_cascade` simulates cascades that contain chains.  The execution order and
+its positions do not change.  The last part of a chain represents the whole chain.  Every other part
+of the chain keeps its position, but in the tables it reads nothing, and its output has no memory.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Reals = npt.NDArray[np.float64]
 
 
 class _Reads(NamedTuple):
-    """The reads entered so far, in arrays with free space at the end for further ones.
+    """The reads collected so far for the new tables, in arrays with space for further ones.
 
-    `RowTables` describes the arrays except `used`.
+    A read is an edge from a storage to the part that reads it.  `RowTables` describes the arrays,
+    except `used`.
     used: [number of reads, number of entries in use in each of `needed` and `done`].
     """
 
@@ -47,8 +48,8 @@ def chain_tables(
     scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
         or of the chain that ends there.
     advance[s]: sort key of storage s.  In the result, the reads of each chain are in descending
-        order of this key.  It is the result of `row_tables.advances`, with the opposite sign if `t`
-        was made for `Plan.nearest_first`.
+        order of this key.  The key is the advance of the storage (`row_tables.advances`), negated
+        if `t` was made for `Plan.nearest_first`; `row_tables` sorts other reads in the same way.
     """
     count = t.written.shape[0]
     last, row_bytes = t.last.copy(), t.row_bytes.copy()
@@ -108,26 +109,31 @@ def run_chains(
     stripe: int,
     calls: Numbers,
 ) -> tuple[int, int, int]:
-    """Simulate a cascade with chains: `run_cascade` of `chain_tables`.
+    """Simulate a cascade that contains chains: `run_cascade` with the result of `chain_tables`.
 
-    One compiled function for both saves the conversion of the tables, which takes as long as the
-    simulation.
+    t, advance: as in `chain_tables`.
     chains: the arrays `end`, `scratch` and `call_cycles` of `chain_tables`, as rows.
     interval: (lower, upper): the cascade consists of the parts at positions [lower, upper).
+    stripe, calls: as in `run_cascade`; `calls` is an output array.
+
+    Returns the live bytes at the peak, the number of calls, and their overhead in cycles, as
+    `run_cascade` does.
     """
+    # One compiled function calls both: to convert the tables between Python and compiled code would
+    # take as long as the simulation.
     tables = chain_tables(t, chains[0], chains[1], chains[2], advance)
     return run_cascade(tables, interval[0], interval[1], stripe, UNBOUNDED, calls)
 
 
 @compiled
 def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals:
-    """Return how much each part of a chain computes in all calls together.
+    """Return which share of its output each part of a chain computes, in all calls together.
 
-    calls: calls of a cascade, as recorded by `run_cascade`.
+    The result has one entry per part: 1.0 if the part computes as many elements as its output has,
+    1.5 if it computes half of them twice.
+    calls: the calls of the cascade, in the format of `run_cascade`.
     last: position of the last part of the chain.
-    lower, upper: as in `ChainShape`.
-
-    The result has an entry for each part, as a multiple of the elements of its output.
+    lower, upper: the fields `lower` and `upper` of the chain's `ChainShape`.
     """
     found = np.zeros(lower.shape[0])
     for c in range(calls.shape[0]):
@@ -139,10 +145,10 @@ def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals
 
 @compiled
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    """Return an empty list of reads, with space for the reads of all parts and chains.
+    """Return a `_Reads` without reads, with space for the reads of all parts and chains.
 
-    The arrays `needed` and `done` of the result begin with copies of `t.needed` and `t.done`, to
-    which the reads of parts outside chains will refer.  Reads of chains will append entries.
+    Its arrays `needed` and `done` begin with copies of `t.needed` and `t.done`, which parts outside
+    of chains continue to use.  The entries of the chains will be appended.
 
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
     """
@@ -226,10 +232,12 @@ def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
 def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
     """Return the index in `found` of the read of storage `s` by a chain; add it if it is new.
 
-    begin: index in `found` of the chain's first read; all further reads are also of this chain.
-    n: number of output rows of the chain, plus 1.  A read has n entries in `needed` and in `done`,
-        for 0 to n - 1 output rows.
-    last: position of the last part of the chain, which is the reader of an added read.
+    A read is an edge from a storage to the part that reads it.  The last part of the chain is the
+    reader of all that the chain reads.
+    begin: index of the chain's first read.  All reads in `found` from `begin` on are of the chain.
+    n: number of output rows of the chain, plus 1.  A read has n entries in `needed`, and n in
+        `done`: one for each number of output rows from 0 to n - 1.
+    last: position of the last part of the chain.
     """
     for e in range(begin, found.used[0]):
         if found.storage[e] == s:

@@ -16,8 +16,8 @@ class PartColumnReads:
 
     Graphs that have parts in common can share the results.
 
-    _known: parts with their results of `columns`, by (name of the part, columns of its output).  A
-        result is not valid for another part of this name, in another graph.
+    _known: results of `columns`, each with its part, by (name of the part, columns of its output).
+        A result is used only for the same part object: a part of another graph may have its name.
     """
 
     _known: dict[tuple[str, Interval], tuple[Part, ColumnReads | None]] = field(
@@ -32,7 +32,7 @@ class PartColumnReads:
             [3, 9) of its input.
 
         Returns False if no columns of the part's output are wanted, or if the part cannot compute
-        them by themselves.
+        only the wanted ones.
         """
         if part.name not in wanted:
             return False
@@ -46,7 +46,7 @@ class PartColumnReads:
         The result consists of pairs (tensor name, columns).
         interval: the output columns.
 
-        Returns None if the part cannot compute these columns by themselves.
+        Returns None if the part cannot compute only these columns.
         """
         key = part.name, interval
         known = self._known.get(key)
@@ -58,8 +58,8 @@ class PartColumnReads:
 def _reads(part: Part, columns: Interval) -> ColumnReads | None:
     """Return which columns of tensors a part reads to compute the output columns `columns`.
 
-    The result consists of pairs (tensor name, columns).  It is None if the part cannot compute the
-    output columns by themselves.
+    The result consists of pairs (tensor name, columns).  It is None if the part cannot compute only
+    these output columns.
     """
     node = part.nodes[0]
     out = with_columns(node.output.type, columns)

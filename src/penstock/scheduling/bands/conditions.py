@@ -15,10 +15,12 @@ from penstock.scheduling.simulate.execution import WHOLE
 def computes_columns(part: Part) -> bool:
     """Return whether a part can, in principle, compute some columns of its output without the rest.
 
-    An operator may still be unable to compute a certain interval of columns.  The result True
-    requires a batch of one image, an operator that can be cropped (`Croppable`), and kernels
-    that are not recurrent, compute any interval of rows, and can access columns of wider tensors
-    (`Kernel.by_columns`).
+    An operator may still be unable to compute a certain interval of columns.  The conditions are:
+    - The part consists of one node, and its operator can be cropped (`Croppable`).
+    - The output is a batch of one image.
+    - No kernel of the part is recurrent.
+    - All kernels can compute any interval of rows (`Kernel.by_rows`), and can access columns of
+      wider tensors (`Kernel.by_columns`).
     """
     kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
     return (

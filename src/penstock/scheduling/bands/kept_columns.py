@@ -18,8 +18,8 @@ from itertools import pairwise
 from penstock.ir.region import Interval
 
 ColumnNeeds = Callable[[str, Interval], Sequence[tuple[str, Interval]] | None]
-"""Returns the (tensor, columns) that computing some columns of a tensor reads; None if the columns
-cannot be computed by themselves."""
+"""Returns the pairs (tensor, columns) that are read to compute some columns of a tensor; None if it
+is impossible to compute only these columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def kept_spans(
         bands.
     columns: number of columns of the last tensor.
     width: number of columns of a band; the last band may have fewer.
-    numbers: indices of the bands to analyse, in ascending order.  If bands are left out between
-        two of them, the result may lack columns that are kept over several bands.
-    needs: states which columns are read to compute columns of a tensor.
+    numbers: indices of the bands to analyse, in ascending order.  If the band after one of them is
+        left out, the result may lack columns that are kept for it.
+    needs: returns which columns are read to compute columns of a tensor.
 
     Returns None if a tensor cannot be computed in bands of this width, or if the bands of a tensor
     would not be adjacent because no band needs the columns between them.

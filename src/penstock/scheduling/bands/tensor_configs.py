@@ -73,15 +73,15 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes in which the bands for which `band` stands compute each tensor.
+    """Return the stripes that an entry of `bands.bands` computes, for each tensor of its graph.
 
     A tensor in the graph of a band consists of some columns of a tensor of the network.
     Keys: names of the tensors in the graph of the band.
     Values: stripes of the corresponding tensors of the network.
 
     bands: all bands of the cascade or chain.
-    band: an entry of `bands.bands`; it stands for one or more consecutive bands.
-    cascade: a cascade of the network.  One of its parts stands for all bands.
+    band: the entry.  It represents one or more consecutive bands; the result covers all of them.
+    cascade: the cascade of the network that contains the part that runs `bands`.
     memory: the memory assignment of the network.
     """
     if bands.call_rows is None:

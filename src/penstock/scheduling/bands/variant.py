@@ -43,7 +43,7 @@ class BandedCascade:
 class BandSource(FusionSource, Protocol):
     """Creates bands of columns and groups in tiles, which depend on the target.
 
-    The searches of graphs that compute the same in other ways share a source.
+    One source serves the searches of a graph and of its alternatives, which compute the same.
     """
 
     @property
@@ -111,8 +111,9 @@ class AssignedPlan:
         return self.columns is not None or bool(self.chains)
 
     def candidate(self, memory: MemoryAssignment) -> Candidate:
-        """Return the plan as a candidate cascade at positions [0, number of parts) of an order.
+        """Return the plan as a candidate cascade, from which `BandSource.bands` creates its bands.
 
+        The candidate is at positions [0, n) of an order of only the n parts of the plan.
         memory: memory assignment of the schedule.
         """
         plan = self.plan

@@ -148,21 +148,22 @@ class PieceCost:
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
         """Return a function that tests whether nodes of `piece` may be in one group: always True.
 
-        The method exists only because `GroupCost` requires it.  A search would call it to bound the
-        cost of a piece within this piece, but no search does so.
+        `GroupCost` requires this method, but nothing calls it: `of_nodes` calls the method of
+        `whole`, the cost of the whole network.
         """
         return lambda group: True
 
 
-def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return True if provably every grouping writes the tensor of node `i` to external memory.
+def _leaves(whole: GroupCost, i: int, piece: int) -> bool:
+    """Return True if nodes outside of a piece force every grouping to write the tensor of node `i`.
 
-    The proof is that a node outside of `region` reads the tensor, and that no group contains both
-    this node and `i`.  False proves nothing.
+    That is the case if a node outside of the piece reads the tensor, and provably is in no group
+    with `i`: then the tensor is written to external memory.  False proves nothing.
     whole: the group cost in the whole network.
-    region: mask of nodes, which contains `i`.
+    i: index of a node of the piece.
+    piece: mask of the nodes of the piece.
     """
-    return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
+    return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~piece))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:

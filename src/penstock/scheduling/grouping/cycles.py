@@ -124,9 +124,10 @@ class GroupCycles:
         self.known[group] = whole
 
     def tie(self, group: int) -> int:
-        """Return the bytes of the tensors that cross the boundary of a group.
+        """Return the secondary cost of a group; it breaks ties between groupings of equal cycles.
 
-        They break ties between groupings of equal cycles.
+        It is the sum of `node_tie` over the nodes or, if `node_tie` is None, the bytes of the
+        tensors that cross the boundary of the group.
         group: mask of nodes.
         """
         problem = self.problem
@@ -233,7 +234,11 @@ class GroupCycles:
         return self._on_chip.fitting_order(group)
 
     def _may_tile(self, group: int) -> bool:
-        """Return whether tiles of a group may be searched: it is small, and tensors join it."""
+        """Return whether `tiled` may be asked for the cost of a group that runs tile by tile.
+
+        The group must have at most `most_tiled` nodes, and the tensors that only the group uses
+        must connect all of them.
+        """
         if group.bit_count() > self.most_tiled:
             return False
         if group not in self._tileable:

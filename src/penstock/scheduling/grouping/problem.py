@@ -146,9 +146,10 @@ class GroupingProblem:
         return group & ~self.wanted_outside(group)
 
     def is_joined_inside(self, group: int) -> bool:
-        """Return whether tensors that only a group uses join all nodes of the group.
+        """Return whether the tensors that only a group uses connect all nodes of the group.
 
-        If not, the group saves no more transfers than its components as groups of their own.
+        Such a tensor connects the nodes that write and read it.  If the nodes are not all
+        connected, the group saves no more transfers than its components as groups of their own.
         group: mask of nodes.
         """
         kept = self.kept_inside(group)
@@ -167,8 +168,9 @@ class GroupingProblem:
     def kept_piece(self, group: int) -> GroupingProblem:
         """Return the problem that consists of the nodes of a group, with only on-chip tensors.
 
-        A tensor that is used outside of the group is not kept on chip, so it has a size of 0 bytes
-        in the result.  The tensors that the group reads from outside are left out.
+        It serves to find an order of the nodes in which these tensors fit on chip.  A tensor that
+        is used outside of the group is not kept on chip, so it has a size of 0 bytes in the result.
+        The tensors that the group reads from outside are left out.
         group: mask of nodes.  Node k of the result is the k-th node of the group, in ascending
             order of the indices.
         """

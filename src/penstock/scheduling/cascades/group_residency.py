@@ -93,6 +93,7 @@ class Grouped:
 def grouped(cost: GroupCycles, options: Options) -> Grouped:
     """Divide the nodes into groups that run one after the other.
 
+    cost: cost function of the groups, a result of `group_cycles`.
     options: `partition` names the strategy that forms the groups, `inside` the one that orders the
         nodes of a group.
     """

@@ -72,8 +72,9 @@ class _UnassignedCascade:
 class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes.
 
-    written: memory assignment of these tensors.
-    handed_on: (tensor name, region name) of the tensors that later cascades read.
+    written: memory assignment of all these tensors.
+    handed_on: (tensor name, region name) of those that later cascades read.  They extend the memory
+        assignment with which the next cascade begins.
     """
 
     written: MemoryAssignment

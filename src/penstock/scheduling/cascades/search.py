@@ -245,7 +245,7 @@ def _copying(
     """Yield the proposals that are Pareto-optimal if row copies are taken into account.
 
     Here, unlike in the search without row copies, the estimated time of a cascade is reduced by the
-    time that row copies save in it.  Yields nothing if no part can read any tensor from a row copy.
+    time that row copies save in it.  Yields nothing if row copies are possible for no single part.
     """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):

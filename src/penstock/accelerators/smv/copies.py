@@ -85,8 +85,8 @@ class _Piece:
 
     at: offset in bytes of the first element in the scratchpad.
     address: the address of the first element in memory.
-    runs, run_bytes: number of runs of contiguous bytes (one per column, or a single run in a
-        flattened layer), and bytes per run.
+    runs, run_bytes: number of runs of contiguous bytes, and bytes per run.  There is one run per
+        column; or a single run, if a tile is an interval of the tensor's elements.
     chained: 0 for the first copy of a tile, which begins a DMA transfer; 1 for all others, which
         continue this transfer."""
 

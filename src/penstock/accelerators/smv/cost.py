@@ -70,8 +70,8 @@ def tile_cycles(tiling: Tiling | TileSequence) -> float:
 
 
 def engine_cycles(tiling: Tiling | TileSequence) -> int:
-    """Return the cycles in which the engine computes or loads its weight registers, summed over
-    all tiles of a tiling."""
+    """Return the cycles of the engine for all tiles of a tiling: those to compute, and those to
+    load its weight registers."""
     return tiling.engine_cycles + register_loads(tiling)
 
 

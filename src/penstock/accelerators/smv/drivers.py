@@ -106,5 +106,8 @@ def drivers(
 
 
 def _cycles(model: DriverModel, timing: EngineTiming, engine: SmvEngine, op: object) -> float:
-    """Return the cycles of a call, which do not depend on the state of the engine."""
+    """Return the cycles of a call of the driver function that `model` describes.
+
+    `Driver.cycles` is called with the state of the engine and the record of arguments.  The cycles
+    depend only on the record, `op`."""
     return 0.0 if model.cycles is None else model.cycles(timing, op)

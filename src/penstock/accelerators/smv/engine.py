@@ -59,7 +59,8 @@ class SmvEngine:
         at: offset in bytes of the first sum in the output scratchpad.
         shape: (rows, columns, channels) of the tile.
 
-        The view has shape (rows, columns, channels, 4): the last index selects a byte of a sum."""
+        The view has shape (rows, columns, channels, 4): the last index selects a byte of a sum.
+        For the sums, make a contiguous copy and view it as int32."""
         pitches = (self.pitches.y_row, self.pitches.y_column, 4, 1)
         return self.tile(ScratchpadNumber.OUTPUT, at, (*shape, 4), pitches)
 

@@ -36,10 +36,9 @@ class Candidate:
     """A possible cascade: the parts at positions [lower, upper) of an order, run interleaved.
 
     stripe: maximum number of output rows per kernel call; `execution.WHOLE` for all rows.
-    nearest_first: determines which input is produced first if several inputs of a part lack rows.
-        The advance of a tensor is high if its first rows require many rows of the network's inputs.
-        False: the input with the largest advance is produced first; True: the input with the
-        smallest advance.
+    nearest_first: which input is produced first if several inputs of a part lack rows: the one with
+        the smallest advance if True, the one with the largest if False.  The advance of a tensor is
+        high if its first rows require many rows of the network's inputs.
     memory: memory assignment of the tensors that the cascade computes.
     prefetches: copies of constants to other memory regions, made for this cascade.
     scratch_bytes: size of the scratch buffer that the parts use one after the other.

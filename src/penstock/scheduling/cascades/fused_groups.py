@@ -40,10 +40,12 @@ class FusedGroups:
     )
 
     def cost(self, objective: str, group: int) -> int | None:
-        """Return the cycles, or the bytes of main memory, of a group that runs tile by tile.
+        """Return the cost of a group that runs tile by tile; None if it is not known.
 
-        None if it cannot, or if `MOST_FUSED` groups have been tried.
-        objective: `CYCLES` or `BYTES`.
+        It is not known if the group cannot run tile by tile, if it has more than `MOST_MEMBERS`
+        nodes, or if `MOST_FUSED` other groups have been tried before.
+        objective: `CYCLES`, or `BYTES` for the bytes that pass through main memory.
+        group: mask of nodes.
         """
         if group.bit_count() > MOST_MEMBERS:
             return None
@@ -67,9 +69,10 @@ class FusedGroups:
     def least(self, objective: str, k: int) -> int | None:
         """Return a lower bound of the cost of part `k` in any group that runs tile by tile.
 
-        Every multiply-accumulate is computed at least once, and every table read at least once.
         None if no accelerator runs the part.
-        objective: `CYCLES` or `BYTES`.
+        objective: `CYCLES` for the cycles of all multiply-accumulates at the accelerator's highest
+            rate (0 if it states none); `BYTES` for the size of the constant tables that the part
+            reads.
         """
         part = self.parts.parts[k]
         if part.kernel.cycles is None:
@@ -102,11 +105,10 @@ class FusedGroups:
 
 
 def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
-    """Return the bytes of main memory that part `k` moves in one call, if its engine states them.
+    """Return the bytes that pass through main memory when part `k` computes all rows in one call.
 
+    The result is 0 if the kernel's cost function does not state them.
     memory: the memory assignment of a schedule.
-
-    The result is 0 for parts on other engines.
     """
     part = parts.parts[k]
     if part.kernel.cycles is None:

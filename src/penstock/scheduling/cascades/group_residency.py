@@ -46,7 +46,7 @@ def group_cycles(
 
     accounting: computes the costs of calls.
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
-    fused: creates the kernels of groups that run tile by tile; None if none may.
+    fused: returns the costs of groups that run tile by tile; None: no group runs so.
     objective: `CYCLES` or `BYTES`.
 
     The cost leaves out cold starts (`simulate/cold_starts.py`), which depend on the order.
@@ -93,6 +93,7 @@ class Grouped:
 def grouped(cost: GroupCycles, options: Options) -> Grouped:
     """Divide the nodes into groups that run one after the other.
 
+    cost: cost function of the groups, a result of `group_cycles`.
     options: `partition` names the strategy that forms the groups, `inside` the one that orders the
         nodes of a group.
     """
@@ -122,8 +123,8 @@ def grouped(cost: GroupCycles, options: Options) -> Grouped:
 def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
     """Return the problem of dividing parts into groups.
 
-    bank_bytes: the size of a bank of the second memory; the sizes of tensors are those of whole
-        banks.  0: it has no banks.
+    bank_bytes: size of a bank of the second memory; the sizes of tensors are rounded up to whole
+        banks.  0 if the memory has no banks.
 
     Node k of the problem is part k.  A tensor of the problem is a storage of the network, that is,
     the memory of a tensor and its aliases.

@@ -123,7 +123,7 @@ class KernelChoices:
 
     def _variants_of_part(
         self,
-        alone: Candidate,
+        cascade: Candidate,
         others_bytes: int,
         time: int,
         states: tuple[MemoryAssignment, MemoryAssignment],
@@ -131,21 +131,21 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield a cascade of one part with each of the kernels that read prefetched constants.
 
-        alone: the cascade, which consists of a single part.
-        others_bytes: live bytes at its peak, without the scratch memory of the part.
-        time: its time with the preferred kernel, in units of 1/`units_per_cycle` cycle.
+        cascade: consists of a single part.
+        others_bytes: live bytes at the peak of the cascade, without its scratch memory.
+        time: time if the part runs its preferred kernel, in units of 1/`units_per_cycle` cycle.
         states: (before, after): memory assignments of the tensors that are live when the cascade
             begins, and when it ends.
         """
-        position, rows = alone.lower, self.rows[alone.lower]
-        calls = -(-rows // min(rows, alone.stripe))
+        position, rows = cascade.lower, self.rows[cascade.lower]
+        calls = -(-rows // min(rows, cascade.stripe))
         for choice in self.prefetching[position]:
             more = choice.work_cycles + calls * choice.call_cycles
-            prefetches = (*alone.prefetches, choice.prefetch)
-            cascade = replace(alone, scratch_bytes=choice.scratch_bytes, prefetches=prefetches)
+            prefetches = (*cascade.prefetches, choice.prefetch)
+            variant = replace(cascade, scratch_bytes=choice.scratch_bytes, prefetches=prefetches)
             size = choice.prefetch.size_bytes
             peak = others_bytes + choice.scratch_bytes + size
-            yield ValuedCandidate(cascade, peak, time + more * units_per_cycle, *states, size)
+            yield ValuedCandidate(variant, peak, time + more * units_per_cycle, *states, size)
 
 
 def _prefetch_choices(

@@ -33,13 +33,14 @@ class RowPeak:
 
 
 def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED) -> RowPeak | None:
-    """Return the least peak that dividing the graph's order into cascades can reach.
+    """Return the least peak of all divisions of the graph's order into cascades.
 
     None if this peak is not below `limit_bytes`.
 
     The cascades compute one or two rows per call, and each row once; a cascade of a single part may
-    also compute all rows in one call.  This function takes a small fraction of the time of a search
-    for schedules, which also compares stripe heights, execution orders and cycles.
+    also compute all rows in one call.  This function serves to compare graphs before schedules are
+    searched: it takes a small fraction of the time of that search, which also compares stripe
+    heights, execution orders and cycles.
     """
     count, most = len(parts.parts), options.max_parts
     both = [

@@ -72,8 +72,9 @@ class _UnassignedCascade:
 class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes.
 
-    written: memory assignment of these tensors.
-    handed_on: (tensor name, region name) of the tensors that later cascades read.
+    written: memory assignment of all these tensors.
+    handed_on: (tensor name, region name) of those that later cascades read.  They extend the memory
+        assignment with which the next cascade begins.
     """
 
     written: MemoryAssignment
@@ -131,8 +132,8 @@ class RegionSearch:
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, each with its fastest kernels.
 
-        `KernelChoices.valued` lists the choices of kernels for a cascade.  The choice with the
-        least estimated time is used.
+        For callers that do not search for cascades (`whole_proposals.py`): only the kernels are
+        chosen, as those of `KernelChoices.valued` with the least estimated time.
         cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 
@@ -297,10 +298,10 @@ class RegionSearch:
     ) -> Iterator[tuple[int, Numbers]]:
         """Yield (time that row copies save in a cascade, bytes of their rings in each region).
 
-        There are up to three choices, in descending order of time: all copies, only those of
-        tensors that the cascade reads, and none.  For each tensor, the copy that saves most time
-        counts.  The time is an estimate in units of 1/1024 cycle (1/`FINE`).  The bytes are an
-        array with an entry for each memory region.
+        Each tensor is copied in the way that saves most time, if any does.  There are up to three
+        choices of tensors, in descending order of time: all tensors that the cascade reads or
+        writes, only those that it reads, and none.  The time is an estimate in units of 1/1024
+        cycle (1/`FINE`).  The bytes are an array with an entry for each memory region.
         region: index of the memory region of each storage.
         """
         c, found = cascade.candidate, list[RowCopyEstimate]()
@@ -321,16 +322,15 @@ class RegionSearch:
                 return
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return how much longer a part computes if operands are outside the default region.
+        """Return how many cycles more a part takes if operands are outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array [increase to add to the first call, increase to add to each later
-        call], in units of 1/1024 cycle (1/`FINE`); negative if the part computes faster; None if
-        both are 0.  Each entry contains the increase of a call's overhead.  The first one also
-        contains the increase of the time to compute all rows, in all calls together.  Access times
-        are not included.
+        The result is an array [increase for the first call, increase for each later call] in units
+        of 1/1024 cycle (1/`FINE`); None if both are 0.  Negative entries are decreases.  The second
+        entry is the increase of the overhead of a call.  The first entry is the same, plus the
+        increase of the time to compute all rows of the part.  Access times are not included.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

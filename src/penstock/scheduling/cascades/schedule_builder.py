@@ -39,7 +39,8 @@ class ScheduleBuilder:
     accounting: computes the costs of the schedules.
     order: the execution order whose optimality gap the schedules report.
     row_copies: estimates copies of rows; None if the copy engine copies no rows.
-    assigned: the original parts, if single parts stand for several of them; else None.
+    assigned: the original parts, if single parts replace groups of them in `accounting.parts`; None
+        otherwise.
     """
 
     accounting: CostAccounting
@@ -52,9 +53,9 @@ class ScheduleBuilder:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
 
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
-        runs, if the memory region to which they are copied has room for them.  There is one variant
-        for each entry of `FILLS`: the maximum share of a region that live bytes may occupy in this
-        variant.  No variants are yielded if the target has no copy engine, or if an option disables
+        runs, if the memory region to which they are copied has room for them.  Each entry
+        of `FILLS` gives one variant: the entry is the maximum share of a region that live bytes may
+        occupy.  No variants are yielded if the target has no copy engine, or if an option disables
         them.  Each schedule may be followed by faster ones that also copy rows of tensors to
         or from faster memory.
         """
@@ -122,7 +123,8 @@ class ScheduleBuilder:
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
         """Yield (bound, variants) for each schedule of the proposals.
 
-        bound: lower bound of the peak live bytes of these and all later variants.
+        bound: lower bound of the peak live bytes of these and all later variants.  Thanks to it,
+            `frontier_of_groups` yields a variant before it evaluates all later ones.
         variants: the schedule itself, then the schedule with prefetches by accelerators, once for
             each limit of live bytes (the method `with_accelerator_prefetches` lists the limits).
         """
@@ -143,8 +145,9 @@ class ScheduleBuilder:
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
         """Yield (bound, schedule) for each schedule of the proposals.
 
-        bound: lower bound of the peak live bytes of this schedule and all later ones.  The bound
-            counts only tensors, so it is valid with any prefetches and any scratch memory.
+        bound: lower bound of the peak live bytes of this schedule and all later ones.  It counts
+            only tensors, so it is also valid for their variants (`_variants`), which may have more
+            prefetches or less scratch memory.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):

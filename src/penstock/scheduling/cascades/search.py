@@ -47,7 +47,8 @@ class FrontierSearch:
     below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
         memory.  They need less memory than those of `by_rows`.
     recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
-    sources: the candidate cascades of `below_rows`, by execution order.
+    sources: the candidate cascades, by execution order, with which `recomputing` repeats the search
+        for `below_rows` if a schedule needs more memory than its proposal.
     limit_bytes: schedules of `below_rows` with at least this number of live bytes are dropped.
     """
 
@@ -108,11 +109,14 @@ def frontier_search(
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
         cascade runs in bands and no group in tiles.
-    others: schedules found so far for other graphs that compute the same outputs.  Proposals that
-        one of them dominates may be left out.  If one of them has no bands and needs no more memory
-        than the smallest proposal without bands, bands are not considered.  If `parts` saves
-        memory only by recomputation (`Parts.floor_bytes`), only schedules that need less memory
-        than all others are returned.
+    others: schedules found so far for other graphs that compute the same outputs.  They restrict
+        the search:
+
+        - A proposal that one of them dominates may be left out.
+        - No proposal with bands or chains is returned if one of them has neither, and needs no more
+          memory than every proposal that has neither.
+        - If `parts` saves memory only by recomputation (`Parts.floor_bytes`), proposals with bands
+          or chains must need less memory than all `others`.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -183,8 +187,8 @@ def _chosen_proposals(
 
     builder: builds the schedules of proposals, to compare their costs.
     orders: execution orders, as indices of the parts.
-    searches: for each order, a search that assumes a single memory for tensors, as fast as the
-        cycle estimates of the engine assume.
+    searches: for each order, a search that assumes the memories `MemorySystem.nominal`: a single
+        region for tensors, with the access times that the engine's cycle estimates include.
     limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     accounting = builder.accounting
@@ -241,7 +245,7 @@ def _copying(
     """Yield the proposals that are Pareto-optimal if row copies are taken into account.
 
     Here, unlike in the search without row copies, the estimated time of a cascade is reduced by the
-    time that row copies save in it.  Yields nothing if no part can read any tensor from a row copy.
+    time that row copies save in it.  Yields nothing if row copies are possible for no single part.
     """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
@@ -258,16 +262,20 @@ def _relevant_proposals(
     model: CostModel,
     rivals: Sequence[tuple[int, int]],
 ) -> list[Proposal]:
-    """Return the proposals that no rival dominates.
+    """Return those of the proposals `chosen` that no rival dominates.
 
-    rivals: (live bytes, cycles) of other schedules.
+    A proposal is compared by its peak and its estimated cycles.
+    rivals: (live bytes at the peak, cycles) of schedules of other graphs.
     """
     work = sum(map(model.work_cycles, parts.parts))
     return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]
 
 
 def _default_peak(proposal: Proposal) -> float:
-    """Return the peak of a proposal in bytes; infinity if a tensor is not in the default region."""
+    """Return the peak of a proposal in bytes; infinity if a tensor is not in the default region.
+
+    So the minimum over several proposals ignores those that use other regions.
+    """
     return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
 
 

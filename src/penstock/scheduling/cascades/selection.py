@@ -24,9 +24,9 @@ KNEE = Fraction(1, 100)
 
 
 class Optimize(StrEnum):
-    """The user's goal: it selects a point of the Pareto front, and the optimisation flags for C.
+    """The user's goal, which determines the schedule that is compiled, and the C compiler's flags.
 
-    The objectives of the front are memory and cycles.
+    The schedule is a point of the Pareto front of memory and cycles.
     """
 
     SPEED = "speed"

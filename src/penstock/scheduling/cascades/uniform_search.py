@@ -39,11 +39,12 @@ def candidate_heights(parts: Parts, most: int) -> list[int]:
     """Return the stripe heights to try, in rows, in ascending order.
 
     A stripe height is the maximum number of rows that a kernel call computes.
-    most: largest height to try.
+    The powers of two are tried.  If any kernel has its own cost function, so are 1/2, 1/3, 1/4 and
+    1/5 of the rows of each tensor, rounded up.  These are the least heights with which 2, 3, 4 and
+    5 calls suffice; with such a cost function, saving a call may save many cycles.
 
-    All heights are less than the largest number of rows of a tensor.  The powers of two are tried.
-    If any kernel has its own cost function, 1/2, 1/3, 1/4 and 1/5 of each tensor's rows (rounded
-    up) are tried too, because with such a function, one call less may save many cycles.
+    All heights are less than the largest number of rows of a tensor.
+    most: largest height to try.
     """
     heights = {storage.rows for storage in parts.rows.storages}
     below = min(max(heights, default=1) - 1, most)
@@ -99,10 +100,10 @@ class UniformSearch:
 
     @property
     def tables_by_order(self) -> tuple[tuple[bool, RowTables], ...]:
-        """The tables for both orders in which missing rows of a part's inputs can be computed.
+        """The arrays `tables` for each value of `Plan.nearest_first`, as pairs (value, arrays).
 
-        An entry is (value of `Plan.nearest_first`, which defines the orders; tables).  The entry
-        for False comes first.  The one for True is left out if its tables are the same.
+        The value defines which input of a part is computed first if several lack rows.  The pair
+        for False comes first; the pair for True is left out if its arrays are the same.
         """
         differs = bool(read_order_differs(*self._tables).any())
         return tuple(zip((False, True)[: 1 + differs], self._tables, strict=False))

@@ -49,9 +49,10 @@ def whole_proposals(
 
 @dataclass(frozen=True, slots=True)
 class GroupedProposal:
-    """A proposal in which every part runs alone, for parts some of which stand for groups.
+    """A proposal in which groups of parts run one after the other, and the builder of its schedule.
 
-    builder: builds its schedule.
+    Every part runs alone, in a single call.  If a group runs tile by tile, the parts of the builder
+    have a single part in its place.
     """
 
     builder: ScheduleBuilder
@@ -92,7 +93,10 @@ def grouped_proposal(
 def _grouped_proposal(
     builder: ScheduleBuilder, found: Grouped, options: Options, fused: FusedGroups | None
 ) -> GroupedProposal:
-    """Return the proposal that runs groups one after the other."""
+    """Return the proposal that runs the groups `found` one after the other.
+
+    fused: creates the parts that run groups tile by tile; None if there are no such groups.
+    """
     order, selected = found.order, found.selected
     if found.in_tiles:
         assert fused is not None

@@ -7,10 +7,12 @@ steps that are consecutive in every execution order.  The steps are divided into
 step that has the same position in every order, and each piece is ordered separately.
 
 The peak of the problem is the maximum of the peaks of its pieces.  So the search begins with the
-piece whose best heuristic order has the highest peak, and skips pieces that cannot determine the
-peak of the problem: the peak of their best heuristic order is at most the peak of an earlier piece,
-or at most the proven lower bound of the problem's peak.  Beam search runs only if best-first search
-does not finish.  The budget of a search is a number of states, not a time.
+piece whose best heuristic order has the highest peak.  It skips a piece if the peak of its best
+heuristic order is at most the peak of an earlier piece, or at most the proven lower bound of
+the peak of the problem: a better order of this piece would not lower the peak of the problem.
+
+Beam search runs only if best-first search does not finish.  The budget of a search is a number of
+states, not a time.
 """
 
 from __future__ import annotations

@@ -183,8 +183,9 @@ class StepSearch:
         A successor results from one ready step, followed by the steps that `_after_free_steps`
         adds.  With `OrderTricks.merge`, a successor is omitted if an earlier path has completed the
         same steps with the same or a lower peak.
-        tried: peak in bytes of the paths found so far, by mask of the steps that are completed
-            before `_after_free_steps` adds any.  This function updates the map.
+        tried: lowest peak in bytes of the paths found so far, by mask of the completed steps.  The
+            masks leave out the steps that `_after_free_steps` adds last.  This function updates the
+            map.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -251,11 +252,11 @@ class StepSearch:
         return []
 
     def _free_sequence(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return a sequence of steps that starts with `step` and leaves at most `live` live bytes.
+        """Return a free sequence that starts with `step`; empty if none is found.
 
-        Each step of the sequence reads an output of the previous one.  Of several such steps, only
-        the one that leaves the fewest live bytes is tried.  The list is empty if no
-        sequence is found in this way.
+        To run a free sequence next is optimal: it leaves no more live bytes than before, although
+        `step` alone leaves more.  Each step after the first reads an output of the previous one.
+        Of several such steps, only the one that leaves the fewest live bytes is tried.
         done: mask of the steps completed before `step`.
         live, after: live bytes before `step`, and after it.
         limit: maximum live bytes while a step runs.

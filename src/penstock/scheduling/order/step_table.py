@@ -162,9 +162,11 @@ def step_table(problem: OrderProblem) -> StepTable:
 class _Reachability:
     """Computes the `StepRow` of each step, with the method `row`.
 
-    The constructor determines what precedes and what follows each step in every order.  Before the
-    step: the steps that run, the tensors that they write, and the inputs of the problem.  After the
-    step: the steps that run, and the tensors that they read.
+    For each step, the constructor determines
+
+    - the steps that precede it in every order, the tensors that they write, and the inputs of the
+      problem;
+    - the steps that follow it in every order, and the tensors that they read.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which tensors a cascade can read or write in rings, whose rows are copied."""
+"""Conditions of row copies: which tensors a cascade can read or write in rings in faster memory."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ def copyable_in(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
 def copyable_out(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
     """Return whether the rows of a tensor that a cascade writes can be copied out of a ring.
 
-    The tensor must have at least two rows, and must be the only one in its storage, which must not
-    be the ring of a queue.  The part that writes it must compute it row by row on the processor,
-    each row independently of the previous one.  Only later cascades may read it.
+    The tensor must have at least two rows.  It must own its storage, and no other part may write
+    there.  The storage must not be the ring of a queue.  The part that writes the tensor must
+    compute it row by row on the processor, each row independently of the previous one.  Only later
+    cascades may read the tensor.
     cascade: indices of the parts of the cascade, which runs in stripes of rows.
     """
     k, rows = writer(parts, cascade, tensor), parts.rows
@@ -86,16 +87,19 @@ def copyable_out(parts: Parts, cascade: Sequence[int], tensor: str) -> bool:
 
 
 def _in_rows(parts: Parts, storage: Storage) -> bool:
-    """Return whether a storage has several rows in memory, which is not the ring of a queue."""
+    """Return whether a storage has memory of its own for several rows, and belongs to no queue.
+
+    False if each row overwrites the previous one (`Storage.accumulates`).
+    """
     queues = (name for q in parts.queues for name in (q.ring, q.counter, *q.inside))
     several = storage.rows >= 2 and storage.row_bytes > 0 and not storage.accumulates
     return several and storage.name not in queues
 
 
 def _reads_rows(parts: Parts, k: int, tensor: str, storage: Storage) -> bool:
-    """Return whether part `k` reads `storage` row by row, and only as `tensor`.
+    """Return whether part `k` reads `tensor` row by row on the processor.
 
-    False if the part reads another alias of the storage, or the whole tensor in one call."""
+    False if the part reads the whole tensor in one call, or another alias of its storage."""
     part = parts.parts[k]
     read = {v.name: v for v in part.variable_inputs if parts.owners[v.name] == storage.name}
     if set(read) != {tensor} or parts.rows.row_parts[k].whole:
@@ -109,7 +113,11 @@ def _computes_rows(part: Part) -> bool:
 
 
 def _is_storage(parts: Parts, value: Value, storage: Storage) -> bool:
-    """Return whether a value has the rows and bytes of its storage, and is a single image."""
+    """Return whether a value has the rows of its storage, with the same number of bytes.
+
+    If so, copies of the rows of the storage can replace the value.  False for a batch of several
+    images.
+    """
     same = rows_coincide(value, storage) and not parts.first_byte(value)
     shape = value.type.shape
     one_image = shape[row_axis(len(shape))] == storage.rows

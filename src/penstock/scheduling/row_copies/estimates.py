@@ -27,7 +27,7 @@ class RowCopyEstimate:
     """What a copy of rows saves in a cascade, and the memory that it needs.
 
     saved: time in units of 1/1024 cycle (1/`FINE`).
-    ring_bytes: maximum, over all calls, of the live bytes of the copy.
+    ring_bytes: estimated size of the ring: maximum number of live rows, times the bytes of a row.
     """
 
     copy: RowCopy
@@ -102,10 +102,10 @@ class RowCopyEstimates:
     def of_tensor(
         self, cascade: StripedCascade, tensor: str, region: str
     ) -> Iterator[RowCopyEstimate]:
-        """Yield an estimate for each way to copy a tensor that saves time.
+        """Estimate all row copies of a tensor; yield the estimates of those that save time.
 
-        The tensor is copied out if the cascade writes it, and in otherwise.  The ways differ in the
-        memory region of the ring.  Copies in also differ in double buffering, which is possible
+        The tensor is copied out if the cascade writes it, and in otherwise.  The copies differ in
+        the memory region of the ring.  Copies in also differ in double buffering, which is possible
         only if a single part of the cascade reads the tensor.
         region: name of the memory region of the tensor.
         """
@@ -124,7 +124,7 @@ class RowCopyEstimates:
     def _copy_out(
         self, cascade: StripedCascade, copy: RowCopy, target: str, k: int
     ) -> RowCopyEstimate:
-        """Return the time that a copy out saves, which may be negative, and the bytes of its ring.
+        """Return the estimate of `copy`, a copy out; `saved` is negative if it costs time.
 
         target: name of the memory region of the tensor.
         k: index of the part that writes the tensor.
@@ -145,7 +145,7 @@ class RowCopyEstimates:
     def _copy_in(
         self, cascade: StripedCascade, copy: RowCopy, source: str, users: tuple[int, ...]
     ) -> RowCopyEstimate:
-        """Return the time that a copy in saves, which may be negative, and the bytes of its ring.
+        """Return the estimate of `copy`, a copy in; `saved` is negative if it costs time.
 
         source: name of the memory region of the copied tensor.
         users: indices of the parts that read the tensor.

@@ -4,8 +4,8 @@ The search adds copies to a schedule that is complete otherwise.  For each casca
 that the cascade reads or writes in slow memory, it estimates the cycles that a copy saves, with and
 without double buffering (`estimates.py`).  It selects copies greedily, in descending order of these
 cycles, while their rings fit into the faster memory region.  Then it costs the schedule with these
-copies exactly.  As long as a cascade is not faster with its copies, or a region is too full while
-the cascade runs, the copy that saves least is removed from the cascade.
+copies exactly.  If a cascade is not faster with its copies, or if a region is too full while the
+cascade runs, the search removes the copy that saves least from the cascade, and tries again.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ class RowCopySearch:
     estimates: RowCopyEstimates
 
     def variants(self, schedule: Schedule) -> Iterator[Schedule]:
-        """Yield faster schedules with copies of rows: at most one without and one with copies out.
+        """Yield at most two schedules that are faster than `schedule` because they copy rows.
 
-        The one with copies out is yielded only if it is noticeably faster than the other one, or
-        than `schedule` if there is no other.  It may need more of the slow memory, because a part
-        whose rows are copied out cannot overwrite an input there.
+        The first has only copies in.  The second may also have copies out.  It may need more of the
+        slow memory, because a part whose rows are copied out cannot overwrite an input there.  So
+        the second is yielded only if it is noticeably faster than the first (if there is no first,
+        than `schedule`).
         schedule: a schedule with costs and without copies of rows.
         """
         expanded = ExpandedSchedule(schedule)
@@ -154,8 +155,8 @@ class RowCopySearch:
 def _free_bytes(expanded: ExpandedSchedule, memories: MemorySystem) -> list[dict[str, int]]:
     """Return, for each cascade, how many bytes of each memory region are free while it runs.
 
-    Keys: names of the regions for tensors, except the default region.  A number is negative if the
-    live bytes exceed the share `FILL` of the region, which is all that may be filled.
+    Keys: names of the regions for tensors, except the default region.  Live bytes may occupy the
+    share `FILL` of a region.  A number is negative if they exceed this limit.
     """
     live = {m.name: live_bytes(expanded, m.name) for m in memories.tensors[1:]}
     limits = {m.name: int(m.size_bytes * FILL) for m in memories.tensors[1:]}

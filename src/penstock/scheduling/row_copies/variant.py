@@ -31,7 +31,7 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
 
     parts: the parts without row copies, from the stage `assign`.
     plans: the plans, whose `parts` do not include row copies yet.  Each copy must be
-        `conditions.copyable` in its cascade.  Copies in precede copies out.
+        `conditions.copyable` in its cascade.  In `row_copies`, copies in precede copies out.
     copier: name of the copy engine.
 
     In each plan of the result, the parts that copy in come first, and those that copy out last.
@@ -111,20 +111,20 @@ def _writing(part: Part, ring: Value) -> Part:
     return replace(part, nodes=(replace(node, output=ring),), copied_out_to=part.name)
 
 
-def _nodes(parts: Parts, every: Sequence[Part]) -> Iterator[Node]:
-    """Yield the nodes of a graph with row copies.
+def _nodes(parts: Parts, with_copies: Sequence[Part]) -> Iterator[Node]:
+    """Yield the nodes of the graph with row copies.
 
     A copy in comes before the first node that reads it, and a copy out after the node that writes
     the ring.
     parts: the parts of the schedule without row copies.
-    every: the same parts in the same order, some of which now read or write rings; after them, the
-        parts that perform the copies.
+    with_copies: the parts with row copies.  The first ones correspond to those of `parts`, but some
+        of them read or write rings.  The remaining ones perform the copies.
     """
-    pairs = zip(parts.parts, every, strict=False)
+    pairs = zip(parts.parts, with_copies, strict=False)
     now: Mapping[str, Node] = {old.name: new.nodes[-1] for old, new in pairs if new.nodes}
     before: dict[str, Node] = {}
     after: dict[str, Node] = {}
-    for part in every[len(parts.parts) :]:
+    for part in with_copies[len(parts.parts) :]:
         (node,) = part.nodes
         if part.row_copy is not None and part.row_copy.out:
             after[node.inputs[0].name] = node

@@ -63,8 +63,8 @@ class BandReader:
         memory: memory assignment of the schedule.
         at: token of the schedule in the text, for error messages.
 
-        Raises ModelError if a cascade or chain cannot run in its bands, if there are bands but no
-        `source`, or if a schedule with bands contains a part twice.
+        Raises ModelError if a cascade or chain cannot run in its bands, if there are bands but
+        `self.source` is None, or if a schedule with bands contains a part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
         if any(read.assigned.in_tiles for read in plans):
@@ -131,7 +131,10 @@ class BandReader:
         return found
 
     def costed(self, schedule: Schedule) -> Schedule:
-        """Return a schedule with the costs of its chains; unchanged if there is no `source`."""
+        """Return a schedule with costs in the plans of its chains' bands; the text leaves them out.
+
+        The schedule is unchanged if `self.source` is None.
+        """
         return schedule if self.source is None else self.source.costed(schedule)
 
 

@@ -225,7 +225,9 @@ class PostTask:
 
     def prepare(self, memories: Memories) -> None:
         memories.put_bytes(TABLE_AT, np.array(self.table, "<i4").tobytes())
-        if self.post.elementwise is not ElementwiseMode.NONE:
+        if self.post.by_channel:
+            memories.put_bytes(self.post.second.address, self.second[0, 0].tobytes())
+        elif self.post.elementwise is not ElementwiseMode.NONE:
             memories.put(self.post.second, self.second)
 
     def element(self, value: int, i: int, j: int, c: int) -> int:
@@ -272,8 +274,10 @@ def post_tasks(
         requantise, TABLE_AT, draw(st.integers(-128, 127)), draw(limits()), kind,
         surface(draw, hardware, out[0], out[1], SECOND_AT), draw(scales((-3, 0))),
         draw(scales((-3, 0))), result, draw(limits()),
+        kind is not ElementwiseMode.NONE and draw(st.booleans()),
     )  # fmt: skip
-    return PostTask(post, table, drawn(draw, *out))
+    second = np.broadcast_to(drawn(draw, 1, 1, out[2]), out) if post.by_channel else None
+    return PostTask(post, table, drawn(draw, *out) if second is None else second)
 
 
 @settings(max_examples=150, deadline=None)

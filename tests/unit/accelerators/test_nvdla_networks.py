@@ -29,13 +29,16 @@ from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
+from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
+from penstock.ops.add import Add
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
+from penstock.ops.sub import Sub
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import DEFAULTS, Options
@@ -99,14 +102,25 @@ def joins(draw: st.DrawFn, net: GraphBuilder, x: Value, k: int) -> Value:
 
 
 @st.composite
-def products(draw: st.DrawFn, net: GraphBuilder, x: Value, k: int) -> Value:
-    """A tensor times a constant: one number, or one for each channel."""
+def with_constant(draw: st.DrawFn, net: GraphBuilder, x: Value, op: Op, name: str) -> Value:
+    """A tensor times, plus or minus a constant: one number, or one for each channel."""
     shape = draw(st.sampled_from(((1,), (1, 1, 1, 1), x.type.shape[-1:])))
-    factor = np.random.default_rng(k).integers(-100, 28, shape).astype(np.int8)
-    constant = net.constant(factor, Quantisation((0.02,), (-28,)), f"factor{k}/c")
-    pair = (x, constant) if draw(st.booleans()) else (constant, x)
+    values = np.random.default_rng(draw(seeds)).integers(-100, 28, shape).astype(np.int8)
+    constant = net.constant(values, Quantisation((0.02,), (-28,)), f"{name}/c")
+    first = op.COMMUTATIVE and draw(st.booleans())
+    pair = (constant, x) if first else (x, constant)
     scale = Quantisation((0.03,), (draw(st.integers(-128, 127)),))
-    return net.apply(Mul(), *pair, quantisation=scale, name=f"factor{k}")
+    return net.apply(op, *pair, quantisation=scale, name=name)
+
+
+@st.composite
+def scaled(draw: st.DrawFn, net: GraphBuilder, x: Value, k: int) -> Value:
+    """Products, sums and differences with constants, among them a batch normalisation."""
+    activation = draw(st.sampled_from((Activation.NONE, Activation.RELU)))
+    ops = ((Mul(),), (Add(activation),), (Sub(activation),), (Mul(), Add(activation)))
+    for j, op in enumerate(draw(st.sampled_from(ops))):
+        x = draw(with_constant(net, x, op, f"scaled{k}/{j}"))
+    return x
 
 
 @st.composite
@@ -123,7 +137,7 @@ def networks(draw: st.DrawFn) -> Graph:
         height, width = x.type.shape[1:3]
         if min(height, width) < 6:
             kernel, dilation = 1, 1
-        every = ("conv", "conv", "depthwise", "max", "average", "add", "clamp", "factor", "join")
+        every = ("conv", "conv", "depthwise", "max", "average", "add", "clamp", "scaled", "join")
         match draw(st.sampled_from(every)):
             case "conv":
                 x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
@@ -139,8 +153,8 @@ def networks(draw: st.DrawFn) -> Graph:
                 scale = x.type.scale * draw(st.floats(0.3, 2))
                 zero = draw(st.integers(-128, 127))
                 x = net.apply(op, x, quantisation=Quantisation((scale,), (zero,)), name=f"clamp{k}")
-            case "factor":
-                x = draw(products(net, x, k))
+            case "scaled":
+                x = draw(scaled(net, x, k))
             case "join":
                 x = draw(joins(net, net.conv2d(x, draw(st.sampled_from((5, 8, 32))), 1), k))
             case _:
@@ -265,6 +279,37 @@ def test_means_over_other_axes_stay_with_the_processor() -> None:
     net = GraphBuilder("net")
     graph = net.build(net.apply(Mean((1,)), net.input((1, 4, 4, 8)), name="y"))
     assert not claimed(compiled(graph, "nvdla").graph)
+
+
+def test_a_batch_normalisation_is_one_layer_in_c() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 5, 7, 20))
+    y = x
+    for op, values in ((Mul(), range(1, 21)), (Add(Activation.RELU), range(-10, 10))):
+        constant = net.constant(
+            np.array(values, np.int8), Quantisation((0.1,), (0,)), f"{op.kind}/c"
+        )
+        y = net.apply(op, y, constant, quantisation=x.type.quantisation, name=op.kind)
+    done = compiled(net.build(y), "nvdla")
+    assert [n.kind for n in done.graph.nodes if n.name in claimed(done.graph)] == ["multiply+add"]
+    assert_exact(done, "host")
+
+
+def test_operands_that_are_not_one_value_per_channel_are_refused_with_a_reason() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 6, 6, 8))
+    narrow = net.conv2d(x, 1, 1, name="narrow")
+    row = net.constant(np.zeros((1, 1, 6, 8), np.int8), x.type.quantisation, "row/c")
+    single = net.constant(np.ones((8,), np.int8), x.type.quantisation, "single/c")
+    graph = net.build(
+        net.apply(Add(), x, row, quantisation=x.type.quantisation, name="row"),
+        net.apply(Sub(), single, x, quantisation=x.type.quantisation, name="from"),
+        net.apply(Mul(), narrow, single, quantisation=x.type.quantisation, name="wider"),
+    )
+    left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.cpu_fallbacks}
+    assert left["row"].endswith("input 1 is constant")
+    assert left["from"].endswith("a tensor is subtracted from a constant")
+    assert left["wider"].endswith("input 0 has shape [1, 6, 6, 1]")
 
 
 def test_a_mean_runs_in_c() -> None:

@@ -68,7 +68,10 @@ def test_windows_fetch_each_element_once() -> None:
     assert traffic_of(depthwise, Post(requantise=True), 8) == LayerTraffic(
         6 * 8 * 16, 9 * 24, 24 * 12, 0, 4 * 6 * 24
     )
-    assert traffic_of(pool, Post(elementwise=ElementwiseMode.ADD), 8).second == 4 * 6 * 16
+    sum_of_two = Post(elementwise=ElementwiseMode.ADD)
+    assert traffic_of(pool, sum_of_two, 8).second == 4 * 6 * 16
+    with_constant = traffic_of(pool, replace(sum_of_two, by_channel=True), 8)
+    assert (with_constant.second, with_constant.table) == (0, 12)
 
 
 @st.composite
@@ -89,9 +92,11 @@ def tasks(draw: st.DrawFn) -> Task:
     if window is WindowKind.DEPTHWISE:
         multiplier = draw(st.integers(1, 2))
     out_c = draw(st.integers(1, 70)) if window is None else in_c * multiplier
+    elementwise = draw(st.sampled_from(ElementwiseMode))
     post = Post(
         requantise=window in (WindowKind.DEPTHWISE, None) or draw(st.booleans()),
-        elementwise=draw(st.sampled_from(ElementwiseMode)),
+        elementwise=elementwise,
+        by_channel=bool(window is not None and elementwise and draw(st.booleans())),
     )
     return Task(
         draw(st.sampled_from(sorted(CONFIGURATIONS.values(), key=lambda c: c.name))).extended(0, 0),

@@ -33,6 +33,7 @@ from penstock.accelerators.nvdla.configurations import (
     FEATURE_BUFFER,
     configuration,
 )
+from penstock.accelerators.nvdla.constant_operands import ELEMENTWISE, constant_operand, factors
 from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.placed import placed_cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, WAIT, encode
@@ -87,6 +88,8 @@ class Nvdla(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         self._register_pattern("clip", is_op("clip")(wildcard()))
         self._register_pattern("concatenate", is_op("concatenate"))
+        scaled = is_op("multiply")(wildcard(), is_constant())
+        self._register_pattern("multiply+add", is_op("add")(scaled, is_constant()))
         over_an_image = is_op("mean")(wildcard()).has_attr({"axes": (1, 2)})
         self._register_pattern("mean", over_an_image)
         for op in ("add", "subtract", "multiply"):
@@ -217,17 +220,24 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
     """Neither input of a sum, difference or product may be constant, and both must have the shape
-    of the output. As an exception, one factor of a product may be constant: a scalar, or one value
-    per channel, which must be in [-127, 127] after subtraction of its zero point.
+    of the output. As an exception, penstock's extension supports a constant that is a scalar or has
+    one value per channel. A constant factor must be in [-127, 127] after subtraction of its zero
+    point.
 
     Return True, or the reason why `offloaded` violates this rule."""
-    if offloaded.main.kind not in kernels.ELEMENTWISE:
+    main = offloaded.main
+    if main.kind not in ELEMENTWISE:
         return True
-    constant = kernels.constant_factor(offloaded)
-    if constant is not None:
-        largest = int(np.abs(kernels.factors(offloaded, constant)).max())
-        return largest < 128 or f"a factor is {largest} without its zero point"
-    for k, value in enumerate(offloaded.main.inputs):
+    constant = constant_operand(main) if kernels.is_extended(offloaded) else None
+    if constant == 0 and main.kind == "Sub":
+        return "a tensor is subtracted from a constant"
+    if constant is not None and main.kind == "Mul":
+        largest = int(np.abs(factors(main, constant)).max())
+        if largest > 127:
+            return f"a factor is {largest} without its zero point"
+    for k, value in enumerate(main.inputs):
+        if k == constant:
+            continue
         if value.data is not None:
             return f"input {k} is constant"
         if value.type.shape != offloaded.main.output.type.shape:
@@ -239,7 +249,8 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
     """A sum that is fused with a convolution must add a tensor that is not constant and not the
     result of the same convolution.  This tensor and the result of the convolution must have the
     shape of the output, and results must be rounded twice.  There must be a feature buffer:
-    without one, a convolution and a sum that run as separate layers need less memory.
+    without one, a convolution and a sum that run as separate layers need less memory.  A sum that
+    is fused with a product must add a constant that is a scalar or has one value per channel.
 
     Return True, or the reason why `offloaded` violates this rule."""
     addend = kernels.fused_addend(offloaded)
@@ -247,13 +258,16 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
         return True
     if not kernels.is_extended(offloaded):
         return own_layer_of_sums(addend.node, kernels.hardware(offloaded))
+    if dict(addend.node.op.kernel(addend.node.site).params).get("single_rounding", 0):
+        return "the model requires single rounding"
+    if offloaded.main.kind == "Mul":
+        same = constant_operand(addend.node) == addend.index
+        return same or f"the second operand has shape {list(addend.value.type.shape)}"
     if not feature_bytes(offloaded.target.attrs):
         return "there is no feature buffer"
     value, shape = addend.value, offloaded.output.shape
     if value.data is not None or offloaded.source_index(value) is None:
         return "the second operand is constant, or the result of the convolution"
-    if dict(addend.node.op.kernel(addend.node.site).params).get("single_rounding", 0):
-        return "the model requires single rounding"
     shapes = (value.type.shape, offloaded.main.output.type.shape)
     return shapes == (shape, shape) or f"the operands have shapes {list(map(list, shapes))}"
 

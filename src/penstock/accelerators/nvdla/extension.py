@@ -78,6 +78,8 @@ class Post:
     limits: the bounds to which the results are then clamped, whether requantised or not.
     elementwise: the operation that combines the clamped results with a second tensor.
     second: the memory layout of the second tensor, which has the shape of the output.
+    by_channel: True if the second tensor has one element per channel instead, in an array in main
+        memory at the address `second.address`.  Only window layers support this.
     first: the zero point and scale of the clamped results, the first operand of `elementwise`.
     other: the zero point and scale of the second tensor.  A sum or difference shifts both operands
         left by 20 bits and scales them; a product applies only the zero points.
@@ -93,6 +95,7 @@ class Post:
     other: Scale = Scale()
     result: Scale = Scale()
     result_limits: Range = Range()
+    by_channel: bool = False
 
 
 NO_POST = Post()
@@ -197,6 +200,7 @@ POST = Bindings(
     chosen=(
         ("POST.D_MODE.requantise", "requantise", 0),
         ("POST.D_MODE.elementwise", "elementwise", 0),
+        ("POST.D_MODE.by_channel", "by_channel", 0),
         ("POST.D_OUT_ZERO.out_zero", "zero", 0),
         ("POST.D_OUT_RANGE.least", "limits.least", 0),
         ("POST.D_OUT_RANGE.most", "limits.most", 0),

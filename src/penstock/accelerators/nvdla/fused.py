@@ -236,8 +236,7 @@ class _Tile:
             inputs = zip(one.inputs, one.reads, counts, strict=False)
             read = [self._tensor_rows(name, at, 0, count) for name, at, count in inputs]
             result = self._tensor_rows(output, one.out, one.packs_before, task.out_h)
-            names = ("weights", "post") if task.post.requantise else ()
-            used = tuple(self.call.table(f"{name} {one.layer}") for name in names)
+            used = tuple(self.call.table(f"{name} {one.layer}") for name in task.tables)
             issue = self.call.issue(task, read, result, tables=used)
             yield replace(issue, first=0, end=task.out_h)
 

@@ -14,6 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER, NvdlaConfiguration
+from penstock.accelerators.nvdla.constant_operands import (
+    ELEMENTWISE,
+    channel_values,
+    constant_operand,
+    factors,
+)
 from penstock.accelerators.nvdla.extension import (
     NO_POST,
     ElementwiseMode,
@@ -39,7 +45,6 @@ from penstock.uma import (
 )
 
 POOLS = {"MaxPool2D": WindowKind.LARGEST, "AveragePool2D": WindowKind.MEAN}
-ELEMENTWISE = ("Add", "Sub", "Mul")
 WINDOWS = {"DepthwiseConv2D": WindowKind.DEPTHWISE, **POOLS}
 """The function of unit WINDOW for each of its operators."""
 CONVOLUTIONS = ("Conv2D", "FullyConnected")
@@ -47,9 +52,9 @@ CONVOLUTIONS = ("Conv2D", "FullyConnected")
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 """Operators to whose results unit POST can add a second tensor."""
-TABLED = (*WEIGHTED, "clip", "multiply", "mean")
-"""Operators that may need a table of biases, multipliers and shifts."""
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
+TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract")
+"""Operators that may need constant arrays."""
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "concatenate")
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
@@ -93,18 +98,19 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
         )
     task = _single_task(offloaded)
     addend = fused_addend(offloaded)
-    if addend is not None:
+    if addend is not None and not task.post.by_channel:
         other = offloaded.source_index(addend.value)
         assert other is not None
         return (TaskInputs(task, (offloaded.input_index(0), other)),)
-    if task.post.elementwise:
+    if task.post.elementwise and not task.post.by_channel:
         return (TaskInputs(task, (offloaded.input_index(0), offloaded.input_index(1))),)
-    return (TaskInputs(task, (offloaded.input_index(constant_factor(offloaded) == 0),)),)
+    return (TaskInputs(task, (offloaded.input_index(constant_operand(offloaded.main) == 0),)),)
 
 
 @dataclass(frozen=True, slots=True)
 class FusedAddend:
-    """The second operand of a sum whose first operand a convolution of the same composite computes.
+    """The second operand of a sum whose first operand a convolution or product of the same
+    composite computes.
 
     node: the sum.
     index: the position of the second operand among the inputs of the sum."""
@@ -119,8 +125,8 @@ class FusedAddend:
 
 
 def fused_addend(offloaded: Offloaded) -> FusedAddend | None:
-    """Return the operand that unit POST adds to the results of a convolution; None if the composite
-    has no sum besides its main operator."""
+    """Return the operand that unit POST adds to the results of the main operator, a convolution or
+    a product; None if the composite has no sum besides its main operator."""
     main = offloaded.main
     for node in offloaded.composite.nodes:
         if node.kind == "Add" and node.name != main.name:
@@ -134,20 +140,15 @@ def _single_task(offloaded: Offloaded) -> Task:
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp_task(chip, offloaded)
-    if constant_factor(offloaded) is not None:
-        return _scaling_task(chip, p, offloaded.main.output.type.shape)
     if kind == "Mean":
         return _mean_task(chip, p, offloaded.main.inputs[0].type.shape)
     if kind in ELEMENTWISE:
-        return _elementwise_task(chip, p, offloaded.main.output.type.shape)
+        return _elementwise_task(chip, p, offloaded)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     limits = Range(p["least"], p["most"])
     post = Post(requantise=kind not in POOLS, zero=p.get("out_zero", 0), limits=limits)
-    addend = fused_addend(offloaded)
-    if addend is not None:
-        own = dict(addend.node.op.kernel(addend.node.site).params)
-        post = _combining(post, own, 1 - addend.index)
+    post = _with_fused_sum(post, offloaded)
     factor = p.get("multiplier_d", 1)
     return Task(chip, WINDOWS.get(kind), *geometry(p), p.get("in_zero", 0), factor, post)
 
@@ -170,42 +171,6 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
     return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c, post=post)
 
 
-def constant_factor(offloaded: Offloaded) -> int | None:
-    """Return the index of the constant input of a product: 0 or 1.
-
-    The result is None if the operator is not a product, or if no input is a constant that is a
-    scalar or has one value per channel."""
-    if offloaded.main.kind != "Mul":
-        return None
-    channels = offloaded.main.output.type.shape[-1]
-    for k, value in enumerate(offloaded.main.inputs):
-        by_channel = value.type.shape[-1:] == (channels,) and value.type.elements == channels
-        if value.data is not None and (value.type.elements == 1 or by_channel):
-            return k
-    return None
-
-
-def factors(offloaded: Offloaded, constant: int) -> Array:
-    """Return the constant operand of a product, minus its zero point, as an array of shape
-    (channels,).
-
-    constant: the index of the constant operand among the operator's inputs."""
-    value = offloaded.main.inputs[constant]
-    found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
-    return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
-
-
-def _scaling_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """Return the task of a product with a constant: a depthwise convolution with windows of one
-    element and the constant as weights.
-
-    p: the operator's parameters by name, such as "out_zero".
-    shape: the shape of the output, (1, height, width, channels)."""
-    size = (shape[2], shape[1], shape[3])
-    post = Post(requantise=True, zero=p["out_zero"], limits=Range(p["least"], p["most"]))
-    return Task(chip, WindowKind.DEPTHWISE, *size, *size, post=post)
-
-
 def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     """Return the task of a mean over an image: a depthwise convolution whose window is the whole
     image.
@@ -217,17 +182,35 @@ def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int,
     return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
 
 
-def _elementwise_task(
-    chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]
-) -> Task:
-    """Return the task of a sum, difference or product of two tensors.  Unit WINDOW copies each
-    element of the first tensor (windows of one element), and post-processing combines it with the
-    second tensor.
+def _elementwise_task(chip: NvdlaConfiguration, p: Mapping[str, int], offloaded: Offloaded) -> Task:
+    """Return the task of a sum, difference or product.
 
-    p: the operator's parameters by name, such as "out_zero".
-    shape: the shape of the output, (1, height, width, channels)."""
-    size = (shape[2], shape[1], shape[3])
-    return Task(chip, WindowKind.LARGEST, *size, *size, post=_combining(NO_POST, p, 0))
+    A product with a constant is a depthwise convolution with windows of one element and the
+    constant as weights.  For any other operator, unit WINDOW copies each element of the first
+    tensor (windows of one element), and post-processing combines it with the second tensor or with
+    the constant.
+
+    p: the operator's parameters by name, such as "out_zero"."""
+    _, h, w, c = offloaded.main.output.type.shape
+    constant = constant_operand(offloaded.main)
+    if constant is not None and offloaded.main.kind == "Mul":
+        limits = Range(p["least"], p["most"])
+        post = Post(requantise=True, zero=p["out_zero"], limits=limits)
+        post = _with_fused_sum(post, offloaded)
+        return Task(chip, WindowKind.DEPTHWISE, w, h, c, w, h, c, post=post)
+    post = _combining(NO_POST, p, 1 if constant == 0 else 0)
+    post = replace(post, by_channel=constant is not None)
+    return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c, post=post)
+
+
+def _with_fused_sum(post: Post, offloaded: Offloaded) -> Post:
+    """Return post-processing that also adds the operand `fused_addend`, if there is one."""
+    addend = fused_addend(offloaded)
+    if addend is None:
+        return post
+    own = dict(addend.node.op.kernel(addend.node.site).params)
+    is_constant = addend.value.data is not None
+    return replace(_combining(post, own, 1 - addend.index), by_channel=is_constant)
 
 
 def _combining(post: Post, p: Mapping[str, int], first: int) -> Post:
@@ -261,7 +244,6 @@ def compute(call: KernelCall) -> Sequence[Command]:
         lower = maximum(call.first * task.stride_h - task.pad_top, 0)
         upper = minimum((call.end - 1) * task.stride_h - task.pad_top + task.reach_h, task.in_h)
         rows = ((lower, upper), (call.first, call.end))
-        tables = (call.table("weights"), call.table("post")) if task.has_tables else ()
         commands.append(
             call.issue(
                 task,
@@ -270,7 +252,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
                     for k, interval in zip(one.inputs, rows, strict=False)
                 ],
                 call.result.rows(call.first, call.end, offset_bytes),
-                tables=tables,
+                tables=tuple(map(call.table, task.tables)),
                 scratch=None if call.scratch_buffer is None else call.scratch,
             )
         )
@@ -313,9 +295,10 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     "weights": the int8 weights, in the order in which the hardware reads them.
     "post": the int32 bias, multiplier and shift of each output channel, of shape (channels, 3).
         The bias includes the correction for the zero point of the input.
+    "second": the constant operand of a sum or difference, int8, of shape (channels,).
 
-    A product of two tensors has no tables: the result is empty.  Without the extension, "post" has
-    other contents (`plain_tables`)."""
+    A sum, difference or product of two tensors has no tables: the result is empty.  Without the
+    extension, "post" has other contents (`plain_tables`)."""
     if not is_extended(offloaded):
         return plain_tables(offloaded)
     if offloaded.main.kind == "Relu":
@@ -323,11 +306,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         scale = quantise_multiplier(x.scale / y.scale)
         post = np.tile(np.array([-x.zero_point, *scale], np.int32), (y.shape[-1], 1))
         return {"weights": np.zeros(1, np.int8), "post": post}
-    constant = constant_factor(offloaded)
-    if constant is not None:
-        return _scaling_tables(offloaded, constant)
-    if offloaded.main.kind == "Mul":
-        return {}
+    if offloaded.main.kind in ELEMENTWISE:
+        return _elementwise_tables(offloaded)
     if offloaded.main.kind == "Mean":
         return _averaging_tables(offloaded)
     weights = offloaded.constant(1)
@@ -358,17 +338,26 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     }
 
 
-def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """Return the constant arrays (tables) of a product with a constant, by name.  The product runs
-    as a depthwise convolution.
+def _elementwise_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Return the constant arrays (tables) of a sum, difference or product, by name.
 
+    A product with a constant, which runs as a depthwise convolution, has two:
     "weights": for each channel, the constant minus its zero point, as int8.
     "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The bias
         is -(zero point of the other operand) * weight.
 
-    constant: the index of the constant operand among the operator's inputs."""
-    p, weights = offloaded.parameters, factors(offloaded, constant)
+    A constant operand of a sum or difference, also of a sum that is fused with a product, is the
+    table "second"."""
+    constant, addend = constant_operand(offloaded.main), fused_addend(offloaded)
+    if constant is None:
+        return {}
+    if offloaded.main.kind != "Mul":
+        return {"second": channel_values(offloaded.main, constant).astype(np.int8)}
+    p, weights = offloaded.parameters, factors(offloaded.main, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))
-    post = np.concatenate([bias[:, None], scale], axis=1)
-    return {"weights": weights.astype(np.int8), "post": post.astype(np.int32)}
+    post = np.concatenate([bias[:, None], scale], axis=1).astype(np.int32)
+    found = {"weights": weights.astype(np.int8), "post": post}
+    if addend is not None:
+        found["second"] = channel_values(addend.node, addend.index).astype(np.int8)
+    return found

@@ -339,9 +339,8 @@ class Device:
             )
         size = layer.window_height * layer.window_width * layer.kernels
         content = self._read_bytes("weights", NvdlaMemory.MAIN, layer.weight_address, size)
-        weights = content.view(np.int8).reshape(
-            layer.window_height, layer.window_width, layer.kernels
-        )
+        shape = layer.window_height, layer.window_width, layer.kernels
+        weights = content.view(np.int8).reshape(shape)
         return self._post_processed(post, depthwise(image, weights, layer))
 
     def _post_processed(self, post: Post, values: Sums) -> Array:
@@ -352,10 +351,10 @@ class Device:
 
         Accumulators are first requantised to elements.  Elements are then clamped to `post.limits`,
         and combined with a second tensor if `post.elementwise` selects an operation."""
+        channels = values.shape[2]
         if post.requantise:
-            channels = values.shape[2]
-            size = channels * TABLE_ROW_BYTES
-            content = self._read_bytes("table", NvdlaMemory.MAIN, post.table_address, size)
+            at, size = post.table_address, channels * TABLE_ROW_BYTES
+            content = self._read_bytes("table", NvdlaMemory.MAIN, at, size)
             table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
             bias, multiplier, shift = table.T
             limits = (post.limits.least, post.limits.most)
@@ -364,9 +363,10 @@ class Device:
             elements = np.clip(values, post.limits.least, post.limits.most).astype(np.int8)
         if post.elementwise is ElementwiseMode.NONE:
             return elements
-        rows, columns, channels = values.shape
-        second = self._read_features("second", post.second, (rows, columns, channels))
-        return combined(elements, second, post)
+        if post.by_channel:
+            single = self._read_bytes("table", NvdlaMemory.MAIN, post.second.address, channels)
+            return combined(elements, single.view(np.int8), post)
+        return combined(elements, self._read_features("second", post.second, values.shape), post)
 
 
 def execute(

@@ -137,7 +137,7 @@ static int32_t under(int32_t row, int32_t column, int32_t k, int32_t l, int32_t 
 
 /* Post-processing settings of a layer. */
 static struct {
-    int32_t requantises, mode;
+    int32_t requantises, mode, by_channel;
     const int8_t *table;
     surface second, target;
 } post;
@@ -333,7 +333,8 @@ static void put(int32_t row, int32_t column, int32_t channel, int32_t x) {
     }
     x = clamp_to(POST_RANGE, x);
     if (post.mode != ONE) {
-        x = combined(x, *element(&post.second, row, column, channel));
+        x = combined(x, post.by_channel ? post.second.base[channel]
+                                        : *element(&post.second, row, column, channel));
     }
     *element(&post.target, row, column, channel) = (int8_t)x;
 }
@@ -445,7 +446,8 @@ static void layer(int is_convolution) {
         return;
     }
     post.requantises = (int32_t)(value(POST_MODE) & 1);
-    post.mode = (int32_t)(value(POST_MODE) >> 4);
+    post.mode = (int32_t)(value(POST_MODE) >> 4 & 3);
+    post.by_channel = (int32_t)(value(POST_MODE) >> 8 & 1);
     post.table = post.requantises ? place(POST_TABLE) : NULL;
     post.target = surface_of(SDP_TARGET, SDP_LINES, SDP_SURFACES);
     if (post.mode != ONE) {

@@ -63,6 +63,8 @@ TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
 """The registers that hold the addresses of the input, the weights, the table of post-processing,
 the second input and the output."""
+TABLE_REGISTERS = {"weights": WEIGHTS, "post": (TABLE,), "second": (OTHER,)}
+"""For each constant array of a task, by name, the registers that hold its address."""
 MEMORY_OF = {
     SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
     SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
@@ -155,7 +157,7 @@ class _Encoder:
         source: the address of the first input row that is read.
         pitches: the row pitches in bytes, as (input, output, second input)."""
         places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
-        if task.has_tables:
+        if task.tables:
             places[Base.WEIGHTS], places[Base.OPERANDS] = self.call.tables
         if self.call.scratch is not None:
             places[Base.SCRATCH] = self.call.scratch
@@ -175,9 +177,8 @@ class _Encoder:
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
             known[OTHER] = other.place(first)
-        if self.task.has_tables:
-            weights, table = self.call.tables
-            known |= {register: weights for register in WEIGHTS} | {TABLE: table}
+        for name, table in zip(self.task.tables, self.call.tables, strict=True):
+            known |= dict.fromkeys(TABLE_REGISTERS[name], table)
         return _with_places(layer, known)
 
 

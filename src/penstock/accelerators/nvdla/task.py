@@ -63,9 +63,9 @@ class Task:
     out_span: int = 0
 
     @property
-    def has_tables(self) -> bool:
-        """Whether the task reads weights and a table of post-processing."""
-        return self.post.requantise
+    def tables(self) -> tuple[str, ...]:
+        """The names of the constant arrays that the task reads (`kernels.tables`)."""
+        return ("weights", "post") * self.post.requantise + ("second",) * self.post.by_channel
 
     @property
     def reach_h(self) -> int:
@@ -158,7 +158,7 @@ class Task:
             row = layer.output.address // out_lines
             width_bytes = (self.second_span or self.out_w) * self.hardware.memory_atom_bytes
             second = Surface(second_lines, width_bytes, row * second_lines)
-            post = replace(self.post, second=second)
+            post = self.post if self.post.by_channel else replace(self.post, second=second)
             found.append(
                 convolution_writes(layer, post)
                 if isinstance(layer, ConvolutionLayer)

@@ -19,8 +19,9 @@ class LayerTraffic:
     """The bytes that a hardware layer transfers to and from memory.
 
     features, weights: the bytes of the (first) input and of the weights that are read.
-    table: the bytes of biases, multipliers and shifts that post-processing reads.
-    second: the bytes of the second tensor that an element-wise operation reads.
+    table: the bytes that post-processing reads for each channel: biases, multipliers, shifts, and
+        second operands of an element-wise operation that have one element per channel.
+    second: the bytes of any other second tensor that an element-wise operation reads.
     output: the bytes of the output that are written.
 
     >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
@@ -56,11 +57,11 @@ def traffic_of(layer: ConvolutionLayer | WindowLayer, post: Post, atom_bytes: in
     post: the post-processing of the layer's results.
     atom_bytes: the size in bytes of a memory atom."""
     output = layer.out_height, layer.out_width, layer.kernels
-    combines = post.elementwise is not ElementwiseMode.NONE
+    combines = post.elementwise is not ElementwiseMode.NONE and not post.by_channel
     return LayerTraffic(
         features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
         weights=_weight_bytes(layer),
-        table=layer.kernels * TABLE_ROW_BYTES if post.requantise else 0,
+        table=layer.kernels * (TABLE_ROW_BYTES * post.requantise + post.by_channel),
         second=packed_bytes(*output, atom_bytes) if combines else 0,
         output=packed_bytes(*output, atom_bytes),
     )

@@ -117,9 +117,9 @@ class UnextendedTask(Task):
     gathered_bytes: int = 0
 
     @property
-    def has_tables(self) -> bool:
-        """Whether the task reads constant arrays: weights, and the operands of SDP."""
-        return bool(self.passes)
+    def tables(self) -> tuple[str, ...]:
+        """The names of the constant arrays that the task reads: weights and operands of SDP."""
+        return ("weights", "post") if self.passes else ()
 
     @property
     def operands(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from penstock.ir.op import Kernel, Sample
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.window import Window
+from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -43,6 +44,8 @@ NAMES = (
     "partial_product_s8_dsp",
 )
 THREE = Window(3, 1, 1, 1, 1)
+TIES = int8(1, 6, 6, 16, scale=0.104779415, zero=1), 0.055882353
+"""An input, and the scale of a sum, which is 15 / 8 of the input's: some elements are ties."""
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +135,18 @@ SERVED = {
         Conv2D(THREE, THREE), int8(1, 9, 9, 15), weights(10, 3, 3, 3, axis=0), bias(10)
     ),
     "a factor of each channel": sample(Mul(), int8(1, 6, 6, 16), int8(1, 1, 1, 16)),
+    "a sum that is exact for the constant": sample(
+        Add(), TIES[0], weights(1, 1, 1, 16, scale=0.0625), scale=TIES[1], zero=-128
+    ),
     "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
     "sums that do not fit 24 bits": sample(
         FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)
     ),
 }
 REFUSED = {
+    "a sum that is not exact for all elements": sample(
+        Add(), TIES[0], int8(1, 1, 1, 16, scale=0.0625, zero=0), scale=TIES[1], zero=-128
+    ),
     "pixels of three channels, each with a factor": sample(
         Mul(), int8(1, 6, 6, 3), int8(1, 1, 1, 3)
     ),

@@ -2,8 +2,9 @@
 
     y = saturate8((a * left + b * right + offset) >> shift), then clamped
 
-The proof enumerates all 65,536 pairs. The pairs of each output span an interval of weighted sums,
-and the offset must place every interval inside the step of its output.
+The proof enumerates all pairs: 65,536, or fewer if an input is constant. The pairs of each output
+span an interval of weighted sums, and the offset must place every interval inside the step of its
+output.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 from penstock.fixedpoint import Int64s
 
 INPUTS = np.arange(-128, 128, dtype=np.int64)
+Inputs = tuple[Int64s, Int64s]
+"""The values that each of the two inputs may have."""
 NEIGHBOURS = 4
 """Maximum distance of the weights that are tried from the real ones."""
 MOST_SHIFT = 22
@@ -30,9 +33,9 @@ class WeightedSum:
     offset: int
     shift: int
 
-    def outputs(self, least: int, most: int) -> Int64s:
-        """Return the outputs of all pairs (a, b), each from -128 to 127."""
-        sums = INPUTS[:, None] * self.left + INPUTS * self.right + self.offset
+    def outputs(self, inputs: Inputs, least: int, most: int) -> Int64s:
+        """Return the outputs of all pairs (a, b)."""
+        sums = inputs[0][:, None] * self.left + inputs[1] * self.right + self.offset
         return np.clip(np.clip(sums >> self.shift, -128, 127), least, most)
 
     @property
@@ -42,20 +45,26 @@ class WeightedSum:
 
 
 def weighted_sum(
-    outputs: Int64s, left: float, right: float, least: int, most: int
+    inputs: Inputs, outputs: Int64s, left: float, right: float, least: int, most: int
 ) -> WeightedSum | None:
-    """Return a sum that reproduces `outputs` of shape (256, 256) for all pairs, with weights close
-    to the real ones, or None if none was found."""
-    largest = 128 * (abs(left) + abs(right)) + 256 + abs(float(outputs[128, 128]))
+    """Return a sum that reproduces the outputs of all pairs, with weights close to the real ones;
+    None if none was found.
+
+    inputs: the values of a and of b.
+    outputs: outputs[i, j] is the output of the pair (inputs[0][i], inputs[1][j]).
+    left, right: the real weights.
+    least, most: the bounds of the outputs, both inclusive."""
+    nearest_0 = tuple(int(abs(values).argmin()) for values in inputs)
+    largest = 128 * (abs(left) + abs(right)) + 256 + abs(float(outputs[nearest_0]))
     shift = min(int(np.floor(31 - np.log2(largest))), MOST_SHIFT)
     if shift < 0:
         return None
     steps = _Steps.of(outputs, least, most)
     for a, b in _weights(left, right, shift):
-        offset = steps.offset(INPUTS[:, None] * a + INPUTS * b, shift)
+        offset = steps.offset(inputs[0][:, None] * a + inputs[1] * b, shift)
         if offset is not None:
             found = WeightedSum(a, b, offset, shift)
-            if found.fits and (found.outputs(least, most) == outputs).all():
+            if found.fits and (found.outputs(inputs, least, most) == outputs).all():
                 return found
     return None
 

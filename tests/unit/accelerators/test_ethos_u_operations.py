@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from offloading import assert_exact, compiled
 from penstock.accelerators.ethos_u.configurations import U55_32, MapShape
-from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
+from penstock.accelerators.ethos_u.exactness import ELEMENTS, average_is_exact, sum_is_exact
 from penstock.accelerators.ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock.accelerators.ethos_u.tiles import tiles_of
 from penstock.fixedpoint import quantise_multiplier
@@ -88,9 +88,9 @@ def test_a_sum_of_terms_whose_multipliers_are_both_below_a_half_is_refused() -> 
         multiplier0=small[0], shift0=small[1], multiplier1=small[0], shift1=small[1],
         out_multiplier=1 << 30, out_shift=-18,
     )  # fmt: skip
-    assert sum_is_exact(op) == "neither of its terms has the larger scale"
+    assert sum_is_exact(op, ELEMENTS) == "neither of its terms has the larger scale"
     half = replace(op, multiplier0=1 << 30, shift0=0)
-    assert sum_is_exact(half) is True
+    assert sum_is_exact(half, ELEMENTS) is True
 
 
 def wide() -> Graph:

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS
 from penstock.accelerators.ethos_u.constants import channel_scaling, ohwi_weights
-from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
+from penstock.accelerators.ethos_u.exactness import ELEMENTS, average_is_exact, sum_is_exact
 from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
 from penstock.accelerators.ethos_u.operators import (
     CONCATENATION,
@@ -220,7 +220,9 @@ def exact(offloaded: Offloaded) -> bool | str:
     Return True, or else the reason why the node violates this rule."""
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
-        return sum_is_exact(op)
+        site, second = offloaded.main.site, operands(offloaded)[1]
+        fixed = site.constants[second] is not None
+        return sum_is_exact(op, np.unique(site.constant(second)) if fixed else ELEMENTS)
     if op.function is NpuFunction.AVERAGE:
         return average_is_exact(op)
     return True

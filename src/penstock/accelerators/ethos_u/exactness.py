@@ -31,20 +31,23 @@ HALF = (1 << 30, 0)
 ELEMENTS = np.arange(-128, 128, dtype=np.int64)
 
 
-def sum_is_exact(op: Operation) -> bool | str:
+def sum_is_exact(op: Operation, others: Array) -> bool | str:
     """Return True if the NPU's sum or difference equals TFLite's for all pairs of elements, or else
-    the reason why it does not."""
-    return _sum_differences(op)
+    the reason why it does not.
+
+    others: the values that the elements of the second input may have."""
+    return _sum_differences(op, tuple(others.tolist()))
 
 
 @lru_cache(maxsize=1024)
-def _sum_differences(op: Operation) -> bool | str:
+def _sum_differences(op: Operation, others: tuple[int, ...]) -> bool | str:
     """Compare the NPU's sum or difference with TFLite's for all pairs of elements. Return True if
-    all results are equal, or else a reason such as "of 65536 sums 12 differ"."""
+    all results are equal, or else a reason such as "of 65536 sums 12 differ".
+
+    others: the values that the elements of the second input may have."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
-    others = ELEMENTS if second.scalar is None else np.array([second.scalar])
-    right = (others - second.zero)[None, :]
+    right = (np.array(others, np.int64) - second.zero)[None, :]
     scales = (op.multiplier0, op.shift0), (op.multiplier1, op.shift1)
     if HALF not in scales:
         return "neither of its terms has the larger scale"

@@ -14,9 +14,6 @@ from penstock.ops.add import Add
 from penstock.ops.sub import Sub
 from penstock.requantisation.pairs import INPUTS, weighted_sum
 
-PAIRS = (256, 256)
-"""Shape of tensors that contain each pair of int8 elements a, b once, at [a + 128, b + 128]."""
-
 
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
     """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
@@ -51,23 +48,33 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
     The result contains the (name, value) pairs of `left`, `right`, `offset` and `shift`.  For input
     elements a and b, the output is (a * left + b * right + offset) >> shift, before clamping.
-    Returns None if no constants yield the operator's outputs for all pairs of int8 elements."""
-    left, right, output = (type.with_shape(PAIRS) for type in (*site.inputs, site.output))
-    return _of_every_pair(op, Site((left, right), output, (None, None)))
+    Returns None if no constants yield the operator's outputs for all pairs of elements: of int8
+    values or, if an input is constant, of its elements."""
+    values = [
+        INPUTS if constant is None else np.unique(site.constant(k))
+        for k, constant in enumerate(site.constants)
+    ]
+    shape = len(values[0]), len(values[1])
+    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
+    pairs = Site((left, right), output, (None, None))
+    return _of_every_pair(op, pairs, tuple(values[0].tolist()), tuple(values[1].tolist()))
 
 
 @lru_cache(maxsize=256)
-def _of_every_pair(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Compute the result of `weighted_pairs`, for inputs and an output of the shape `PAIRS`.
+def _of_every_pair(
+    op: Add | Sub, site: Site, left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[tuple[str, int], ...] | None:
+    """Compute the result of `weighted_pairs`.
 
-    Operators on tensors of different shapes but equal types have the same `site` here, so they
-    share a cached result."""
+    site: the operator on tensors that contain each pair of values once.  It is the same for tensors
+        of different shapes but equal types, so that their results are computed once.
+    left, right: the values of the inputs, ascending."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
-    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
-    inputs = (a.astype(np.int8), b.astype(np.int8))
-    outputs = op.evaluate(site, inputs, Region.whole(PAIRS)).astype(np.int64)
-    found = weighted_sum(outputs, scales[0], op.SIGN * scales[1], least, most)
+    inputs = np.array(left, np.int64), np.array(right, np.int64)
+    a, b = (each.astype(np.int8) for each in np.meshgrid(*inputs, indexing="ij"))
+    outputs = op.evaluate(site, (a, b), Region.whole(site.output.shape)).astype(np.int64)
+    found = weighted_sum(inputs, outputs, scales[0], op.SIGN * scales[1], least, most)
     if found is None:
         return None
     return (

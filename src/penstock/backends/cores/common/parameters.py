@@ -58,10 +58,11 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 @lru_cache(maxsize=256)
 def _of_every_pair(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Compute the result of `weighted_pairs`, for inputs and an output of the shape `PAIRS`.
+    """Return the result of `weighted_pairs`, derived from the outputs for all pairs of elements.
 
-    Operators on tensors of different shapes but equal types have the same `site` here, so they
-    share a cached result."""
+    site: the types of the operator's tensors with their shape replaced by `PAIRS`, so that the
+        inputs contain each pair of int8 elements once.  Operators that differ only in the shapes of
+        their tensors therefore share a cached result."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)

@@ -214,7 +214,7 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllPaths(Pattern):
-    """Matches `parent`, then nodes that each match `path`, then `child` (`Pattern.dominates`)."""
+    """Matches `child` if all paths upstream lead, by nodes that match `path`, to one `parent`."""
 
     child: Pattern
     parent: Pattern

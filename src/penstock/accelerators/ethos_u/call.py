@@ -288,9 +288,9 @@ class NpuCall:
     def _row_operations(
         self, row_intervals: Sequence[RowInterval], part: ChannelPart
     ) -> Iterator[Compute]:
-        """Yield the operations that compute `row_intervals` for the output channels of `part`. For
-        an interval with `maps` None, these include operations that copy its input rows to
-        scratch."""
+        """Yield the operations that compute `row_intervals` for the output channels of `part`. If
+        the input rows of an interval are scattered in memory (`RowInterval.maps` is None), its
+        first operations copy them to scratch."""
         for interval in row_intervals:
             if interval.maps is None:
                 yield from self._gathering_operations(interval.first, part)

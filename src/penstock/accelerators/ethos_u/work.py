@@ -42,9 +42,9 @@ class NpuWork:
     upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column; 1
         for none.
     binary: whether there is a second input that is a tensor, not a scalar.
-    second_elements: number of elements that are read of a second input that is broadcast; 0 for a
-        constant tensor, whose bytes count as `constant_bytes`. None in all other cases; if `binary`
-        is True, the second input then has the shape of the output.
+    second_elements: number of elements of the second input that are read, if it is broadcast. 0 if
+        it is a constant tensor, whose bytes count as `constant_bytes`. None if it has the shape of
+        the output, is a scalar, or does not exist.
     lookup: whether a look-up table is applied to the output.
     part_kernel: True if weights are ordered part kernel first (several taps of few channels at a
         time), False if depth first (one tap of many channels at a time).

@@ -11,12 +11,14 @@ offset from a base address.  The generated C passes all base addresses to the dr
 
     words  configuration | number of relocations | relocations | register writes
 
-The first word is the index of the configuration, plus the size of a bank of the feature buffer,
-which is a multiple of 256; 0 if layers may read and write the same bank.  A relocation consists of
-two words: the index of a write, and the index of the base address to which the write is relative.
-The highest bit of the second word is set if the base address is in the feature buffer.  The loader
-adds the base address to the word of each relocated write and then executes the writes in order
-(`stream.py`).
+The first word is the sum of the index of the configuration and the size of a bank of the feature
+buffer in bytes.  This size is a multiple of 256; it is 0 if layers may read and write the same
+bank, or if there is no feature buffer.
+
+A relocation consists of two words: the index of a write, and the index of the base address to which
+the write is relative.  The highest bit of the second word is set if the base address is in the
+feature buffer.  The loader adds the base address to the word of each relocated write and then
+executes the writes in order (`stream.py`).
 """
 
 from __future__ import annotations
@@ -188,14 +190,12 @@ def input_copy_task(task: Task) -> Task:
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return (write, place) for each write of a layer.  If the write sets an address register, its
-    word is an offset in bytes from `place`; for any other write, `place` is None.
+    """Return (write, place) for each write of a layer.  If the write sets an address register, it
+    writes an offset in bytes from `place`; for any other write, `place` is None.
 
-    For each address of features, another register selects the memory, main memory or the feature
-    buffer.  If `place` is in the feature buffer, the write of this other register is replaced by
-    one that selects the feature buffer.
-
-    known: the `Place` for each address register, by register name."""
+    known: the `Place` for each address register, by register name.  If features are placed in the
+        feature buffer, the write to the register that selects their memory (`MEMORY_OF`) is changed
+        to select the feature buffer."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()

@@ -15,11 +15,11 @@ precise as a 28-bit one, and two addends as a bias with a fraction.
 A level is a value of the output above -128; its threshold in a channel is the least accumulator
 whose output is at least this value.  A pass is exact if it has the thresholds of the reference.
 
-TFLite rounds twice, which moves the thresholds above the zero point down, and those below up, by
-up to an accumulator each.  One pass can move all thresholds in the same direction only.  If outputs
-on both sides of the zero point occur, the layer therefore takes two passes, one for each side, and
-the elements of both are added.  If all outputs are on one side, but one pass cannot reproduce all
-levels, two passes share them.
+TFLite rounds twice.  This lowers the thresholds of levels above the zero point, and raises those
+of levels below, by up to 1.  One pass can only lower all thresholds or raise all.  A layer with
+outputs on both sides of the zero point therefore takes two passes, one for each side, and the
+elements of both are added.  If all outputs are on one side, but one pass cannot reproduce all
+levels, the layer also takes two passes: each reproduces some of the levels.
 
 The search solves for the addends: each level restricts their sum to an interval that is one
 accumulator wide.  `_proved` then checks the constants independently of the search: a pass and the
@@ -219,7 +219,7 @@ class _Steps:
 
     @staticmethod
     def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
-        """Return the levels of a pass with the settings `origin`, `sign` and `one_sided`."""
+        """Return the levels that a pass with these `PassSettings` must reproduce for `sums`."""
         channels = sums.channels
         levels = np.arange(LOWEST + 1, HIGHEST + 1)
         inner = channels.thresholds()
@@ -286,9 +286,10 @@ class _Steps:
         return np.where(either, nearest, (least + upper) / 2)
 
     def farthest(self, addends: Reals) -> Reals:
-        """Return the largest magnitude of accumulator + addend near a threshold, for each channel.
+        """Return, for each channel, how large a magnitude unit X1 must scale without saturation.
 
-        Up to there, unit X1 must not saturate; this bounds its factor."""
+        It is the maximum of |accumulator + addend| over the thresholds, plus 2.  It limits the
+        factor of unit X1."""
         inside = self.reached & self.missed
         sums = np.where(inside, np.abs(self.thresholds + addends[:, None]), 0)
         return sums.max(axis=1, initial=0) + 2

@@ -44,15 +44,15 @@ INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How units X1 and X2 weight both inputs, in
+    """The constants with which units X1 and X2 compute s, a weighted sum of both inputs:
 
         s = (main + (other << left1)) * factor1 + (again << left2)
 
-    main: the index (0 or 1) of the input at the beginning of SDP's data flow.
-    left1: the shift of the other input in unit X1; None if this unit adds nothing.
+    main: the index (0 or 1) of the input that passes through SDP.
+    left1: the shift of the other input, which unit X1 adds; None if this unit adds nothing.
     factor1: the factor of unit X1.
-    again: the index of the input that unit X2 adds.
-    left2: the shift of this input in unit X2."""
+    again: the index (0 or 1) of the input that unit X2 adds.
+    left2: the shift of the input that unit X2 adds."""
 
     main: int
     left1: int | None
@@ -62,7 +62,7 @@ class Ratio:
 
     @property
     def weights(self) -> tuple[int, int]:
-        """The weights of the first and the second input in s."""
+        """The factors (a, b) for which s = a * first input + b * second input."""
         found = [0, 0]
         found[self.main] = self.factor1
         if self.left1 is not None:
@@ -80,7 +80,11 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class SumSettings:
-    """The constants of a sum or difference, by their names in the module's formulas."""
+    """The constants with which SDP computes a sum or difference of two tensors.
+
+    ratio: the constants of s, the weighted sum of both inputs.
+    factor2, right: unit X2 computes y = round(s * factor2 / 2**right).
+    offset, scale, shift: the output is round((y - offset) * scale / 2**shift), clamped."""
 
     ratio: Ratio
     factor2: int

@@ -3,10 +3,9 @@
     result = round(value * factor / 2**right_shift) + convert(element)
     convert(element) = round((element - offset) * scale / 2**shift)
 
-The unit multiplies its input by an operand, then adds another operand, and saturates both results
-to 32 bits.  Here, the factor is a register of 32 bits, and the addend is an element of a second
-tensor, which a converter scales by 16 bits.  Other modes of the unit, and its lookup table, are not
-modelled.
+`value` is the input of the unit, and `element` is the element of a second tensor at the same
+position.  `factor` has 32 bits, and `scale` has 16.  Both terms and their sum saturate to 32 bits.
+Other modes of the unit, and its lookup table, are not modelled.
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp/sdp_y*.cpp.
 """

@@ -3,10 +3,11 @@
     s = main * factor + other * weight                                    unit Y
     element = saturate8(round((s - offset) * scale / 2**shift))           converter
 
-`main` is the input at the beginning of SDP's data flow; s is the weighted sum of both inputs.
-The factor has 32 bits, so the ratio of the weights of both inputs is any fraction whose denominator
-is the 16-bit weight; there are always some that are precise to more than 20 bits.  The proof
-enumerates all 65,536 pairs.
+`main` is the input that passes through SDP, `other` is the one that unit Y adds, and s is the
+weighted sum of both.  The factor has 32 bits and the weight has 16, so factor / weight, the
+ratio of the weights of both inputs, can be any fraction with a denominator of 16 bits.  For every
+ratio, some of these fractions are precise to more than 20 bits.  The proof enumerates all 65,536
+pairs of inputs.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ MOST_CANDIDATES = 24
 
 @dataclass(frozen=True, slots=True)
 class UnitYSum:
-    """The constants of a sum or difference.
+    """The constants with which SDP computes a sum or difference of two inputs.
 
-    main: the index (0 or 1) of the input at the beginning of SDP's data flow.
-    factor, weight: the weights of this input and of the other input.
-    offset, scale, shift: the constants of the converter."""
+    main: the index (0 or 1) of the input that passes through SDP; unit Y adds the other one.
+    factor, weight: the factors of the main and of the other input in the weighted sum s.
+    offset, scale, shift: the output is round((s - offset) * scale / 2**shift), clamped."""
 
     main: int
     factor: int

@@ -162,8 +162,8 @@ class LayerGroup:
         return self.tensors[tensor].writer is not None and tensor not in self.outputs
 
     def rows(self, size: TileSize) -> tuple[Spans, ...]:
-        """Return, for each row of tiles from the top, the rows of each tensor that its tiles
-        need."""
+        """Return the rows of each tensor that tiles need: one element per row of tiles, from top to
+        bottom."""
         return self._spans(size.rows, by_columns=False)
 
     def columns(self, size: TileSize) -> tuple[Spans, ...]:
@@ -231,7 +231,7 @@ class LayerGroup:
         return self._counted[by_columns, most]
 
     def _spans(self, most: int, *, by_columns: bool) -> tuple[Spans, ...]:
-        """Return the intervals of each tensor that tiles need along an axis (`rows`, `columns`).
+        """Return the cached result of `rows` or, if `by_columns`, of `columns`.
 
         most: the largest size of a tile along this axis, in rows or columns of the outputs."""
         if (by_columns, most) not in self._known:

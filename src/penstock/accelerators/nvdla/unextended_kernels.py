@@ -216,10 +216,11 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
-    """Return the packed weights of the convolution that computes a pack of a depthwise convolution.
-    Kernel c has the weights of channel c in input channel c, and zeros in all other input channels.
+    """Return the weights of an ordinary convolution that computes some channels of a depthwise
+    convolution, in the hardware's memory order (`pack_weights`).  Kernel c has the weights of
+    channel c in input channel c, and zeros in all other input channels.
 
-    weights: the weights of the pack, of shape (channels, rows, columns, 1)."""
+    weights: the depthwise weights of these channels, of shape (channels, rows, columns, 1)."""
     count = len(weights)
     kernels = np.zeros((*weights.shape[:3], count), np.int8)
     each = np.arange(count)

@@ -151,7 +151,7 @@ class UnextendedTask(Task):
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """Return the register writes of each hardware layer, as `Task.layers` does."""
+        """Return the register writes that compute output rows [first, end) (`Task.layers`)."""
         steps = self.steps(first, end, in_lines, out_lines, second_lines)
         return [step.writes for step in steps]
 
@@ -246,7 +246,7 @@ class UnextendedTask(Task):
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
-        """Yield the output channels of each convolution, as (first, count): all, or one pack."""
+        """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""
         if not self.by_pack:
             yield 0, self.out_c
             return
@@ -358,13 +358,13 @@ class UnextendedTask(Task):
 
 
 def _sum_operations(
-    total: SumSettings, source: Surface, second: Surface
+    settings: SumSettings, source: Surface, second: Surface
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
-    """Return the operations of units X1 and X2 in a sum, and what the addresses of their operands
-    are relative to, as in `UnextendedStep.bases`.
+    """Return the operations of units X1 and X2 in a sum, and the `Base` of each tensor that they
+    add, by the name of the register with the tensor's address.
 
     source, second: the memory layouts of the main input and of the other input."""
-    ratio = total.ratio
+    ratio = settings.ratio
     repeats = ratio.again == ratio.main
     added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
     if ratio.left1 is not None:
@@ -373,7 +373,7 @@ def _sum_operations(
     again = source if repeats else second
     return SdpOperations(
         added_elements(first, ratio.left1 or 0, ratio.factor1),
-        added_elements(again, ratio.left2, total.factor2, total.right),
+        added_elements(again, ratio.left2, settings.factor2, settings.right),
     ), added
 
 

@@ -80,13 +80,14 @@ def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The elements of a tile that one command copies: those in one row of the tensor, or the whole
-    tile if it is contiguous in memory.
+    """The elements of a tile that one command copies: those in one row of the tensor.  For a
+    flattened layer (`ScratchpadTile.flat`) and a contiguous tensor, one command copies the whole
+    tile.
 
     at: offset in bytes of the first element in the scratchpad.
     address: the address of the first element in memory.
-    runs, run_bytes: number of runs of contiguous bytes, and bytes per run.  There is one run per
-        column; or a single run, if a tile is an interval of the tensor's elements.
+    runs, run_bytes: number of runs of contiguous bytes, and bytes per run.  Each column of the tile
+        is a run; for a flattened layer, all elements are a single run.
     chained: 0 for the first copy of a tile, which begins a DMA transfer; 1 for all others, which
         continue this transfer."""
 

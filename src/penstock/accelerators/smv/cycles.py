@@ -1,7 +1,7 @@
 """cycles: the cycles that each function of the smv driver takes, from its arguments.
 
-Each function of this module takes the timing of the engine, and the record of the arguments of the
-driver function.
+For each function of the driver, there is a function here that returns the cycles of one call.  It
+takes the timing of the engine, and the arguments of the call as a record (`operations.py`).
 """
 
 from __future__ import annotations

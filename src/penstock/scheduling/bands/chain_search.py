@@ -164,9 +164,11 @@ class ChainSearch:
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
         """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
 
-        The plans are for the cascade [lower, upper).  For each height and set, the first plan has
-        the fastest bands, and each later plan the fastest ones with less scratch memory than its
-        predecessor.  No plans if more than `MOST_TENSORS` tensors of the order can be recomputed.
+        The plans are for the cascade [lower, upper).  Plans of the same height and set differ in
+        the widths of bands.  The first plan has the fastest bands; each later one has the fastest
+        bands that need less scratch memory than those of the plan before.
+
+        No plans if more than `MOST_TENSORS` tensors of the order can be recomputed.
         """
         if sum(map(bool, self._readers)) > MOST_TENSORS:
             return

@@ -307,10 +307,11 @@ class ChainShapes:
         return found
 
     def _kept_columns(self, last: int, members: tuple[int, ...], width: int) -> _Widths | None:
-        """Return how many columns each part computes if bands keep halos, by the part's position.
+        """Return how many columns of each part's output the bands of a chain compute and keep.
 
+        For bands that keep halos.  Keys of the result: positions of the parts.
         last, members: positions of the chain's last part, and of the others in ascending order.
-        width: number of columns of a band.
+        width: number of columns of a band of the chain's output.
 
         None if a part cannot run in bands of this width, or if no band would keep any columns.
         """

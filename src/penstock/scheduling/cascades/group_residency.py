@@ -42,12 +42,12 @@ def group_cycles(
     objective: str = CYCLES,
 ) -> GroupCycles:
     """Return the cost function of groups of parts: the cycles of their calls in the program, or the
-    bytes of main memory that they move.
+    bytes that they read from and write to main memory.
 
     accounting: computes the costs of calls.
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
-    fused: returns the costs of groups that run tile by tile; None: no group runs so.
-    objective: `CYCLES` or `BYTES`.
+    fused: provides the costs of groups that run tile by tile; None: no group runs tile by tile.
+    objective: which of the two is the cost, `CYCLES` or `BYTES`.
 
     The cost leaves out cold starts (`simulate/cold_starts.py`), which depend on the order.
     """

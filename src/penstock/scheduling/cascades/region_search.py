@@ -132,8 +132,8 @@ class RegionSearch:
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
         """Return the proposal that runs the given cascades, each with its fastest kernels.
 
-        For callers that do not search for cascades (`whole_proposals.py`): only the kernels are
-        chosen, as those of `KernelChoices.valued` with the least estimated time.
+        For callers that have chosen the cascades themselves (`whole_proposals.py`).  Of the kernel
+        choices for a cascade (`KernelChoices.valued`), the one of least estimated time is selected.
         cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
         inputs_bytes: live bytes before the first cascade.
 
@@ -296,12 +296,13 @@ class RegionSearch:
     def _row_copies(
         self, cascade: _UnassignedCascade, region: Numbers
     ) -> Iterator[tuple[int, Numbers]]:
-        """Yield (time that row copies save in a cascade, bytes of their rings in each region).
+        """Yield (saved time, ring bytes) for up to three choices of row copies in a cascade.
 
-        Each tensor is copied in the way that saves most time, if any does.  There are up to three
-        choices of tensors, in descending order of time: all tensors that the cascade reads or
-        writes, only those that it reads, and none.  The time is an estimate in units of 1/1024
-        cycle (1/`FINE`).  The bytes are an array with an entry for each memory region.
+        The first choice saves most time: it copies each tensor whose copy saves time, in the way
+        that saves most.  The second one copies only those of these tensors that the cascade reads,
+        the last one none.
+        saved time: an estimate in units of 1/1024 cycle (1/`FINE`).
+        ring bytes: an array with the bytes of all rings in each memory region.
         region: index of the memory region of each storage.
         """
         c, found = cascade.candidate, list[RowCopyEstimate]()

@@ -172,6 +172,7 @@ def _pending(
     pending[t]: number of members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
     waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
+    `least_live_fits` runs the members one by one, and counts `pending` and `waits` down.
 
     members: indices of the group's nodes.
     The graph: node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].

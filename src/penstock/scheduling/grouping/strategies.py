@@ -73,9 +73,9 @@ def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the cheapest groups of consecutive nodes, with the nodes sorted by depth.
 
-    The depth of a node is the length of the longest path that ends at it.  The search covers all
-    orders of nodes of equal depth.  If it exceeds its budget, the best result for a few of these
-    orders is returned instead.
+    This is the strategy of Zheng et al.  The depth of a node is the length of the longest path that
+    ends at it.  The search covers all orders of nodes of equal depth.  If it exceeds its budget,
+    the best result for a few of these orders is returned instead.
     """
     search = GroupSearch(cost, cost.problem.everything, next_in_level(cost.problem))
     found = search.run(options.level_work)

@@ -81,7 +81,8 @@ class Traffic:
     def of(self, group: int) -> int | None:
         """Return the bytes that a group moves to and from external memory, or None.
 
-        None: the nodes exceed the limits, or no order that fits was found within the budget.
+        None: the nodes exceed `limits`, the capacity of on-chip memory, or the search for an order
+        of the nodes in which they fit exceeded its budget.
         group: mask of nodes.
         """
         if group not in self.known:

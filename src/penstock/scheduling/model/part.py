@@ -84,11 +84,12 @@ class Part(Brief):
 
     @property
     def label(self) -> str:
-        """Name of the part in programs and reports; that of a layer is the same in all schedules.
+        """Name of the part in programs and reports; a layer has the same label in all schedules.
 
-        Without a copy out, the label is `name`.  With a copy out, the part of the layer writes a
-        ring, and another part copies the ring to the layer's tensor.  The labels of these two parts
-        are exchanged, so that the layer keeps the name of its tensor.
+        The label is `name`, the name of the output, unless the output is copied out: the layer then
+        writes a ring, and another part copies the ring to the layer's tensor.  In this case, the
+        label of the layer is the name of the tensor, and the label of the copying part is the name
+        of the ring.
         """
         if self.row_copy is not None and self.row_copy.out:
             return self.inputs[0].name

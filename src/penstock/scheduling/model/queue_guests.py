@@ -111,10 +111,10 @@ def _slots(graph: Graph, parts: Sequence[Part]) -> Iterator[_Slot]:
 def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
     """Return the names of the parts on which each part depends, directly or not, by part name.
 
-    `_slots` derives from the result which tensors are live only while a slot is unused.  Only parts
-    with a single output row are considered: the others are neither keys nor members of a set, and
-    dependences through them do not count.  A part that reads the last row of a queue's window
-    depends on the part that computes the new rows.
+    The result contains only parts with a single output row, and only dependences through such
+    parts.  Such parts run in the order of these dependences, even within a cascade, so `_slots`
+    derives from the result which tensors are live only while a slot is unused.  A part that reads
+    the newest row of a queue's window depends on the part that computes the new rows.
     """
     producers = graph.producers()
     new = {

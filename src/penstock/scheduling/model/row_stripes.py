@@ -41,8 +41,10 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
 
 
 def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
-    """Divide intervals of rows into lists of consecutive ones, each for one stripe configuration.
+    """Divide the stripes of a tensor into lists; one stripe configuration can describe each list.
 
+    Consecutive stripes are in one list as long as `_continues` permits it: if they have the same
+    number of rows and a constant distance.
     rows: the rows of each stripe, in order.
     extent: number of rows of the tensor.
     """

@@ -60,16 +60,17 @@ class StripeConfig:
 
         affine: the map from output elements to the input elements that they read.
 
-        The fields of the result:
-        shape: the extents of the input box that a stripe of shape `self.shape` reads, rounded up.
-        extent: the extents of the input box that the whole output reads, rounded up.
-        strides: the strides of the output, multiplied by the coefficients of `affine`, not rounded.
-        order, stripes: those of the output axis on which the input axis depends.  If it depends on
-            none, the order is 0, and there is one stripe.
-        offset: the offset of that output axis (not multiplied by a coefficient), plus
-            `affine.offset`.  The sum is inexact if several operators of a cascade have padding;
+        The fields of the result, for an input axis that depends on one output axis:
+        shape, extent: number of input elements that are read for a stripe of shape `self.shape`,
+            and for the whole output, both rounded up.
+        strides: the stride of the output axis times the coefficient in `affine`, not rounded.
+        order, stripes: those of the output axis.
+        offset: the offset of the output axis, not multiplied by the coefficient, plus
+            `affine.offset`.  It is inexact if several operators of a cascade have padding;
             `Affine.apply` gives the exact position of a stripe.
-        If an input axis depends on several output axes, their contributions are added.
+
+        If an input axis depends on several output axes, their contributions are added.  If it
+        depends on none, its order is 0, and there is one stripe.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
@@ -230,12 +231,12 @@ class _AxisStripes:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Count the stripes `first` + 1 to `last`, both included, by their new elements.
+        """Add stripes `first` + 1 to `last`, both included, to `counts`; all must end in the axis.
 
-        These stripes must end within the axis.  A stripe at distance d from the previous one has
-        min(d, `shape`) new elements.  d is the stride, rounded down or up: for a stride of 5/2, the
-        distances are 2 and 3.
-        counts[n]: number of stripes with n new elements.  This function adds the stripes to it.
+        counts[n]: number of stripes with n new elements, which no previous stripe covers.
+
+        A stripe at distance d from the previous one has min(d, `shape`) new elements.  d is the
+        stride, rounded down or up: for a stride of 5/2, the distances are 2 and 3.
         """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step

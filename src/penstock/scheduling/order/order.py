@@ -109,12 +109,12 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
 
 
 def pieces(table: StepTable, split: bool = True) -> list[Piece]:
-    """Divide the steps of a problem into pieces; return the pieces in execution order.
+    """Divide the steps of a problem into pieces, each of which can be ordered separately.
 
-    A piece is a set of steps that are consecutive in every order.  Each piece but the last ends
-    with a step that has the same position in every order: it is an ancestor or a descendant of
-    every other step.
-    split: if False, all steps are one piece.
+    Returns the pieces in execution order.  A piece is a set of steps that are consecutive in every
+    order.  Each piece but the last ends with a step that has the same position in every order: all
+    other steps are its ancestors or descendants.
+    split: if False, all steps are one piece (`OrderTricks.split`).
     """
     count = len(table.rows)
     ends = {table.everything}

@@ -97,9 +97,12 @@ class _Run:
     copies, setup_time: arguments of `copy_times`.
     free: time at which the engine will have executed all copies that the processor has started.
     now: the time that the processor has reached.
-    complete: for each row copy, by its position, the time at which the engine will have copied the
-        rows that the processor has started to copy.
-    added: for each row copy, by its position, the setup time and stalls so far.
+
+    Two fields have an entry for each row copy; keys are the positions, in the execution order, of
+    the parts that perform the row copies.
+    complete: time at which the engine will have copied the rows that the processor has started to
+        copy.
+    added: the setup time and stalls so far.
     """
 
     copies: Mapping[int, TimedCopy]
@@ -110,7 +113,10 @@ class _Run:
     added: dict[int, int] = field(default_factory=dict[int, int])
 
     def start(self, p: int, rows: int) -> None:
-        """Start to copy `rows` rows, for the row copy at position `p`."""
+        """Let the processor start to copy `rows` rows, one by one.
+
+        p: position, in the execution order, of the part that performs the row copy.
+        """
         for _ in range(rows):
             self.now += self.setup_time
             self.free = max(self.free, self.now) + self.copies[p].row_time

@@ -204,12 +204,16 @@ class CostAccounting:
     def with_prefetch_costs(
         self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
     ) -> tuple[Plan, ...]:
-        """Return the plans with the costs of their prefetches (`Plan.copying` and `Plan.waiting`).
+        """Return the plans with the costs of their prefetches in two fields.
 
-        cascades, plans: consecutive cascades and their plans.
+        `Plan.copying`: the cost of prefetches by the copy engine.
+        `Plan.waiting`: the stalls due to prefetches by accelerators.
 
-        An early prefetch starts in the previous cascade.  A copy by the copy engine overlaps with
-        all of that cascade, a copy by an accelerator only with that cascade's first call.
+        cascades, plans: consecutive cascades, and the plan of each.
+
+        An early prefetch starts in the cascade before the one that reads the copy.  If the copy
+        engine makes the copy, it overlaps with all of that earlier cascade; if an accelerator makes
+        it, it overlaps only with the first call of that cascade.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one

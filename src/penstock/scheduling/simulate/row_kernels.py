@@ -222,9 +222,9 @@ def run_cascade(
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """Return the lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
-    Only sequences with little call overhead count: no more than if each part runs alone, in stripes
-    of the height with index `k` in `Alternatives.stripes`.
-    known: `Alternatives.least_peak`; the result is also stored there.
+    `enter_candidates` drops a single cascade of these parts whose peak is not lower.
+    k: only sequences count whose call overhead is at most that of one cascade per part with height
+        `Alternatives.stripes[k]`.  known: `Alternatives.least_peak`; the result is stored there.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -287,12 +287,12 @@ def enter_live_ranges(
     died: Numbers,
     over: Numbers,
 ) -> None:
-    """Write the live ranges of the rows that a cascade computes or reads.
+    """Write to `born`, `died` and `over` the live ranges of rows that a cascade computes or reads.
 
     calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
-    starts[s]: index of row 0 of storage s in the other arrays, which this function updates.
+    region[s], starts[s]: memory region of storage s, and index of its row 0 in the output arrays:
     born, died: the row is live in ticks [born, died).
-    over: index of the storage whose row of the same number is overwritten in place; -1 for none.
+    over: index of the storage whose row of the same number the row overwrites; -1 for none.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -37,9 +37,9 @@ class RowTables(NamedTuple):
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
     late[p]: 1 if the part reads no row in the first half of one of its inputs, else 0 (`_is_late`).
         Its first call then requires more than half of this input.  The simulation of a cascade
-        runs the parts whose outputs are read after the cascade, and these request rows from the
-        others.  First come those that are not late, in order of p; then come the late ones, in
-        descending order of p.
+        starts the parts whose outputs are read after the cascade; the other parts run when their
+        rows are requested.  It starts the parts that are not late first, in order of p, and then
+        the late ones, in descending order of p.
     on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
         0 if it computes at most the stripe height.
     first_rows[p]: how many rows the part computes when its cascade begins, before the other parts
@@ -100,10 +100,10 @@ def row_tables(
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must not be overwritten.
-    nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
-        the input of highest advance first if False, the input of lowest advance first if True.  The
-        advance of a tensor is high if its first few rows already require many rows of the network's
-        inputs (`advances`).
+    nearest_first: the order in which the missing rows of several inputs of a call are computed.
+        True: the input of lowest advance first, which is nearest to the network's inputs.  False:
+        the input of highest advance first.  The advance of a tensor is high if its first few rows
+        already require many rows of the network's inputs (`advances`).
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages

@@ -271,7 +271,8 @@ class ScheduleReader:
     def _read_stripes(self) -> None:
         """Parse a line such as "stripes p0 conv1 rolling = (StripeConfig(..),)", without "stripes".
 
-        Nothing is returned: `self._stripes` compares the stripes with those of the plan later.
+        The line is recorded in `self._stripes`, a `StripeReader`.  After the schedule has been
+        read, this checks that the stripes are those that the plan determines.
         """
         scanner = self._scanner
         plan, at = scanner.name(), scanner.peek()

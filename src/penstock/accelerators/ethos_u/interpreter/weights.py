@@ -188,21 +188,22 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 def _part_places(
     order: WeightLayout, first_output: int, first_input: int, part: tuple[range, range]
 ) -> Any:
-    """Return the places of the weights of one part of a kernel, in the order of the stream.
+    """Return the places of the weights that the stream contains for one part of a kernel and one
+    block of channels; `_places` concatenates them. The place of a weight is its flat index in an
+    array of shape (height, width, inputs, outputs). The zeros that pad the stream have the place N,
+    the number of elements of this array.
 
-    The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
-    The zeros that pad the stream have the place N, the number of elements of this array.
+    order: parameters that determine the order of the stream.
+    first_output, first_input: first output channel and first input channel of the block.
+    part: rows and columns of the taps (elements of the kernel) in the part.
 
-    order: parameters that determine the order.
-    first_output: first channel of the block of output channels.
-    first_input: first channel of the block of input channels.
-    part: rows and columns of the taps in the part.
-
-    The result has six axes, in the order of the nested loops over weights, outermost first:
-    - micro blocks of input channels if the order is part kernel first; otherwise of length 1
+    The result is in the order of the stream. Its axes are the loops over the weights, from the
+    outermost to the innermost. A micro block consists of the channels that the hardware processes
+    at a time.
+    - micro blocks of input channels; if the order is depth first, of length 1
     - micro blocks of output channels
     - taps, including those that pad the part
-    - micro blocks of input channels if the order is depth first; otherwise of length 1
+    - micro blocks of input channels; if the order is part kernel first, of length 1
     - output channels of a micro block
     - input channels of a micro block"""
     rows, columns = part

@@ -310,8 +310,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
 def _softmax(p: Params, site: Site) -> Counts:
     """Return how often each section of a floating-point softmax runs.
 
-    "pixel" counts the normalised vectors, including the greatest element of each: its exponential,
-    exp(0), is fast in software floating point.  "output" counts all other elements."""
+    "pixel" counts vectors; its cycles include those of a vector's greatest element, because the
+    exponential of this element, exp(0), is computed fast.  "output" counts all other elements."""
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}

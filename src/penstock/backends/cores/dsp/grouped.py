@@ -84,10 +84,10 @@ class ChannelGroups:
         weight 0 for the others.  For example, if `depth` is 1, `merged` is 4 and there is one tap,
         the weight 7 of a channel in the second group becomes 0, 7, 0, 0.
 
-        weights: of shape (output channels, taps * depth); row k has the weights of channel
-            `order[k]`.
+        weights: of shape (output channels, taps * depth), with the output channels in the kernel's
+            order (the property `order`).
 
-        The result has shape (output channels, taps, merged * depth), with the same row order."""
+        The result has shape (output channels, taps, merged * depth), in the same order."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)

@@ -215,8 +215,8 @@ class Accelerator(Brief):
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
     codegen: how the compiler turns the accelerator's commands into C code or command streams.
-    merge_compiler_regions: whether adjacent composites form a compiler region, whose calls are
-        merged into one (`region_calls.py`); if False, every composite is a region of its own.
+    merge_compiler_regions: whether adjacent composites form a compiler region, whose calls may
+        be merged into one (`region_calls.py`); if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

@@ -101,8 +101,8 @@ class _Packing:
     def _packed(self, value: Value) -> Value:
         """Return what a rewritten composite reads instead of its input `value`.
 
-        This is the packed form of the value.  If none exists yet, nodes that pack the value on the
-        CPU are added.  With `borders` False, no such nodes are added: the composite then reads the
+        This is the packed form of the value.  If none exists yet, the method adds nodes that pack
+        the value on the CPU.  With `borders` False, it adds none: the composite then reads the
         unpacked `value`.
         """
         if value.name not in self.packed_values:

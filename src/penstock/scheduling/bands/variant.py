@@ -133,7 +133,7 @@ class AssignedPlan:
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     """Return the plans of a schedule with indices of original parts, for the schedule's text.
 
-    If a part of the schedule replaced several original parts, the plan contains these again.
+    Where a part of the schedule replaces several original parts, the plan lists those instead.
     """
     if schedule.assigned is None:
         return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)

@@ -244,8 +244,8 @@ def _copying(
 ) -> Iterator[Proposal]:
     """Yield the Pareto-optimal proposals of each order, if cascades use row copies.
 
-    The estimated time of a cascade is reduced by the time that row copies save in it; other
-    searches ignore row copies.  Yields nothing if no part alone can use a row copy.
+    The estimated time of a cascade is reduced by the time that row copies save in it.  Yields
+    nothing if no single part can use a row copy.
     """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):

@@ -270,15 +270,17 @@ def _package(point: EntryPoint) -> str:
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
-def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
+def _checked_source(
+    name: str, origin: str, module: str, import_class: Callable[[str], object]
+) -> Source:
     """Return the `Source` of the accelerator `name`.  Its field `load` creates the backend and
     checks it (`_instantiate`).
 
     origin: the place that defines the accelerator, as messages state it.
     module: the name of the module that defines the backend.
-    load: a function that takes `module`, imports the backend class and returns it."""
+    import_class: a function that takes `module`, imports the backend class and returns it."""
     return Source(
-        name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
+        name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, import_class)
     )
 
 

@@ -214,9 +214,9 @@ class Accelerator(Brief):
     graph_passes, program_passes: passes, each with its phase.
     constraints: predicates on every match; they return True, False, or the reason to refuse the
         match.
-    codegen: how commands are generated.
-    merge_compiler_regions: whether adjacent composites join into regions, whose calls run as one
-        (`region_calls.py`); if False, every composite is a region of its own.
+    codegen: how the compiler turns the accelerator's commands into C code or command streams.
+    merge_compiler_regions: whether adjacent composites form a compiler region, whose calls may
+        be merged into one (`region_calls.py`); if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

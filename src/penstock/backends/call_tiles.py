@@ -242,12 +242,13 @@ class CallTiles:
         return ends, Loop(name, first, last + 1, 1, ())  # the tiles that the call's rows overlap
 
     def _region(self, operand: LayerOperand, tiled_axes: Sequence[str]) -> tuple[Span, ...]:
-        """Return the region of a tensor that some iterations of the call access.
+        """Return the region of a tensor that the call accesses while some loop axes are restricted
+        to the current tile.
 
         The region is an interval of indices for each dimension.
 
-        tiled_axes: names of the loop axes along which these are the iterations of the current tile;
-            along all others, they are those of the whole call."""
+        tiled_axes: names of the restricted loop axes.  All other axes run over all iterations of
+            the call."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:

@@ -50,7 +50,10 @@ def load_piece(scratchpad: Array, piece: TilePiece[int, Array]) -> None:
 
 
 def store_piece(scratchpad: Array, piece: TilePiece[int, Array]) -> None:
-    """Copy a piece of a tile from a scratchpad to memory; see `load_piece`."""
+    """Copy a piece of a tile to memory: the functional model of a driver function.
+
+    scratchpad: the bytes of the scratchpad.
+    piece: the piece, as in `load_piece`; the bytes are written to the array `piece.address`."""
     for k in range(piece.runs):
         target = piece.address[k * piece.pitch :][: piece.run_bytes]
         target[:] = scratchpad[piece.local + k * piece.local_pitch :][: piece.run_bytes]

@@ -1,5 +1,5 @@
-"""Offloading: assigns nodes to accelerators, and runs the accelerators' graph passes and their
-program passes of PROGRAM_PHASE_0."""
+"""Offloading: assigns nodes to accelerators, and runs the accelerators' graph passes and those of
+their program passes that run before stripes are chosen (`PassPhase.PROGRAM_PHASE_0`)."""
 
 from __future__ import annotations
 

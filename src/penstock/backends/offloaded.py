@@ -51,7 +51,7 @@ class Offloaded:
 
     @cached_property
     def composite(self) -> Composite:
-        """The operator of `node`, which contains the matched nodes."""
+        """The operator of `node`; its field `nodes` holds the matched nodes."""
         assert isinstance(self.node.op, Composite)
         return self.node.op
 

@@ -99,10 +99,11 @@ class _Packing:
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """Return the packed form of `value`, an input of a composite, or `value` itself.
+        """Return what a rewritten composite reads instead of its input `value`.
 
-        If no packed form exists yet, it depends on `borders`: if True, new nodes pack the value on
-        the CPU; if False, the value stays unpacked and is itself the result.
+        This is the packed form of the value.  If none exists yet, the method adds nodes that pack
+        the value on the CPU.  With `borders` False, it adds none: the composite then reads the
+        unpacked `value`.
         """
         if value.name not in self.packed_values:
             if not self.borders:

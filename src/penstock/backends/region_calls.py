@@ -76,8 +76,9 @@ def _mergeable_end(
 ) -> int:
     """Return the largest `end` for which the commands [at, end) can be merged into one call.
 
-    All of these commands must be calls of one region, and commands outside the interval must not
-    use any of their outputs but the last.  If nothing can be merged, the result is at + 1.
+    All of these commands must be calls of one region.  Commands outside the interval may use the
+    output of the last of these calls, but not those of the others.  If nothing can be merged, the
+    result is at + 1.
 
     run: the commands of the program.
     uses: the result of `_uses`: the indices of the first and the last command that use each buffer.

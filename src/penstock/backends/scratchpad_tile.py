@@ -158,10 +158,11 @@ class ScratchpadTile:
     ) -> tuple[Command, ...]:
         """Return the commands that copy the whole tile, or one of its rows.
 
-        address: the address in memory of the whole tensor or row: of index 0 along each of `axes`.
+        address: the address in memory at which the tensor begins or, to copy a row of the tile,
+            that row of the tensor.
         local: the offset in bytes, in the scratchpad, of the first element to copy.
         axes: all axes of the tensor, to copy the whole tile; the axes of a row, to copy one row.
-        command: returns the command that copies a piece of the tile (`TilePiece`)."""
+        command: returns a command that copies equally spaced runs of bytes (`TilePiece`)."""
         strides = self._strides(axes)
         start = address.offset
         for axis, stride in zip(axes, strides, strict=True):

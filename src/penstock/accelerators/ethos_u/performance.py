@@ -241,12 +241,12 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Return, for each block size, how many cycles the multipliers wait for accumulators while they
-    process one part of the window (`_window_part_taps`) for one block.
+    """Return, for each block size, how many cycles the multipliers stall because of the latency of
+    additions, while they process one block and one part of the window (`_window_part_taps`).
 
-    The multipliers compute a micro block of the output at a time. They wait only if a block is a
-    single micro block along rows and columns, because consecutive products are then added to the
-    same accumulators.
+    The multipliers compute a micro block of the output at a time. If a block is a single micro
+    block along rows and columns, consecutive products are added to the same accumulators, so each
+    must wait for the previous addition. Larger blocks cause no stalls.
 
     area: number of micro blocks along rows times number along columns, for each block size.
     depth: number of micro blocks along channels, for each block size.

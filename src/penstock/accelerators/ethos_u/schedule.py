@@ -106,15 +106,15 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
             yield replace(tried, block_depth=depth)
 
 
-def _segment_channels(plain: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if the constants of the operation `plain`
-    are divided into about `count` segments.
+def _segment_channels(op: Operation, count: int) -> int:
+    """Return the number of output channels of a segment if the constants of an operation are
+    divided into about `count` segments.
 
     For a convolution, this is a multiple of 16, or all channels. The constants of other operations,
     including depthwise convolutions, are not divided: the result is all channels."""
-    if plain.function is not NpuFunction.CONVOLUTION:
-        return plain.out_c
-    return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
+    if op.function is not NpuFunction.CONVOLUTION:
+        return op.out_c
+    return min(op.out_c, -(-op.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
 
 
 @lru_cache(maxsize=4096)

@@ -84,7 +84,8 @@ class Convolution(Reach):
 
     @property
     def demand(self) -> Demand:
-        """The parameters that determine the convolution's use of the convolution buffer."""
+        """The convolution's sizes, by which `allocate` divides the banks of the convolution buffer
+        between input and weights."""
         return Demand(
             self.hardware,
             self.used_columns[0],

@@ -310,10 +310,10 @@ def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
 
 
 def _cycles(offloaded: Offloaded, buffered: Sequence[bool]) -> Breakdown:
-    """Return the cycles of a group.
+    """Return the cycles of a kernel call, which runs the whole group.
 
-    buffered: for each input and, last, for the tensor that contains the outputs, whether it is in
-        the feature buffer; empty if none is."""
+    buffered: which tensors are in the feature buffer: a Boolean for each input, then one for the
+        tensor that contains the outputs.  An empty sequence means that no tensor is."""
     group = layer_group(offloaded)
     tensors = (*((value.name,) for value in offloaded.node.inputs), group.outputs)
     pairs = zip(tensors, buffered, strict=False)

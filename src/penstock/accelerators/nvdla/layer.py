@@ -271,7 +271,8 @@ class ConvolutionLayer(Reach):
 
     @property
     def demand(self) -> Demand:
-        """The parameters that determine the layer's use of the convolution buffer."""
+        """The layer's sizes, from which `check_banks` computes how many banks of the convolution
+        buffer it needs at least."""
         return Demand(
             self.hardware,
             self.width,

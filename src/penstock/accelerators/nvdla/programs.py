@@ -99,9 +99,10 @@ class _Encoder:
     def layers(self) -> Iterator[Sequence[Placed]]:
         """Yield the register writes of each hardware layer, in order.
 
-        The output rows are divided into pieces (`pieces`).  Within a piece, the rows that a layer
-        accesses have a constant pitch in every tensor; if even the input rows of a single output
-        row have none, further hardware layers first copy them to scratch."""
+        A hardware layer can access rows only at a constant pitch.  The output rows are therefore
+        divided into pieces (`pieces`) whose rows have a constant pitch in every tensor.  If the
+        input rows of a single output row are spaced irregularly, additional hardware layers first
+        copy them to scratch."""
         rows = (*self.call.inputs, self.call.result)
         for piece in pieces(self.task, rows, self.call.first, self.call.end):
             if piece.gathered:
@@ -185,7 +186,9 @@ class _Encoder:
 
 
 def input_copy_task(task: Task) -> Task:
-    """Return a task whose output is a copy of the input of `task`."""
+    """Return a task whose output is a copy of the input of `task`.
+
+    The encoder executes it for single rows, to copy input rows of `task` to scratch."""
     return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
 

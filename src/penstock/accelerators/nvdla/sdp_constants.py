@@ -66,11 +66,10 @@ LOWEST, HIGHEST = -128, 127
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Accumulators of a layer as NVDLA computes them, and the reference's requantisation.
+    """The requantisation that SDP must reproduce, and the bias that its accumulators lack.
 
-    channels: the requantisation, whose accumulators include `bias`.
-    bias: the bias of each channel, which NVDLA's accumulators do not include; it contains the
-        correction for the zero point of the input."""
+    channels: TFLite's requantisation, of accumulators that include the bias.
+    bias: the bias of each channel, including the correction for the zero point of the input."""
 
     channels: Channels
     bias: Int64s
@@ -89,10 +88,11 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class PassSettings:
-    """What all channels of a pass share.  Below, y is the result of unit X2.
+    """The constants of a pass that all channels share, by their names in the module's formulas.
 
-    left1, right1, left2, right2: the shifts of both units.
-    origin, sign: the output element is origin + sign * y, where `sign` is 1 or -1.
+    left1, right1: how far unit X1 shifts its addend left, and its product right.
+    left2, right2: the same for unit X2.
+    origin, sign: the output element is origin + sign * y; y is the result of X2, `sign` 1 or -1.
     one_sided: whether negative values of y become 0, so that all elements are on one side of
         `origin`."""
 
@@ -107,9 +107,10 @@ class PassSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """The constants of a pass of the hardware over a layer.
+    """The constants with which SDP processes the accumulators of a layer once.
 
-    operands: array of shape (channels, 4): addend1, factor1, addend2 and factor2."""
+    settings: the constants that all channels share.
+    operands: those of each channel: addend1, factor1, addend2, factor2; shape (channels, 4)."""
 
     settings: PassSettings
     operands: Int64s
@@ -168,11 +169,10 @@ def find_passes(sums: Sums) -> Passes | Unproved:
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
-    """Yield the `PassSettings` origin, sign and one_sided of each pass that may compute a layer
-    alone.
+    """Yield (origin, sign, one_sided) of each pass that may compute a layer alone.
 
-    A one-sided pass also clamps: with sign 1, at the zero point from below; with sign -1, at the
-    largest output from above."""
+    See `PassSettings`.  A one-sided pass also clamps elements at `origin`: from below if the sign
+    is 1, from above if it is -1.  It is yielded only if the layer clamps there, too."""
     yield channels.zero, 1, False
     if channels.least == channels.zero:
         yield channels.zero, 1, True
@@ -237,7 +237,7 @@ class _Steps:
         )
 
     def only(self, chosen: Booleans) -> _Steps:
-        """Return the levels of a subset of the channels."""
+        """Return the levels and thresholds of the channels in which `chosen` is True."""
         sums = Sums(self.sums.channels.only(np.flatnonzero(chosen)), self.sums.bias[chosen])
         arrays = (self.lower[chosen], self.upper[chosen], self.thresholds[chosen])
         return _Steps(sums, self.origin, self.sign, self.one_sided, *arrays, self.heights)

@@ -48,9 +48,10 @@ class UnitYSum:
     offset: int = 0
 
     def totals(self) -> Int64s:
-        """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
+        """Return the result of unit Y (s in the module's formulas) for every pair of int8 elements.
 
-        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
+        Entry [i, j] of the result, of shape (256, 256), belongs to the elements i - 128 of the
+        first input and j - 128 of the second."""
         main, other = INPUTS * self.factor, INPUTS * self.weight
         first, second = (main, other) if self.main == 0 else (other, main)
         return first[:, None] + second[None, :]

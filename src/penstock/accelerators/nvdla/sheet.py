@@ -173,8 +173,10 @@ class SheetLayer:
 
     @property
     def mac_positions(self) -> tuple[int, int]:
-        """The number of windows, (rows, columns), for which the sheet counts multiplications.  If
-        the layer has no padding, only windows that are entirely inside the input count."""
+        """The number of windows, (rows, columns), for which the sheet counts multiplications.
+
+        With padding, it is the size of the input divided by the strides, rounded up.  Without
+        padding, only windows that are entirely inside the input count."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (

@@ -95,7 +95,10 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
 
 
 def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
-    """Return the constants with which SDP adds or subtracts two tensors; None if there are none."""
+    """Return constants with which SDP adds or subtracts two tensors exactly as TFLite does.
+
+    A `SumSettings` is for units X1 and X2, a `UnitYSum` for unit Y.  The result is None if the
+    search finds no exact constants."""
     key = "summation"
     if key not in offloaded.cache:
         offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
@@ -112,7 +115,7 @@ def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings |
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:
-    """Return the task that computes an operator, for `plain_task`."""
+    """Compute the result of `plain_task`, which caches it."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape

@@ -383,7 +383,7 @@ def pass_conversion(settings: PassSettings) -> Conversion:
 
 
 def aligned(weight_bytes: int) -> int:
-    """Return the size of weights, rounded up to the alignment of further weights after them."""
+    """Return `weight_bytes` rounded up to a multiple of 256, so that other weights can follow."""
     return -(-weight_bytes // WEIGHT_ALIGNMENT_BYTES) * WEIGHT_ALIGNMENT_BYTES
 
 

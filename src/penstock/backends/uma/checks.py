@@ -172,13 +172,13 @@ def check_codegen(
 
 
 def check_driver(driver: object, does: str, example: str, takes: str, where: str) -> None:
-    """Raise BackendError unless `driver` is a driver function.
+    """Raise BackendError unless `driver` is a `Driver`: a C function with a functional model.
 
-    The message says what the function is for, and how to construct it:
+    The message states what the function is for and how to construct it, with these phrases:
 
     does: what the function does, such as "waits for streams".
-    example: a name for such a function, such as "npu_wait".
-    takes: the arguments of its functional model, such as "the state of the device".
+    example: an example of the C function's name, such as "npu_wait".
+    takes: what the functional model takes as arguments, such as "the state of the device".
     where: the location that the error reports."""
     if not isinstance(driver, Driver):
         raise BackendError(

@@ -34,7 +34,7 @@ _NO_GAPS = Gaps(0.0, 0.0)
 def expanded_band(band: Band, memory: MemoryAssignment) -> ExpandedSchedule:
     """Return the schedule of a single band, expanded into calls.
 
-    memory: memory assignment of the network.  All tensors of the band are in its default region.
+    memory: memory assignment of the network; its default region holds all tensors of the band.
     """
     return _expanded(band.parts, band.plan, replace(memory, exceptions=()))
 
@@ -141,12 +141,11 @@ def kept_tensors(
     """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
 
     A kept tensor is a tensor of the network of which each band keeps some columns for the next
-    band.
-    bands: for each band, (parts, places).  Keys of `places`: names of the tensors in the graph of
-        the parts that are stored in the memory of a kept tensor.  Values: (name of the kept tensor,
-        byte at which the columns begin in each row of this memory).
+    band.  The graph of a band has a tensor for the columns that the band holds.
+    bands: for each band, (parts, places).  `places` maps the name of each such tensor to (name of
+        the kept tensor, byte at which the columns begin in each row of the kept tensor's memory).
     call_rows: maximum number of rows of the chain's output that a call computes.
-    offset: offset in the scratch memory of the chain from which on the kept tensors are stored.
+    offset: byte in the scratch memory of the chain at which the memory of the kept tensors begins.
 
     Returns None if two bands compute different rows of a kept tensor in the same call.
     """

@@ -198,9 +198,10 @@ class BelowRows:
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the cycles of an output row of part k that do not depend on its number of columns.
+        """Return the fixed cycles of an output row of part k, however many columns it has.
 
-        See `BandSource.row_cycles`.  The result is 0.0 if the part cannot run in bands of columns.
+        If n bands divide a row, the part spends these cycles n times (`BandSource.row_cycles`).
+        The result is 0.0 if the part cannot run in bands of columns.
         """
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
@@ -273,7 +274,13 @@ class BelowRows:
     def _banded(
         self, cascade: tuple[int, ...], candidate: Candidate
     ) -> tuple[BandedCascade, ...] | None:
-        """Return the bands in which a cascade or its chains run (see `BandSource.bands`)."""
+        """Return the bands of the whole cascade (one entry), or of each of its chains.
+
+        cascade: indices of the parts of the cascade, in execution order.
+        candidate: the same cascade, with the width of its bands or of the bands of its chains.
+
+        Returns None if a part cannot compute the columns of some band.
+        """
         if not candidate.chains:
             return self._known_bands(cascade, candidate)
         found: list[BandedCascade] = []

@@ -24,8 +24,8 @@ def chain_intervals(
     """Return the intervals [lower, upper) of positions in which to search for chains.
 
     In these intervals, cascades without chains need at least `limits.peak_bytes`, but a cascade
-    with chains may need less.  Intervals come in ascending order of the live bytes at the peak of a
-    cascade without chains, in stripes of one row.
+    with chains may need less.  The result contains at most `MOST_INTERVALS` intervals, in ascending
+    order of the memory that the interval needs as a single cascade with one row per call.
 
     tables: the parts of the order and the rows that they read.
     plain: the candidate cascades without chains.

@@ -204,12 +204,14 @@ class ChainSearch:
     def extended(
         self, state: ChainPlan, p: int, stripe: int, scratch: int
     ) -> dict[int, ChainShape] | None:
-        """Return the chains of `state`, changed to also recompute the output of the part at p.
+        """Return all chains of `state`, one of them extended by the part at position `p`.
 
-        If the readers of the output are in one chain, the part is added to this chain.  If it has
-        a single reader, which is in no chain, the two form a new chain.  If the part itself is the
-        last one of a chain, all parts of this chain are added, too.
+        As a member of the chain, the part no longer stores its output, but recomputes it.  It joins
+        the chain that contains the readers of the output.  If a single part that is in no chain
+        reads the output, both form a new chain.  If a chain ends with the part at `p`, all parts of
+        that chain join, too.
         Keys of the result: positions of the last parts of the chains.
+        state: a plan, of which only the chains are used.
         stripe: maximum number of rows per call.
         scratch: maximum scratch bytes of a call of the new or extended chain.
 

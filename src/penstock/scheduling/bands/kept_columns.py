@@ -175,16 +175,17 @@ class Location:
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return the intervals of kept columns that the band moves one after the other.
+        """Divide the kept columns into intervals of columns that the band moves one at a time.
 
-        There are several if the columns move by less than their number, because the source and the
-        destination of a move must not overlap.  For source = 2 and the kept columns [4, 9), the
-        result is ((4, 6), (6, 8), (8, 9)).  It is () if the band moves no columns.
-        span: the columns that the band holds.
+        The moves bring the kept columns from position `source` to position 0.  An interval has at
+        most `source` columns, because the source and the destination of a move must not overlap.
+        For source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).  It is
+        () if the band moves no columns.
+        span: the columns that the band holds; [span.lower, span.begin) are the kept ones.
         """
         if self.source is None:
             return ()
-        # The columns move to position 0 (`locations`), so each moves by `source` columns.
+        # Later bands store their columns from position 0 on (`locations`).
         firsts = range(span.lower, span.begin, self.source)
         return tuple((first, min(first + self.source, span.begin)) for first in firsts)
 
@@ -209,11 +210,11 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
 
 def _first_position(spans: Sequence[Span]) -> int:
-    """Return at which column of a tensor's memory the first band stores its first column.
+    """Return the position (`Location.position`) at which the first band stores its columns.
 
-    With this position, the second and the third band move their kept columns by the same distance,
-    so they can be iterations of one loop.  If this would increase the memory of the tensor, the
-    position is 0 instead.
+    It is chosen so that the second and the third band move their kept columns by the same distance,
+    because bands with equal moves can be iterations of one loop.  The result is 0 if the tensor
+    would need more memory for this.
 
     spans: the columns of the tensor in each band that holds columns of it.
     """

@@ -131,7 +131,10 @@ class AssignedPlan:
 
 
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
-    """Return the plans of a schedule, converted to refer to the original parts."""
+    """Return the plans of a schedule with indices of original parts, for the schedule's text.
+
+    Where a part of the schedule replaces several original parts, the plan lists those instead.
+    """
     if schedule.assigned is None:
         return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}

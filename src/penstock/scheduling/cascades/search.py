@@ -242,10 +242,10 @@ def _copying(
     memories: MemorySystem,
     options: Options,
 ) -> Iterator[Proposal]:
-    """Yield the proposals that are Pareto-optimal if row copies are taken into account.
+    """Yield the Pareto-optimal proposals of each order, if cascades use row copies.
 
-    Here, unlike in the search without row copies, the estimated time of a cascade is reduced by the
-    time that row copies save in it.  Yields nothing if row copies are possible for no single part.
+    The estimated time of a cascade is reduced by the time that row copies save in it.  Yields
+    nothing if no single part can use a row copy.
     """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
@@ -333,11 +333,10 @@ def _candidates(
     memories: MemorySystem,
     options: Options,
 ) -> CandidateSource:
-    """Return the function that yields the candidate cascades of an execution order.
+    """Return the function (upper, states) that yields the candidate cascades of an execution order.
 
-    Its arguments are (upper, states).  It yields the cascades that end at position `upper` of the
-    order, exclusive.  states[p]: the memory assignments of the live tensors with which a cascade
-    can begin at position p.
+    The function yields the cascades [lower, upper) for every `lower`.  states[lower] contains the
+    memory assignments of the tensors that are live when such a cascade begins.
     order: the execution order, as indices of the parts.
     searches: searches that store all tensors in the default region, by execution order.  For an
         order without such a search, a `RegionSearch` also chooses the region of each tensor.

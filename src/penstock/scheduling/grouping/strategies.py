@@ -154,11 +154,11 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield one division of the nodes into groups for each named order.
+    """Yield one division of the nodes into groups for each order in `orders`, such as "dfs".
 
-    The nodes are sorted by depth, and nodes of equal depth as in the named order.  The depth of a
-    node is the length of the longest path that ends at it.  The groups are the intervals of the
-    sorted nodes that cost least in total; there are none if no division into intervals is feasible.
+    The nodes are sorted by depth; nodes of equal depth remain as in the order.  The depth of a node
+    is the length of the longest path that ends at it.  The groups are the intervals of the sorted
+    nodes that cost least in total.  The division is () if no division into intervals is feasible.
     """
     depths = cost.problem.depths
     for order in orders(cost.problem).values():

@@ -131,10 +131,10 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Add an order of all nodes to the orders in which `fitting` tests groups.
+        """Add an order of all nodes to the orders in which `fitting` tests whether groups fit.
 
-        If the order is new, the groups that have been rejected without proof are forgotten, so that
-        the next call of `of` tests them again.
+        If the order is new, groups that were rejected without proof may fit in it.  They are
+        forgotten, so that `of` tests them again.
         order: indices of all nodes.
         """
         if order not in self._ranks:

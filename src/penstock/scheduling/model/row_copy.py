@@ -146,11 +146,11 @@ def _requested_earlier(read: RowRead, ahead_rows: int) -> RowRead:
 
 
 def _until_copied(read: RowRead, rows: int) -> RowRead:
-    """Return a read that keeps each row of a copied tensor live until the row has been copied.
+    """Return an additional read, which keeps each row of a copied tensor live until it is copied.
 
-    With double buffering, a part that reads the ring gets this read of the copied tensor in
-    addition to its read of the ring.  The result requests no rows.  It releases a row of the copied
-    tensor after the first output row that requires this row.
+    With double buffering, a part that reads the ring gets this read of the copied tensor, besides
+    its read of the ring.  The result requires no rows, so it causes no calls (`needed` is 0).  It
+    keeps a row live until the part has computed the first output row that requires this row.
 
     read: how the part would read the copied tensor without the copy.
     rows: number of rows of the copied tensor.

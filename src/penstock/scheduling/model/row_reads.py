@@ -32,13 +32,15 @@ from penstock.scheduling.model.rows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownRead:
-    """How a part of another graph reads a storage: a result that `row_parts` can reuse.
+    """Which rows of a storage a part reads in one graph; `row_parts` reuses it for a similar graph.
+
+    The tables of `read` are also valid in the similar graph if `inputs`, `storage_rows` and
+    `written_rows` are the same in both graphs.
 
     inputs: indices of the part's inputs that are in the storage.
     storage_rows: number of rows into which this storage is divided.
     written_rows: number of rows into which the storage of the part's output is divided.
-    read: the rows that the part reads.  In another graph, the tables of `read` are valid for this
-        part if `inputs`, `storage_rows` and `written_rows` are the same there.
+    read: the rows that the part reads.
     """
 
     part: Part

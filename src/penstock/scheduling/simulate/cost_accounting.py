@@ -52,7 +52,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class PartCalls:
-    """All calls of one part with one of its kernels: everything that determines their cost."""
+    """The key of a memoised cost: a part, the kernel that it runs, and all its calls."""
 
     variant: KernelVariant
     calls: Calls
@@ -169,11 +169,11 @@ class CostAccounting:
         return self._costs[key]
 
     def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
-        """Return the bytes that a row copy reads and writes, as a cost of zero cycles.
+        """Return the bytes that the part of a row copy reads and writes, as a cost of zero cycles.
 
-        The cycles are added later (`row_copy_costs.py`).
-        part: the part that performs the copy.
-        stripes: the rows copied in each of its calls.
+        `row_copy_costs.py` adds the cycles later.
+        part: copies rows of a tensor; the copy engine runs it.
+        stripes: the rows that each call of this part copies.
         """
         (source,), target = self.operand_regions(part, memory, {})
         elements = sum(region.elements for config in stripes for region in config.regions())

@@ -82,7 +82,7 @@ class BandReader:
     def _with_fused(self, plans: Sequence[ReadPlan]) -> tuple[Parts, tuple[Plan, ...]]:
         """Replace each group in tiles by a single part; return (parts, plans).
 
-        Raises ModelError if no accelerator can run such a group, or if there is no `source`.
+        Raises ModelError if no accelerator can run such a group, or if `self.source` is None.
         """
         groups: list[tuple[tuple[int, ...], FusedPart]] = []
         for read in plans:
@@ -106,7 +106,7 @@ class BandReader:
         memory: memory assignment of the schedule.
 
         Raises ModelError if the cascade or a chain cannot run in bands of the stated width, or if
-        there is no `source` that could create them.
+        the plan has bands but `self.source` is None.
         """
         if not read.assigned.in_bands:
             return ()

@@ -215,8 +215,8 @@ class Flight:
 
 
 def _keep_last(flight: list[InFlight], most: int) -> None:
-    """Remove from `flight` the operations that are known to be complete, i.e. all but the last
-    `most`."""
+    """Remove all but the last `most` operations from `flight`. The removed ones are complete,
+    because a wait command or the hardware's queue permits at most `most` unfinished operations."""
     del flight[: max(0, len(flight) - most)]
 
 

@@ -24,7 +24,8 @@ def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
     """Return `values` * `scale` / 2 ** `shift` as int64. The shapes of the three arrays are
     broadcast.
 
-    rounding: "tfl", "truncate" or "natural"."""
+    rounding: "tfl" (as in TFLite), "truncate" (towards zero) or "natural" (to nearest, ties
+        upwards)."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))

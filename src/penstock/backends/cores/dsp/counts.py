@@ -304,10 +304,10 @@ def _fully_connected(p: Params, site: Site) -> Counts:
 
 
 def _separate_forms(p: Params, site: Site) -> Counts:
-    """Return how often each section of `fully_connected_forms_s8_dsp` runs.
+    """Return how often each section of `fully_connected_forms_s8_dsp` runs, a kernel that has a
+    requantisation form for each output.
 
-    "quad" counts the groups of four outputs.  "step" counts the iterations of the inner loop, each
-    of which multiplies four inputs by the weights of four outputs."""
+    "quad": groups of four outputs.  "step": four inputs times the weights of four outputs."""
     quads = p["batches"] * -(-p["out_c"] // QUAD)
     return {
         "batch": p["batches"],

@@ -60,12 +60,12 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, value: Array) -> Array:
-    """Return the table of `_looked_up`, for an operator with one constant and one variable input.
+    """Return the 256 outputs of an operator whose input `k` is constant, for a look-up table.
 
-    It holds the operator's outputs for the values of the variable input from -128 to 127.
+    Entry i is the output for the element i - 128 of the other input.
 
-    k: index of the constant input.
-    value: the quantised value of all elements of this input, as an array of one element."""
+    k: index of the constant input; all its elements are equal.
+    value: the element of the constant input, as an array of length 1."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(value, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)

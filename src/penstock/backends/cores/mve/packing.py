@@ -55,13 +55,13 @@ def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 
     The result has shape (blocks, bytes).  A block holds sixteen consecutive channels of `layer`.
 
-    A block begins with sixteen bytes for each of the nine taps, in row-major order of the window.
-    Byte `LANES[k]` of these sixteen is the weight of the block's channel k; for example, byte 4 is
-    the weight of channel 1.
+    A block begins with sixteen bytes for each of the nine taps, in row-major order of the window:
+    the weights of the sixteen channels, permuted by the constant `LANES`.  Byte `LANES[k]` is the
+    weight of the block's channel k; for example, byte 4 is the weight of channel 1.
 
-    Little-endian int32 words follow, with the channels of the block in order: the offset of each
-    channel (with the bias), the correction of each channel (omitted if the layer needs none), the
-    factor of each channel, and one base per four channels."""
+    Little-endian int32 words follow: the constants in the formulas of `packed_scales`.  They are
+    the offset of each channel (with the bias), the correction of each channel (omitted if the layer
+    needs none), the factor of each channel, and one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)

@@ -71,9 +71,12 @@ def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
 
 
 def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
-    """Return the cycles of gathering `lines` window rows column by column.
+    """Return the cycles of copying `lines` window rows to scratch memory, column by column.
 
-    A window row has `columns` columns and `row_bytes` bytes."""
+    A convolution copies window rows in this way if they are not contiguous in memory: rows that
+    extend into the padding, and rows of dilated windows.
+
+    columns, row_bytes: columns and bytes of a window row."""
     return lines * (columns * LINE_COLUMN + row_bytes * LINE_BYTE)
 
 

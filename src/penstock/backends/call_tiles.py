@@ -282,9 +282,10 @@ class CallTiles:
         return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the part of `_reads(d, span)` that is within the tensor, that is, without padding.
+        """Return the interval of indices that iterations `span` access along dimension `d`, without
+        padding.
 
-        In contrast to `Dimension.needs`, the bounds of `span` and of the result may be expressions.
+        This is the counterpart of `Dimension.needs` for intervals whose bounds are expressions.
 
         span: interval of iterations along the loop axis of the dimension."""
         lower, upper = self._reads(d, span)

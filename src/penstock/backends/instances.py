@@ -42,12 +42,12 @@ def with_instances(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
-    """Return `command` with a driver call, which selects an instance, at the start of call bodies.
+    """Return `command` with an instance selected at the start of the body of each call.
 
-    Calls inside loops are extended, too.
+    If `command` is a loop, this applies to all calls inside.
 
-    chosen: the driver call for a layer, by the call that stands for all stripes of the layer
-        (`as_step`).  Calls of other layers are unchanged."""
+    chosen: for each layer, the driver call that selects its instance.  The key is the result of
+        `as_step` for any call of the layer.  Calls of other layers are unchanged."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:

@@ -193,8 +193,9 @@ class _Search:
         """Make a composite of the first acceptable match of pattern `named` that ends with `node`.
 
         A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
-        used outside the match, or if a rule does not hold.  In the last two cases, `refused` keeps
-        the reason for each node of the match, unless it has a reason of at least the same rank.
+        used outside the match, or if a rule does not hold.  In the last two cases, the reason is
+        recorded in `refused` for each node of the match.  If a node has a reason already, the new
+        one replaces it only if its rank is higher: a broken rule ranks above an outside use.
 
         rules: the accelerator's constraints, which apply in addition to the pattern's predicate."""
         for names in matches(named.pattern, node, self.producers):

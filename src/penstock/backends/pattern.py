@@ -226,7 +226,7 @@ class AllPaths(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuplePattern(Pattern):
-    """Matches the operands of a variadic operator, one by each of `fields`; None: any operands."""
+    """Matches all operands of a variadic operator, each by its entry in `fields` (None: any)."""
 
     fields: tuple[Pattern, ...] | None
 

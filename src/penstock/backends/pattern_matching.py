@@ -130,8 +130,9 @@ class Search:
 
         The matches are in the order in which the pattern lists its alternatives.
 
-        term: a value, or an intermediate result within a node.
-        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        term: a value, or an intermediate result in a node that computes several operators.
+        bindings: pairs (pattern, term): the term that each pattern that occurs repeatedly has
+            matched so far, and must match again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -256,10 +257,10 @@ class Search:
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
     def _path_node_match(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
-        """Return the names of the nodes of the first match of `path` whose result is `value`.
+        """Return the names of the nodes by which a path can reach `value`; empty if there are none.
 
-        If `path` is a wildcard, the result has one name, of the node that computes `value`.  The
-        result is empty if there is no match, or if no node computes `value`.
+        They are the nodes of the first match of `path` whose result is `value`.  If `path` is a
+        wildcard, this is only the node that computes `value`.
 
         bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
         if value.name not in self.producers:

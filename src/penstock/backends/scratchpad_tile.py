@@ -32,8 +32,9 @@ def is_flat(operand: LayerOperand) -> bool:
 class TilePiece(Generic[Number, Memory]):
     """A part of a tile that one command copies: `runs` runs of `run_bytes` contiguous bytes.
 
-    It can serve as the record of a driver function (`KernelCall.invoke_record`), whose functional
-    model receives numbers and the bytes at `address` (`load_piece`, `store_piece`).
+    A backend may pass its fields as the arguments of a driver function
+    (`KernelCall.invoke_record`).  The functional model of the function then receives a `TilePiece`
+    with numbers, in which `address` is an array: the bytes in memory from this address on.
 
     local: offset in bytes of the first run in the scratchpad.
     address: the address of the first run in memory.
@@ -185,8 +186,9 @@ class ScratchpadTile:
     def _strides(self, axes: range) -> list[int]:
         """Return, for each of `axes`, the distance in bytes between consecutive elements in memory.
 
-        The whole tensor, or the row that has these axes, must be contiguous in memory.  For
-        example, the result for int8 rows of 10 pixels with 8 channels each is [8, 1]."""
+        axes: all axes of a tensor that is contiguous in memory, or the last axes, along which the
+            contiguous rows of the tensor extend.  For int8 rows of 10 pixels with 8 channels each,
+            these are the axes W and C, and the result is [8, 1]."""
         strides = [self.operand.element_bytes]
         for axis in reversed(axes[1:]):
             strides.insert(0, strides[0] * self.operand.shape[axis])

@@ -145,9 +145,10 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """Return `op` with the properties on which its commands and its cost also depend: the sizes of
-    its encoded constants `constants` and, for a concatenation, the number of channels and the
-    layout of each input."""
+    """Return `op` with the sizes of its encoded constants and, for a concatenation, with the
+    channels and the layout of each input. Its commands and its cost depend on these, too.
+
+    constants: the encoded constants of `op`."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 

@@ -101,8 +101,9 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Return whether the target of a copy overlaps the memory from the first to the last byte
-        of rows [lower, upper) of a tensor, including bytes between rows.
+        """Return whether any copy may write to rows [lower, upper) of a tensor or between them.
+
+        If so, the cache key of the call's cost must contain addresses (`_copies`).
 
         copied: addresses [start, end) to which each copy writes.
         rows: addresses of all rows of the tensor."""

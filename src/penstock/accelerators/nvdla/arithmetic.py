@@ -48,8 +48,9 @@ def whole_packs(channels: int, hardware: NvdlaConfiguration) -> int:
 
 
 def with_unused_channels(sums: Sums, hardware: NvdlaConfiguration) -> Sums:
-    """Return accumulators of shape (rows, columns, channels) with those of the unused channels of
-    the last pack, which are 0."""
+    """Return accumulators with zeros appended for the unused channels of the last pack.
+
+    sums: the accumulators, of shape (rows, columns, channels)."""
     beyond = whole_packs(sums.shape[2], hardware) - sums.shape[2]
     return np.pad(sums, ((0, 0), (0, 0), (0, beyond)))
 

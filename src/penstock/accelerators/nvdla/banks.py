@@ -1,12 +1,12 @@
 """banks: the allocation of the convolution buffer's banks to data (input features) and weights.
 
 Data and weights each occupy a circular buffer of whole banks.  Data consist of slices, one per
-input row.  Weights consist of groups of kernels; the core computes one group at a time.  NVDLA's
-open-source compiler tries allocations in an order of preference (`PREFERENCE`); the first one that
-fits is chosen.
+input row.  Weights consist of groups of kernels; the core computes one group at a time.  The banks
+of weights must have space for one group and 128 more bytes.  NVDLA's open-source compiler tries
+allocations in an order of preference (`PREFERENCE`); the first one that fits is chosen.
 
-Sources: nvdla/sw, the open-source compiler; for the free space that must follow the weights, NVDLA
-hardware manual, programming guide.
+Sources: nvdla/sw, the open-source compiler; for the 128 bytes, NVDLA hardware manual, programming
+guide.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """pdp: records and registers of NVDLA's own pooling unit, PDP, and its read engine, PDP_RDMA.
 
-An average multiplies the sum of a window by two factors of 16 fractional bits, meant to be the
-reciprocals of its width and height, and rounds twice.  With a first factor of one, it rounds once.
-Elements of padding do not count in a maximum; an average adds constants for them.
+An average multiplies the sum of a window by two factors in turn, and rounds each product.  The
+factors have 16 fractional bits, and are meant to be the reciprocals of the width and the height of
+the window.  If the first factor is 1, only the second product is rounded.  Elements of padding do
+not count in a maximum; an average adds constants for them.
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/pdp.
 """
@@ -56,7 +57,8 @@ class PoolingLayer:
 
     width, height, channels: the size of the input.
     source, output: the memory layouts of the input and the output.
-    factor_x, factor_y: the factors of an average, with 16 fractional bits.
+    factor_x, factor_y: an average multiplies the sum of a window by `factor_x`, then by `factor_y`;
+        both have 16 fractional bits.
     sums: the constants that an average adds for padding.
 
     Raises UnsupportedError if the hardware cannot execute the layer."""

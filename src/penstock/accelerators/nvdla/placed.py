@@ -58,7 +58,8 @@ def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
 def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakdown:
     """Return the cycles of the hardware layers that compute some rows of a task.
 
-    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`, such as
+        "output".  All others are in main memory."""
     layers = list(task.layers_with_traffic(piece.first, piece.end))
     if not piece.gathered:
         return reduce(add, (layer_cycles(task.hardware, *one, inside) for one in layers))

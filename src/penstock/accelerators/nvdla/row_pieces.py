@@ -32,9 +32,9 @@ class TaskPiece(NamedTuple):
 def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
     """Divide output rows [first, end) of a task into intervals, and yield them in order.
 
-    Each interval is as long as possible under the condition that, in every tensor, the rows that it
-    accesses have a constant pitch.  If even the input rows of a single output row have none, this
-    output row is an interval of its own, with `gathered` True.
+    Intervals are as long as possible, but in every tensor, the rows that an interval accesses must
+    have a constant pitch.  The exception is an output row whose own input rows have no constant
+    pitch: it is an interval of its own, with `gathered` True.
 
     rows: the rows of each input, followed by the rows of the output."""
     while first < end:

@@ -169,7 +169,8 @@ class SdpLayer:
     width, height, channels: the size of the input and the output.
     source, output: their memory layouts.
     conversion: how the results of the units become int8 elements.
-    through_y: whether unit Y is used; the layer then has the rate of this unit."""
+    through_y: whether unit Y is used; it then determines how many elements the layer processes per
+        cycle (`Rates.elementwise`)."""
 
     width: int
     height: int
@@ -321,7 +322,9 @@ def encode_cube(cube: SdpCube) -> dict[str, int]:
 
 
 def decode_cube(words: Words) -> SdpCube:
-    """Return the size of a convolution's output that the read engine's registers state.
+    """Return the size of a convolution's output, decoded from the registers of SDP's read engine.
+
+    The functional model checks that it equals the size that the other registers imply.
 
     words: the words by register name."""
     return CUBE.decode(words)

@@ -296,9 +296,9 @@ class _Steps:
 
 
 def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
-    """Return the constants of a pass of SDP in which unit X1 shifts right by `right1` bits.
+    """Return (constants of a pass of SDP, for each channel whether they are proved bit-exact).
 
-    The second result tells for which channels they are proved bit-exact."""
+    steps, right1: the output levels that the pass must reproduce; the right shift of unit X1."""
     slopes = steps.slopes()
     right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)

@@ -4,12 +4,15 @@
     y = round(s * factor2 / 2**right)                                     unit X2
     element = saturate8(round((y - offset) * scale / 2**shift))           converter
 
-`main` is the input at the beginning of SDP's data flow, and s is the weighted sum of both inputs.
-SDP has three read engines, so `again` is one of both tensors a second time.  `left1` may be
-missing: then unit X1 only multiplies.  The ratio of the weights of both inputs in s is a power of
-two, plus a part that `factor1` tunes, and so is more precise than the 16 bits of `factor1`.  If it
-is precise enough, the other constants can place all thresholds.  The proof enumerates all 65,536
-pairs.
+`main` is the input at the beginning of SDP's data flow, `other` is the other input, and s is the
+weighted sum of both.  SDP has three read engines, so it can read one input a second time, as
+`again`.  `left1` may be missing: then unit X1 only multiplies.
+
+The ratio of the two weights must be that of TFLite, with more precision than the 16 bits of a
+factor.  Therefore, `left1` determines it roughly, as a power of two, and the term with `again`
+corrects it, by an amount that depends on `left2` and `factor1`.  If the ratio is precise enough,
+each output element corresponds to an interval of s.  The other constants are then chosen so that
+rounding reproduces these intervals.  They are proved by computing all 65,536 pairs of inputs.
 """
 
 from __future__ import annotations

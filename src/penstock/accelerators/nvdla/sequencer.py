@@ -62,7 +62,7 @@ class Sequencer:
 
 
 def port(hardware: NvdlaConfiguration, memory: NvdlaMemory) -> NvdlaPort:
-    """Return the port to a memory."""
+    """Return the port by which the hardware accesses a memory: its bandwidth and latency."""
     return hardware.memory if memory is NvdlaMemory.MAIN else hardware.buffer_port
 
 

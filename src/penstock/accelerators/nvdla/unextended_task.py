@@ -92,7 +92,7 @@ POOLING_BASES = {
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The factors of an average in PDP, with 16 fractional bits."""
+    """The two factors by which PDP multiplies the sum of a window, with 16 fractional bits."""
 
     factor_x: int
     factor_y: int
@@ -128,7 +128,7 @@ class UnextendedTask(Task):
 
     @property
     def rows_at_once(self) -> int:
-        """The number of output rows that both passes compute before their elements are added."""
+        """How many output rows each of two passes computes before their results are added."""
         return max(1, ROWS_BYTES // self.out_row_bytes)
 
     @property
@@ -167,11 +167,11 @@ class UnextendedTask(Task):
     ) -> Iterator[UnextendedStep]:
         """Yield the hardware layers that compute output rows [first, end), in order.
 
-        Addresses are offsets from the bases that each step states: in the input, from the first row
-        of the window of output row `first`; in the output and the second input, from row `first`.
+        Row addresses are relative to the first input row that is read, to output row `first`, or to
+        row `first` of the second input (`UnextendedStep.bases`).
 
-        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
-        second_lines: that of the second input of a sum.
+        in_lines, out_lines, second_lines: the distances in bytes between consecutive rows of the
+            input, of the output, and of the second input of a sum.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         if self.total is not None:
@@ -212,11 +212,11 @@ class UnextendedTask(Task):
         surfaces: tuple[Surface, Surface],
         target: Base = Base.OUTPUT,
     ) -> Iterator[UnextendedStep]:
-        """Yield the hardware layers of a pass over output rows [first, end).
+        """Yield the hardware layers of a pass over the input, for output rows [first, end).
 
-        index: the index of the pass.
+        index: which of the convolution's one or two passes (`passes`) it is.
         surfaces: the memory layouts of the input and output rows.
-        target: what the address of the output rows is relative to."""
+        target: the base of the address of the output rows: in the second pass, scratch."""
         settings = self.passes[index]
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
         weight_address = 0

@@ -102,11 +102,13 @@ class BelowRows:
     ) -> list[Schedule]:
         """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        The search for proposals estimates peaks.  Building the schedule of a proposal measures the
-        peaks of its cascades with bands or chains.  If a schedule has a higher peak than its
-        proposal, or cannot be built, the search is repeated with the peaks measured so far.
+        The search for proposals only estimates the peaks of cascades with bands or chains.  The
+        actual peaks are known when the schedule of a proposal has been built.  If a schedule has a
+        higher peak than its proposal, or cannot be built, the search is repeated with the actual
+        peaks known so far.
+
         sources: the candidate cascades of each execution order.
-        first: the result of the first search, which has no measured peaks.
+        first: the proposals of the first search, which only knows estimates.
         """
         found: dict[Proposal, Schedule | None] = {}
         chosen = first

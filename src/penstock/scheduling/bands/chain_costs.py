@@ -110,9 +110,12 @@ def _plan(
     memories: MemorySystem,
     memory: MemoryAssignment,
 ) -> Plan:
-    """Return the plan of a band of a chain, with the costs of its parts.
+    """Return the plan of one band of a chain, with the costs of its parts in all calls.
 
     calls[i]: rows [first, end) of the chain's output that call i of the chain computes.
+    model: estimates the cycles of calls.
+    memories: determines access times.
+    memory: the memory assignment of the network.
     """
     cascade = expanded_chain(band, calls, memory)
     accounting = CostAccounting(band.parts, model, memories)

@@ -29,9 +29,10 @@ class ChainCosts:
     """What the parts of a chain cost in its bands, and what they cost without recomputation.
 
     inside: positions of its parts, in ascending order.
-    per_share: two rows, multiply-accumulates and cycles, with one entry per part: what the part
-        needs to compute as many elements as its output has, in the bands of the chain.  Times the
-        share that the part computes in all calls (`chain_shares`), this is its cost.
+    per_share: two rows, multiply-accumulates and cycles, with one entry per part: the cost of
+        computing its output once, in the bands of the chain.  A part whose share of its output in
+        all calls is 1.5 (`chain_shares`), because it computes half of it twice, costs 1.5 times as
+        much.
     once: [multiply-accumulates, cycles] that all parts together need if they do not run as a chain,
         compute each element once, and run their preferred kernels.
     """

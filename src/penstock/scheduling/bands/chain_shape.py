@@ -96,8 +96,8 @@ class ChainShapes:
     """Determines the shapes of chains, and caches them.
 
     parts: the parts in execution order.
-    tables: the rows that the parts read.  `Plan.nearest_first` may have either value, because it
-        only changes the order of the reads, on which the shapes do not depend.
+    tables: the rows that the parts read.  The order of the reads, which `Plan.nearest_first`
+        determines, does not matter here.
     reads: the columns that the parts read.
     """
 
@@ -270,16 +270,17 @@ class ChainShapes:
     def _band_columns(
         self, last: int, members: tuple[int, ...], width: int, keeps_halos: bool
     ) -> _Widths | None:
-        """Return how many columns each part computes, by the part's position.
+        """Return how many columns the bands of a chain compute and hold, for each part by position.
 
         last, members: positions of the chain's last part, and of the others in ascending order.
         width: number of columns of a band.
+        keeps_halos: whether each band keeps those of its columns that the next band also needs.
 
-        Only some of the bands are analysed.  The remaining bands are assumed to compute as many
-        columns as the middle band.
+        If there are many bands, only some of them are examined.  The others are assumed to be like
+        the middle band.
 
-        Returns None if a part cannot run in bands of this width, or if no band would keep columns
-        although `keeps_halos` is True.
+        Returns None if a part cannot run in bands of this width, or if `keeps_halos` is True and no
+        band would keep any columns.
         """
         key = (last, width, members, keeps_halos)
         if key not in self._columns:

@@ -198,7 +198,9 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return (peak of the live bytes of selected tensors, index of the node that runs at the peak).
+    """Return the peak of the live bytes of selected tensors, and where it is, for an error message.
+
+    The result is (bytes, index of the node that runs at the peak).
 
     order: the execution order, as indices of the nodes.
     kept: indices of the nodes that write the selected tensors.

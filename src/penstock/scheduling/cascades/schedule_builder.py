@@ -123,10 +123,10 @@ class ScheduleBuilder:
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
         """Yield (bound, variants) for each schedule of the proposals.
 
-        bound: lower bound of the peak live bytes of these and all later variants.  Thanks to it,
-            `frontier_of_groups` yields a variant before it evaluates all later ones.
-        variants: the schedule itself, then the schedule with prefetches by accelerators, once for
-            each limit of live bytes (the method `with_accelerator_prefetches` lists the limits).
+        bound: lower bound of the peak live bytes of these and all later variants.  With it,
+            `frontier_of_groups` can yield a variant before it evaluates all later ones.
+        variants: the schedule itself, then up to four copies with prefetches by accelerators.  Each
+            copy respects another limit of the live bytes (see `with_accelerator_prefetches`).
         """
         candidates = PrefetchCandidates(self.accounting)
         for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):

@@ -77,7 +77,12 @@ class FrontierSearch:
         return builder.every_schedule(self.by_rows)
 
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of one of `below_rows`; None if `BelowRows.schedule` rejects it."""
+        """Return the schedule of a proposal with recomputation.
+
+        None if the schedule exceeds a limit or cannot run in its bands (`BelowRows.schedule`).
+
+        proposal: an element of `below_rows`.
+        """
         assert self.recomputing is not None
         return self.recomputing.schedule(proposal, self.limit_bytes)
 

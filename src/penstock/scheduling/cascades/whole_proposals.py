@@ -135,7 +135,7 @@ def _whole_proposal(
     kept: indices of the parts whose outputs are stored in the second memory region of the target;
         all other outputs are stored in the first one, the default.
 
-    Raises CapacityError if these outputs do not fit into the second region.
+    Raises CapacityError if the outputs of `kept` do not fit into the second region.
     """
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories

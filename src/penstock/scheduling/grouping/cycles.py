@@ -212,10 +212,10 @@ class GroupCycles:
     def least(self, nodes: int) -> int:
         """Return a lower bound of the cycles of some nodes in any grouping.
 
-        nodes: mask of nodes.
+        It is the sum of a bound for each node: the cycles for the best choice of tensors that stay
+        on chip or, if fewer, the least cycles of the node in groups that run tile by tile.
 
-        Each node counts with its cycles for the best choice of tensors that stay on chip, or with
-        `tiled_least` if that is less.
+        nodes: mask of nodes.
         """
         if self._least is None:
             self._least = np.array(

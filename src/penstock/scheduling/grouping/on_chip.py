@@ -22,8 +22,9 @@ class KeptTensors:
 
     capacity_bytes: bytes of the on-chip memory.
     order_states: maximum number of states, per group, of the search for an order.
-    _orders: the known orders of all nodes, as node indices; the first is that of the indices.
-    _ranks: _ranks[k, i] is the position of node i in order k.
+    _orders: the known orders of all nodes, as node indices.  They are tried before the search.
+    _ranks: _ranks[k, i] is the position of node i in order k, in which the known orders were added.
+        Order 0 is that of the node indices.
     _last_readers: _last_readers[k, t] is the reader of tensor t that runs last in order k, or t
         itself if no node reads it.
     _graph: the problem as arrays.

@@ -8,13 +8,16 @@ down-set plus a lower bound of the remaining cost.  So the first path that reach
 optimal.  Before that, the estimate of the down-set to be expanded next is a proven lower bound of
 the total cost.
 
-If the cost is not a sum over tensors (`GroupCost.additive`), the lower bound of the remaining cost
-is `GroupCost.least` of the remaining nodes.  Otherwise, it is the sum of these bytes:
+If the cost is a sum over tensors (`GroupCost.additive`), the lower bound of the remaining cost is
+the sum of the bytes that must still be moved:
 
-    a tensor that exists already and has remaining readers: it is read at least once more;
-    an output of the region that is not yet written: it is written;
-    a tensor not yet written whose writer and some reader cannot share a group: it is written, and
-    read.
+    read           each tensor that exists already and that a remaining node reads
+    written        each output of the region that does not exist yet
+    written, read  each tensor that does not exist yet, and whose writer and some reader cannot be
+                   in one group
+
+A tensor exists if a node of the down-set or a node outside the region writes it, or if it is an
+input of the network.  For any other cost, the bound is `GroupCost.least` of the remaining nodes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,10 @@ class Plan(Brief):
 
     @property
     def bare(self) -> Plan:
-        """The plan without costs and breakdowns: a key of memoised costs, or a plan to cost."""
+        """The plan without costs and breakdowns.
+
+        It is the key under which costs are memoised, and the start of a variant with new costs.
+        """
         if not self.costs:
             return self
         return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())

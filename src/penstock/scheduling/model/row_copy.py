@@ -71,8 +71,8 @@ class RowsCopiedOut:
     ring: name of the ring, which the part computes instead of the original tensor.
     storage: name of the storage of the original tensor.
     writer: index of the part.
-    pending_rows: the maximum number of rows that a call computes.  They are copied during the next
-        call.
+    pending_rows: the maximum number of rows to be copied at a time: the rows that a call computes
+        are copied during the next call.
     """
 
     ring: str

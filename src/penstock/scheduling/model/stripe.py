@@ -245,7 +245,10 @@ class _AxisStripes:
 
 
 def _positive(counts: Counter[int]) -> Counter[int]:
-    """Return the entries of `counts` whose stripe size (key) and count (value) are positive."""
+    """Return `counts`, the number of stripes of each size, with only the positive sizes and counts.
+
+    The entries left out describe stripes without elements, or no stripes.
+    """
     return Counter({size: count for size, count in counts.items() if size > 0 and count > 0})
 
 

@@ -7,9 +7,9 @@ steps that are consecutive in every execution order.  The steps are divided into
 step that has the same position in every order, and each piece is ordered separately.
 
 The peak of the problem is the maximum of the peaks of its pieces.  So the search begins with the
-piece whose best heuristic order has the highest peak.  It skips a piece if the peak of its best
-heuristic order is at most the peak of an earlier piece, or at most the proven lower bound of
-the peak of the problem: a better order of this piece would not lower the peak of the problem.
+piece whose best heuristic order has the highest peak.  It skips a piece for which a better order
+would not lower the peak of the problem.  In that case, the peak of the piece's best heuristic order
+does not exceed the peak of an earlier piece, or does not exceed the proven lower bound.
 
 Beam search runs only if best-first search does not finish.  The budget of a search is a number of
 states, not a time.

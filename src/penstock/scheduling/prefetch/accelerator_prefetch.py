@@ -55,8 +55,10 @@ class PrefetchCandidate:
     def net_cycles(self, previous_call_cycles: float) -> float:
         """Return an estimate of the net saving: `saved_cycles` minus the stall due to the copy.
 
-        An early copy stalls only for the cycles by which it outlasts the first call of the previous
-        cascade.  Any other copy is assumed to stall for its whole duration.
+        A copy that starts in the previous cascade (`early`) stalls only for the cycles by which it
+        outlasts the first call of that cascade.  Any other copy is assumed to stall for its whole
+        duration.
+
         previous_call_cycles: cycles of the first call of the previous cascade.
         """
         hidden = max(0.0, previous_call_cycles) if self.early else 0.0

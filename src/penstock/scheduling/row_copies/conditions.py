@@ -113,10 +113,10 @@ def _computes_rows(part: Part) -> bool:
 
 
 def _is_storage(parts: Parts, value: Value, storage: Storage) -> bool:
-    """Return whether a value has the rows of its storage, with the same number of bytes.
+    """Return whether a value consists of all rows of its storage, each as a whole.
 
-    If so, copies of the rows of the storage can replace the value.  False for a batch of several
-    images.
+    If so, copies of the rows of the storage can replace the value.  The result is False for a batch
+    of several images, because its rows extend over two axes.
     """
     same = rows_coincide(value, storage) and not parts.first_byte(value)
     shape = value.type.shape

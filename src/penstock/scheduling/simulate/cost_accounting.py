@@ -373,7 +373,7 @@ def _kernels(part: Part) -> tuple[Kernel | None, ...]:
 
 
 def _variant(part: Part, kernel: Kernel) -> KernelVariant:
-    """Return the part and the kernel index that identify `kernel`, one of the kernels of `part`."""
+    """Return an identifier of a kernel of `part`, for the keys of memoised costs."""
     return KernelVariant(
         part.name, next(i for i, one in enumerate(_kernels(part)) if one is kernel)
     )

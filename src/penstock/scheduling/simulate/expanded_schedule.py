@@ -114,7 +114,8 @@ class ExpandedSchedule:
     def tables_for(self, plan: Plan) -> RowTables:
         """Return the arrays that describe which rows each part reads (`RowTables`), for a plan.
 
-        `Plan.nearest_first` determines the order of each part's inputs in the arrays.
+        They list the inputs of each part in the order in which the plan computes missing rows of
+        these inputs (`Plan.nearest_first`).
         """
         return self._nearest_first_tables if plan.nearest_first else self.tables
 
@@ -176,7 +177,8 @@ class ExpandedSchedule:
         Two arrays (owner, dead), in which row r of storage s has index `live_ranges.starts[s]` + r.
         owner: index of a storage.  It is s, unless the row overwrites row r of another storage in
             place; then it is the owner of the overwritten row.
-        dead: tick at which the memory becomes free; meaningless if the owner is not s.
+        dead: tick (one per call) at which the memory becomes free; meaningless if the owner is not
+            s.
         """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)

@@ -308,9 +308,11 @@ class ScheduleReader:
         raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
 
     def _transfer(self, constant: str) -> Prefetch:
-        """Parse a transfer, such as "from flash to sram 64 bytes early", and return its prefetch.
+        """Parse the rest of a prefetch, such as "from flash to sram 64 bytes early".
 
-        constant: name of the constant that is copied.
+        With "early", the copy starts in the previous cascade, else in the cascade that reads it.
+
+        constant: name of the copied constant or table, which the caller has parsed.
         """
         scanner = self._scanner
         scanner.expect_word("from")

@@ -1,4 +1,7 @@
-"""Checks the lines `stripes` in the text of a schedule: the stripes of the tensors of each plan."""
+"""Checks the lines `stripes` in the text of a schedule.
+
+They state the stripes of the tensors of each plan, which must equal those that the plan determines.
+"""
 
 from __future__ import annotations
 

@@ -87,6 +87,8 @@ def execute(
 ) -> Execution:
     """Execute a register command stream of little-endian 32-bit words, and check it.
 
+    The result is a summary, such as the numbers of executed operations and of accessed bytes.
+
     regions: contiguous uint8 arrays by region number, which are modified in place.
     accelerator: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256 or ethos-u65-256.
     observe: called with each operation after its execution.

@@ -28,11 +28,11 @@ Copies and block operations are not ordered, so every conflict between them is a
 between accumulators and look-up tables in shared memory, the internal memory of the NPU, is an
 error too.
 
-A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
-Python, do so if an output of a network is a copy of another tensor. They are correct only if
-NPU_OP_STOP waits for copies, which no public documentation guarantees. `Flight.end` therefore
-returns such copies; with `waited=True`, it raises an error instead. Block operations are normally
-outstanding at the end.
+At the end of a stream, block operations are normally outstanding. If a copy is outstanding, the
+stream is correct only if NPU_OP_STOP waits for copies, which no public documentation guarantees.
+`Flight.end` therefore returns these copies or, with `waited=True`, raises an error. Vela's older
+core, which is written in Python, generates such streams if an output of a network is a copy of
+another tensor.
 
 Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
 operations are assumptions that Vela's streams require.

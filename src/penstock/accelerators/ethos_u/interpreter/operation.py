@@ -57,7 +57,7 @@ class WindowPadding:
 
 @dataclass(frozen=True, slots=True)
 class ScaleFactor:
-    """The factor `scale` / 2 ** `shift`."""
+    """A factor by which accumulators or operands are multiplied: `scale` / 2 ** `shift`."""
 
     scale: int = 1
     shift: int = 0

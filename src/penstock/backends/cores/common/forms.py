@@ -76,5 +76,6 @@ def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
 
     classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
         reference runtime).
-    numbers: the numbers that encode the forms, with shape (channels, 6)."""
+    numbers: the encoded forms, of shape (channels, 6), from which a kernel's table is made
+        (`form_table`)."""
     return channel_forms(reference_channels(op, site))

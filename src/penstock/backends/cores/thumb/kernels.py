@@ -175,8 +175,8 @@ def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the depthwise kernel, which computes two pixels of a channel at a time.
 
-    Returns None for channel multipliers other than 1, for more than `MOST_TAPS` taps, and if the
-    kernel's requantisation is not proved bit-exact or a channel's weights are too large (`_layer`).
+    Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if the
+    kernel's requantisation is not proved bit-exact, or if dot products may exceed int32 (`_layer`).
     """
     x = site.inputs[0]
     count = op.rows.size * op.columns.size

@@ -82,12 +82,12 @@ def _reason_against_pool(offloaded: Offloaded) -> str | None:
 
 
 def _factor(count: int) -> int:
-    """Return the reciprocal of `count` with 16 fractional bits."""
+    """Return 1 / `count`, rounded to 16 fractional bits: the factor with which PDP averages."""
     return ((2 << FRACTION_BITS) + count) // (2 * count)
 
 
 def plain_task(offloaded: Offloaded) -> UnextendedTask:
-    """Return the task that computes an operator.  `reason_against` must be None."""
+    """Return the task that computes an operator, for which `reason_against` must return None."""
     key = "unextended task"
     if key not in offloaded.cache:
         offloaded.cache[key] = _task(offloaded)

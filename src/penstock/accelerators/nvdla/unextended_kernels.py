@@ -103,8 +103,10 @@ def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
 
 
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
-    """Return proved constants of a sum or difference: of units X1 and X2, or else of unit Y, which
-    processes fewer elements per cycle; None if there are none.
+    """Return constants with which a sum or difference is proved exact; None if there are none.
+
+    They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes fewer
+    elements per cycle, if `chip` has this unit.
 
     p: the parameters of TFLite's arithmetic, by name."""
     found = find_sum(p)

@@ -121,8 +121,8 @@ def _padding_sums(layer: PoolingLayer) -> Sums:
     shape (rows, columns).
 
     `layer.sums` contains a constant c(n) for n adjacent elements of padding.  For a window with n
-    columns and m rows of padding, PDP adds c(n) for each row inside the input, and c(m) for each
-    column of the window."""
+    columns and m rows of padding, PDP adds c(n) for each of its rows inside the input, and c(m) for
+    each of its columns."""
     words = [0, *astuple(layer.sums)]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64

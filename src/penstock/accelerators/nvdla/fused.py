@@ -131,7 +131,7 @@ def parts_cycles(
 
 @lru_cache(maxsize=1 << 12)
 def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, AxisPart], Breakdown]:
-    """Return the known results of `_part_cycles` for a task, by its arguments (rows, columns).
+    """Return the known results of `_part_cycles` for a task: a dictionary from (rows, columns).
 
     The first call returns an empty dictionary, which the caller fills; later calls for the same
     task return the same dictionary.  So the task, whose hash is slow, is not part of the keys.

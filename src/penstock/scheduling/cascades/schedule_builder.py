@@ -40,8 +40,8 @@ class ScheduleBuilder:
     order: an execution order with its peak and a lower bound.  Every schedule reports the gap
         between the two (`Order.gap`), whatever order it runs in.
     row_copies: estimates copies of rows; None if the copy engine copies no rows.
-    assigned: None, unless some parts in `accounting.parts` each replace several original parts.
-        Then these are all original parts, from the stage `assign`.
+    assigned: the original parts, from the stage `assign`, if `accounting.parts` contains parts that
+        each replace several of them; otherwise None.
     """
 
     accounting: CostAccounting

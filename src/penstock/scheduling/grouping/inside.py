@@ -209,11 +209,11 @@ class _TraceBack:
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
 
     def _traced_back(self, ready: list[int]) -> int:
-        """Return a node of `ready` that reads the oldest live tensor (rule 2).
+        """Return a node of `ready` that helps to free the oldest live tensor (rule 2).
 
-        If no node of `ready` reads the tensor, return one on which a reader of it depends.  Tensors
-        that the group writes for use outside do not count, because they stay live anyway.  If no
-        live tensor counts, return the first node of `ready`.
+        It is the first node that reads the tensor, or on which a reader of the tensor depends.
+        Tensors that the group writes for use outside do not count, because they stay live anyway.
+        If no live tensor counts, return the first node of `ready`.
         ready: indices of the nodes that can run.
         """
         for tensor in self._live:

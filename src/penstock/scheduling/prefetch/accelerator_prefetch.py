@@ -188,7 +188,7 @@ class _Selection:
         self.saved_cycles = 0
 
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
-        """Select a candidate if it saves cycles and these limits are kept.
+        """Select a candidate if it saves cycles and respects these limits.
 
         - The live bytes do not exceed the limit of this selection.
         - A part has at most one prefetch.

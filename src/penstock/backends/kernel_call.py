@@ -165,10 +165,10 @@ class KernelCall(Offloaded):
         record: a frozen dataclass, whose fields are expressions and addresses in the order of the
             arguments.
 
-        The functional model of the function receives a record of the same class, with the value of
-        each expression, and with the bytes stored at each address.  The encoder of a command stream
-        receives another one in `StreamCommand.record`, with the value of each expression, and with
-        a `Place` for each address."""
+        The functional model of the driver function and the encoder of a command stream each receive
+        a copy of `record`, in which values replace the expressions.  For the functional model, the
+        bytes stored at an address replace the address; for the encoder, a `Place` replaces it
+        (`StreamCommand.record`)."""
         return Invoke(driver, record)
 
     def issue(
@@ -247,10 +247,12 @@ def offloading_kernel(
     folded: indices of the composite's constant inputs that no command reads.
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
-    prefetch: the bytes of a table that are copied before the first call; None for none.
+    prefetch: the bytes of a table that the accelerator copies to the memory of tensors before the
+        first call of the kernel; None for none.
     placed: returns the cost of a call, given the addresses of its tensors; None if not stated.
-    filled: estimates, before tensors have addresses, the cost of a call during which constants are
-        prefetched, for this call or a later one; None if not stated.
+    filled: estimates the cost of a call during which the accelerator also prefetches constants, for
+        this call or a later one.  The search calls it before tensors have addresses.  None if not
+        stated.
     even_rows: True if the placed cost is less where the rows of a tensor are evenly spaced."""
 
     def body(

@@ -24,7 +24,7 @@ Memory = TypeVar("Memory")
 
 
 def is_flat(operand: LayerOperand) -> bool:
-    """Whether an operand is a single row of elements, as in a flattened layer."""
+    """Whether an operand has shape (1, n), as in a flattened layer, which loops over elements."""
     return len(operand.dimensions) == 2 and operand.dimensions[0] == Dimension(1)
 
 

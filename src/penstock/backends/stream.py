@@ -99,7 +99,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _require_no_stream_commands(program: Program, engine: str) -> None:
-    """Raise BackendError if a call on `engine` has commands that need an encoder."""
+    """Raise BackendError if a call on `engine`, which has no encoder, has commands for one."""
     for call in steps(program):
         issued = [c for c in walk(call.body) if isinstance(c, Issue | Transfer)]
         if call.engine == engine and issued:
@@ -357,10 +357,10 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffsets]]:
-    """Return, for each step of `engine`, the rows and offsets of its calls.
+    """Return the calls of `engine` by step: for each call, its output rows and tensor offsets.
 
-    The key is the call that stands for the step (`as_step`).  Calls that compute no row are left
-    out."""
+    A step consists of the calls that differ in nothing else.  The key is the call that stands for
+    all of them (`as_step`).  Calls that compute no row are left out."""
     found: dict[Call, set[RowsAndOffsets]] = {}
 
     def select(call: Call) -> tuple[Call, Call] | None:

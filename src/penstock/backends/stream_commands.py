@@ -51,7 +51,8 @@ class StreamRows(NamedTuple):
 class StreamCommand:
     """The call of a driver function in a stream: its name, and its arguments in order.
 
-    It is made from an `Invoke` command: integers replace expressions, and places replace addresses.
+    It is made from an `Invoke` command: integers replace expressions, and places (each a base
+    address and an offset) replace addresses.
 
     record: for commands from `KernelCall.invoke_record`, the dataclass with these integers and
         places in its fields; None for commands from `KernelCall.invoke`."""

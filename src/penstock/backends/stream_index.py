@@ -40,10 +40,11 @@ class RowsAndOffsets(NamedTuple):
 
 
 def offset_variables(step: Call) -> tuple[Var, ...]:
-    """Return the variables for offsets of tensors in the body of a step.
+    """Return the variables that stand for offsets of tensors in the body of a step.
 
-    A call accesses each tensor at an offset, in bytes, in the tensor's buffer.  `as_step` replaces
-    each offset that depends on loop variables by one of the returned variables.
+    A call accesses each tensor at an offset, in bytes, in a buffer.  If this offset depends on loop
+    variables, it differs between the calls of the step, so `as_step` replaces it by a variable.
+    The variables are in the order of `accessed_views`: inputs first, the output last.
 
     step: the call that stands for all calls of the step (`as_step`)."""
     offsets = (view.offset for view in accessed_views(step))

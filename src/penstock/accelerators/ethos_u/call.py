@@ -298,11 +298,12 @@ class NpuCall:
                 yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
-        """Split output rows [first, end) into intervals, each of which a single operation can
-        compute. Each interval is as long as possible.
+        """Split output rows [first, end) into intervals, each as long as a single operation can
+        compute.
 
-        An output row that a single operation cannot compute is an interval of its own, with `maps`
-        None. Its input rows must first be copied to scratch."""
+        An output row that no single operation can compute is an interval of its own, whose
+        `RowInterval.maps` is None. `_gathering_operations` returns the operations for such a row,
+        which first copy its input rows to scratch."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)
@@ -383,8 +384,9 @@ def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, in
 
 
 def row_copy(op: Operation) -> Operation:
-    """Return the operation that copies one row of the input of `op`. The NPU computes it as a
-    maximum over windows of one element."""
+    """Return the operation that copies one row of the input of `op`, with all its columns and
+    channels, to gather scattered rows in scratch. The NPU copies by a maximum over windows of one
+    element."""
     return Operation(
         op.configuration, NpuFunction.COPY, 1, op.in_w, op.in_c, 1, op.in_w, op.in_c,
         packed_in=op.packed_in, packed_out=op.packed_in,

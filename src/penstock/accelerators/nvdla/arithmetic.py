@@ -118,11 +118,12 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
 
 
 def _padding_sums(layer: PoolingLayer) -> Sums:
-    """Return the number that an average adds to the sum of each window for padding, of shape
-    (rows, columns).
+    """Return what PDP adds to the sum of each window in place of the elements in the padding, of
+    shape (rows, columns).
 
-    Let c(n) be the constant for n elements of padding (`layer.sums`).  For a window with n columns
-    and m rows of padding, the number is c(n) * (rows inside the input) + c(m) * (window width)."""
+    `layer.sums` contains a constant c(n) for n adjacent elements of padding.  For a window with n
+    columns and m rows of padding, PDP adds c(n) for each of its rows inside the input, and c(m) for
+    each of its columns."""
     words = [0, *astuple(layer.sums)]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64

@@ -131,10 +131,12 @@ def parts_cycles(
 
 @lru_cache(maxsize=1 << 12)
 def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, AxisPart], Breakdown]:
-    """Return the dictionary in which the caller caches `_part_cycles` of a task, by rows and
-    columns.
+    """Return the known results of `_part_cycles` for a task: a dictionary from (rows, columns).
 
-    One lookup of the task then serves all its parts: hashing a task is slow."""
+    The first call returns an empty dictionary, which the caller fills; later calls for the same
+    task return the same dictionary.  So the task, whose hash is slow, is not part of the keys.
+
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
     del task, inside
     return {}
 

@@ -109,18 +109,18 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FusedAddend:
-    """The second operand of a sum whose first operand a convolution or product of the same
-    composite computes.
+    """An operand that unit POST adds to the results of a convolution or product, because the
+    composite also contains a sum of both.
 
     node: the sum.
-    index: the position of the second operand among the inputs of the sum."""
+    index: the index of the operand among the inputs of the sum."""
 
     node: Node
     index: int
 
     @property
     def value(self) -> Value:
-        """The second operand."""
+        """The operand as a value of the graph."""
         return self.node.inputs[self.index]
 
 

@@ -151,9 +151,9 @@ class SdpOperations:
 
 @dataclass(frozen=True, slots=True)
 class SdpCube:
-    """The size of a convolution's output, for the registers of SDP's read engine, which fetches the
-    operands of SDP's units.
+    """What SDP's read engine must know of a convolution to fetch the operands of SDP's units.
 
+    width, height, channels: the size of the convolution's output.
     flying: True if SDP takes its input from the convolution core instead of memory."""
 
     width: int

@@ -253,11 +253,11 @@ class _Steps:
         return self.thresholds > self.lower[:, None]
 
     def slopes(self) -> Reals:
-        """Return the slope that the factors of each channel should have, in outputs per
-        accumulator.
+        """Return how much the output of each channel should grow if the accumulator grows by 1.
 
-        It is the reference's.  In a channel with at most two different outputs, a larger slope may
-        be exact, too; it is preferred, because the addends are then smaller."""
+        The search chooses factors with nearly this slope.  It is usually the slope of the
+        reference.  In a channel with at most two different outputs, it may be larger: at most one
+        threshold must be exact, and a larger slope permits smaller addends."""
         channels = self.sums.channels
         inside = self.reached & self.missed
         edges = np.where(inside, self.thresholds, self.lower[:, None])
@@ -269,11 +269,12 @@ class _Steps:
         return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
 
     def addends(self, slopes: Reals) -> Reals:
-        """Return the real number, for each channel, to add to accumulators before they are
-        multiplied by `slopes`, so that the thresholds are exact.
+        """Return the addend of each channel, a real number, with which the thresholds are exact.
 
-        Each level permits an interval of addends.  The result is the middle of their intersection;
-        if this is unbounded, the value nearest to 0 that is at least 1 from the bound."""
+        Accumulators are multiplied by `slopes` after the addition.  Each level restricts the addend
+        to an interval.  The result is the middle of the intersection of these intervals.  If the
+        intersection has a single bound, the result is the permitted number nearest to 0 that
+        differs from the bound by at least 1."""
         exact = self.heights / slopes[:, None]
         least = np.where(self.reached, exact - self.thresholds, -np.inf).max(
             axis=1, initial=-np.inf
@@ -354,7 +355,7 @@ def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
 
 
 def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
-    """Return the operands of a pass, as in `Pass.operands`; the addends follow from the factors.
+    """Return `Pass.operands` for given factors: the addends are those that fit the factors.
 
     factors: the magnitudes of factor1 and factor2 of each channel, of shape (channels, 2)."""
     factor1, factor2 = factors.T

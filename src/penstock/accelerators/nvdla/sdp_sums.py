@@ -109,7 +109,7 @@ class SumSettings:
 
 class Levels:
     """The different results of a sum, in ascending order (`values`), and the pairs of inputs that
-    yield each."""
+    yield each.  A level is any result but the least."""
 
     def __init__(self, expected: Int64s) -> None:
         """`expected`: the results of all pairs of inputs, of shape (256, 256)."""
@@ -118,11 +118,13 @@ class Levels:
         self._starts = np.searchsorted(expected.ravel()[self._order], self.values)
 
     def gaps(self, totals: Int64s) -> tuple[Int64s, Int64s]:
-        """Return two bounds for each level (each result but the least): the largest weighted sum of
-        inputs that yield the level below, and the least weighted sum of inputs that yield the
-        level.  Constants are exact if the threshold of each level is between its bounds.
+        """Return (lower, upper): for each level, two weighted sums between which its threshold must
+        be, so that the constants are exact.
 
-        totals: the weighted sums of all pairs of inputs, of shape (256, 256)."""
+        lower: the largest weighted sum of a pair of inputs whose result is the next lower one.
+        upper: the least weighted sum of a pair of inputs whose result is the level.
+
+        totals: the weighted sums of all pairs, with the shape and axes of `Ratio.totals`."""
         ordered = totals.ravel()[self._order]
         lower = np.maximum.reduceat(ordered, self._starts)[:-1]
         return lower, np.minimum.reduceat(ordered, self._starts)[1:]
@@ -148,7 +150,11 @@ def find_sum(p: Mapping[str, int]) -> SumSettings | None:
 
 
 def expected_elements(p: Mapping[str, int]) -> Int64s:
-    """Return TFLite's results for all pairs of inputs, of shape (256, 256)."""
+    """Return TFLite's results for all pairs of inputs, of shape (256, 256).
+
+    Entry [i, j] is the result for i - 128 in the first input and j - 128 in the second.
+
+    p: the parameters of TFLite's arithmetic, by name."""
     terms = [
         multiply((INPUTS - p[f"zero{k}"]) << TERM_BITS, p[f"multiplier{k}"], p[f"shift{k}"])
         for k in (0, 1)
@@ -209,11 +215,12 @@ def _placed(
     levels: Int64s,
     gaps: tuple[Int64s, Int64s],
 ) -> Iterator[SumSettings]:
-    """Yield the other constants for a ratio.  They should be exact, but the caller must check them.
+    """Yield settings with the given ratio, and with constants that convert the weighted sum s to
+    the output.  They should be exact, but the caller must check them.
 
-    slope, sign: the magnitude and the sign of the growth of the output with s.
+    slope, sign: if s grows by 1, the output grows by sign * slope; `slope` is positive.
     farthest: the largest magnitude of s.
-    levels: the levels of the output (each result but the least).
+    levels: all results but the least.
     gaps: the result of `Levels.gaps` for the weighted sums sign * s."""
     lower, upper = gaps
     right = max(0, int(np.ceil(np.log2(farthest * MOST_FACTOR))) - RANGE_BITS)

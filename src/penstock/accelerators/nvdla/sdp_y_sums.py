@@ -81,10 +81,11 @@ def find_sum_in_y(p: Mapping[str, int]) -> UnitYSum | None:
 
 
 def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
-    """Yield up to `MOST_CANDIDATES` constants without offset, the most precise first.
+    """Yield up to `MOST_CANDIDATES` sets of constants; the caller still has to find their offset.
 
-    The main input is the one with the larger slope.  factor * scale / 2**shift is nearly its slope,
-    and weight * scale / 2**shift is nearly the slope of the other input.
+    The constants approximate both slopes; those with the least relative error come first.  The
+    input with the larger slope is the main one: its slope is about factor * scale / 2**shift.  The
+    slope of the other input is about weight * scale / 2**shift.
 
     first, second: the slopes: how much the output grows with the first and the second input."""
     main = 0 if abs(first) >= abs(second) else 1

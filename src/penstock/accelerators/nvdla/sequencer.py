@@ -90,8 +90,8 @@ def convolution_steps(
     """Return the cycles of the multipliers or of post-processing in a convolution, whichever take
     longer.
 
-    combines: whether post-processing combines the results with a second tensor.  If so, it
-        processes at most `rates.pooling` results in a cycle, as many as unit WINDOW delivers."""
+    combines: whether post-processing combines the results with a second tensor.  If so, at most
+        `rates.pooling` results are processed in a cycle, the rate of unit WINDOW."""
     weights = (
         layer.kernel_height
         * layer.kernel_width

@@ -34,8 +34,9 @@ class Task:
         follow from the sizes of input, output and window.
     in_zero: the input's zero point, which is also the value of padding.
     multiplier_d: the number of output channels per input channel of a depthwise convolution.
-    in_span, second_span, out_span: the width of the tensor in memory that contains the input, the
-        second input of an element-wise operation, and the output; 0 if it has no further columns.
+    in_span, second_span, out_span: if the input, the second input of an element-wise operation, or
+        the output consists of some columns of a wider tensor in memory, the width of that tensor;
+        otherwise 0.
     post: the post-processing of results; its addresses are placeholders, which are set when the
         command stream is encoded and loaded."""
 

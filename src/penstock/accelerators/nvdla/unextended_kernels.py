@@ -82,12 +82,12 @@ def _reason_against_pool(offloaded: Offloaded) -> str | None:
 
 
 def _factor(count: int) -> int:
-    """Return the reciprocal of `count` with 16 fractional bits."""
+    """Return 1 / `count`, rounded to 16 fractional bits: the factor with which PDP averages."""
     return ((2 << FRACTION_BITS) + count) // (2 * count)
 
 
 def plain_task(offloaded: Offloaded) -> UnextendedTask:
-    """Return the task that computes an operator.  `reason_against` must be None."""
+    """Return the task that computes an operator, for which `reason_against` must return None."""
     key = "unextended task"
     if key not in offloaded.cache:
         offloaded.cache[key] = _task(offloaded)
@@ -106,8 +106,10 @@ def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
 
 
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
-    """Return proved constants of a sum or difference: of units X1 and X2, or else of unit Y, which
-    processes fewer elements per cycle; None if there are none.
+    """Return constants with which a sum or difference is proved exact; None if there are none.
+
+    They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes fewer
+    elements per cycle, if `chip` has this unit.
 
     p: the parameters of TFLite's arithmetic, by name."""
     found = find_sum(p)

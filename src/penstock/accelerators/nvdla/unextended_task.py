@@ -158,7 +158,7 @@ class UnextendedTask(Task):
     def layers_with_traffic(
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """Return the hardware layers and their traffic, as `Task.layers_with_traffic` does."""
+        """Return (layer, traffic) of each hardware layer for output rows [first, end)."""
         steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
         return tuple((step.layer, step.traffic) for step in steps)
 
@@ -378,7 +378,7 @@ def _sum_operations(
 
 
 def pass_conversion(settings: PassSettings) -> Conversion:
-    """Return the conversion that computes elements from the results of a pass."""
+    """Return the constants of the converter for element = origin + sign * y (`PassSettings`)."""
     return Conversion(offset=-settings.sign * settings.origin, scale=settings.sign)
 
 

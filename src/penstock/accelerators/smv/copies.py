@@ -185,8 +185,9 @@ def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the three commands that load the biases, multipliers and shifts of a tile of output
-    channels into the scratchpad of weights.  They form one DMA transfer."""
+    """Return the commands that load the biases, multipliers and shifts of a tile of output channels
+    into the scratchpad of weights: one command for each of the three arrays.  The engine executes
+    the commands as a single DMA transfer."""
     (outputs,) = tile.region
     tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
     loads = (

@@ -23,9 +23,10 @@ def load_checked_target(name: str) -> Target:
 
 
 def check_processor(target: Target, file: str) -> None:
-    """Raise TargetError if the core family of an engine is unknown or does not suit the target.
+    """Check the core family of each engine of a target.
 
-    It does not suit if the target names a simulated core that cannot run the family's kernels.
+    Raises TargetError if a family is unknown, or if the target names a simulated core that cannot
+    run the kernels of a family.
 
     `file`: the name of the target file, for messages."""
     for engine in target.engines:

@@ -381,7 +381,9 @@ class Registration(DriverRegistration):
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The backend's class and its base classes, without those of penstock's interface."""
+        """The backend's class and its base classes, without those of penstock's interface.
+
+        Files that the backend names are read from the folders of these classes."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 

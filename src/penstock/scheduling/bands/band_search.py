@@ -38,8 +38,9 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 class _Widths:
     """How many columns each part of a cascade computes, given its last part and the band width.
 
-    least: first position in the execution order at which the cascade may begin, so that it can run
-        in bands and recomputes at most `BandLimits.extra_macs`.
+    least: the least position in the execution order at which the cascade may begin.  If it began
+        earlier, a part could not run in bands, or the cascade would recompute more than
+        `BandLimits.extra_macs`.
     widest[p]: maximum over all bands of the number of output columns that the part at position p of
         the execution order computes.
     computed[p]: number of output columns that the part at position p computes in all bands

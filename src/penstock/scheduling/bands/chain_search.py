@@ -191,8 +191,9 @@ class ChainSearch:
         added: positions of these parts.
         scratch: maximum scratch bytes of a call of each chain that changes.
 
-        Returns None if `state` recomputes one of these outputs already, if `extended` finds no
-        chain for one of the parts, or if the result recomputes too much (`evaluated`).
+        Returns None in three cases: `state` already recomputes one of these outputs, one of the
+        parts cannot be added to a chain (`extended`), or the new plan recomputes more
+        multiply-accumulates than `BandLimits.extra_macs`.
         """
         for p in added:
             chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
@@ -247,7 +248,10 @@ class ChainSearch:
         return self._fastest[key]
 
     def _cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
-        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each."""
+        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each.
+
+        last: position of the chain's last part, whose output the calls compute.
+        """
         key = last, chain.members, stripe, chain.width, chain.keeps_halos
         if key not in self._known_cycles:
             self._known_cycles[key] = self._found_cycles(last, stripe, chain)
@@ -262,9 +266,9 @@ class ChainSearch:
         return work + len(firsts) * self._call_cycles(last, chain)
 
     def _costs(self, last: int, chain: ChainShape) -> ChainCosts:
-        """Return the costs of a chain, whose last part is at position `last`.
+        """Return the costs of a chain's parts in its bands, and without recomputation.
 
-        If a row is divided into n bands, each part spends `BandSource.row_cycles` n times on it.
+        last: position of the chain's last part.
         """
         key = last, chain.members, chain.width, chain.keeps_halos
         if key not in self._known_costs:
@@ -272,6 +276,7 @@ class ChainSearch:
             rows = self._tables.rows[self._tables.written[inside]]
             of_rows = rows * np.array([self._row_cycles(p) for p in inside.tolist()])
             macs, work = self._macs[inside], self._work[inside]
+            # if n bands divide a row, a part spends `BandSource.row_cycles` n times on the row
             self._known_costs[key] = ChainCosts(
                 inside,
                 np.stack([macs, work + (chain.bands / chain.columns - 1) * of_rows]),
@@ -291,13 +296,14 @@ class ChainSearch:
         return calls + MOVE_CYCLES * chain.moved_bytes
 
     def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return a plan that recomputes the same outputs as `state`, within a scratch limit.
+        """Return the plan `state` with other bands, so that its chains need less scratch memory.
 
-        Each chain runs in the fastest bands that need at most `scratch` scratch bytes in a call.
+        Each chain recomputes the same outputs, in the fastest of those bands that fit `scratch`.
         state: plan of the cascade [lower, upper).
+        scratch: maximum scratch bytes of a call of a chain.
 
-        Returns None if a chain has no such bands, or if the result recomputes too much (see
-        `evaluated`).
+        Returns None if no bands of a chain fit, or if the new plan recomputes more
+        multiply-accumulates than `BandLimits.extra_macs`.
         """
         chains: dict[int, ChainShape] = {}
         for last, chain in state.chains.items():

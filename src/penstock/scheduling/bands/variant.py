@@ -54,11 +54,11 @@ class BandSource(FusionSource, Protocol):
     def bands(
         self, parts: Parts, cascade: Sequence[int], candidate: Candidate
     ) -> tuple[BandedCascade, ...] | None:
-        """Return the bands in which a cascade or its chains run.
+        """Return the bands of a cascade: one entry for the whole cascade, or one for each chain.
 
-        The result has a single entry if the whole cascade runs in bands, else one for each chain.
         cascade: indices of the parts of the cascade, in execution order.
-        candidate: the same cascade, with the width of its bands or of the bands of its chains.
+        candidate: the cascade as the search describes it.  It states the width of the bands, either
+            for the whole cascade or for each of its chains.
 
         Returns None if a part cannot compute the columns of some band.
         """
@@ -262,7 +262,11 @@ def _composite(parts: Parts, cascade: BandedCascade) -> Node:
 
 
 def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes in topological order: always the first one whose inputs are available."""
+    """Yield `nodes` in a topological order, since a composite may precede nodes that it reads from.
+
+    Of the nodes whose inputs are available, the one that comes first in `nodes` is next.
+    graph: a graph with the same inputs, states and queues.
+    """
     known = {value.name for value in graph.sources}
     waiting = list(nodes)
     while waiting:

@@ -323,15 +323,15 @@ class RegionSearch:
                 return
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return how many cycles more a part takes if operands are outside the default region.
+        """Return how much longer a part takes because operands are outside the default region.
 
         position: position of the part in the execution order.
         region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
-        The result is an array [increase for the first call, increase for each later call] in units
-        of 1/1024 cycle (1/`FINE`); None if both are 0.  Negative entries are decreases.  The second
-        entry is the increase of the overhead of a call.  The first entry is the same, plus the
-        increase of the time to compute all rows of the part.  Access times are not included.
+        The result is an array [for the first call, for each later call] in units of 1/1024 cycle
+        (1/`FINE`); a negative number means that the part is faster.  None if both numbers are 0.
+        Both numbers include the change of a call's overhead.  The first also includes the change
+        of the time to compute all rows, so that this counts once.  Access times are not included.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])

@@ -37,10 +37,11 @@ class ScheduleBuilder:
     """Builds schedules from proposals, that is, from divisions of an execution order into cascades.
 
     accounting: computes the costs of the schedules.
-    order: the execution order whose optimality gap the schedules report.
+    order: an execution order with its peak and a lower bound.  Every schedule reports the gap
+        between the two (`Order.gap`), whatever order it runs in.
     row_copies: estimates copies of rows; None if the copy engine copies no rows.
-    assigned: the original parts, if single parts replace groups of them in `accounting.parts`; None
-        otherwise.
+    assigned: the original parts, from the stage `assign`, if `accounting.parts` contains parts that
+        each replace several of them; otherwise None.
     """
 
     accounting: CostAccounting
@@ -90,7 +91,7 @@ class ScheduleBuilder:
                 yield from RowCopySearch(self.accounting, self.row_copies).variants(schedule)
 
     def every_schedule(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
-        """Yield the schedules of all proposals.
+        """Yield the schedules of all proposals; `schedules` yields one or more for each proposal.
 
         If the proposals are in ascending order of memory, so are the schedules.
         """
@@ -145,9 +146,9 @@ class ScheduleBuilder:
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
         """Yield (bound, schedule) for each schedule of the proposals.
 
-        bound: lower bound of the peak live bytes of this schedule and all later ones.  It counts
-            only tensors, so it is also valid for their variants (`_variants`), which may have more
-            prefetches or less scratch memory.
+        bound: the peak live bytes of this schedule and of every later one are at least `bound`.
+            The bound counts only tensors.  So it also holds for the variants of these schedules
+            with other prefetches and less scratch memory, for which `_variants` needs it.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):

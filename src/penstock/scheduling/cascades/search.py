@@ -87,11 +87,11 @@ class FrontierSearch:
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """Return the estimated cycles of the schedule of a proposal with recomputation.
+        """Return the estimated cycles of a proposal, without building its schedule.
 
         The estimate leaves out some of the overhead of calls in bands, so it is usually too low.
 
-        proposal: an element of `below_rows`.
+        proposal: an element of `below_rows`, the proposals that recompute.
         """
         accounting = self.builder.accounting
         return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
@@ -289,11 +289,12 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
-    """Return the order whose optimality gap is reported, and the orders to split into cascades.
+    """Return (reported, orders): the order whose gap schedules report, and the orders to split.
 
-    The orders to split are tuples of part indices.  If `options.order` is `LEAST`, these are the
-    order of least peak memory that the search finds and, if different, the order of the model file.
-    Otherwise, there is a single order, the one that the option names.
+    reported: if `options.order` is `LEAST`, the order of least peak memory that the search finds;
+        otherwise the order that the option names.
+    orders: the execution orders to split into cascades, as tuples of part indices.  The first is
+        that of `reported`.  With `LEAST`, the order of the model file follows if it is different.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))

@@ -132,8 +132,10 @@ class PieceCost:
         return self.whole.hopeless(bit_mask(self.nodes[i] for i in bits(group)))
 
     def least(self, nodes: int) -> int:
-        """Return 0: lower bounds of bytes are computed from tensors, not from nodes.
+        """Return 0, a trivial lower bound of the cost of some nodes.
 
+        `GroupCost` requires this method.  No better bound is needed: since the cost is additive,
+        the search derives its bounds from the sizes of tensors.
         nodes: unused.
         """
         return 0

@@ -195,8 +195,9 @@ class GroupCycles:
         return self.of(group) is None and group not in self._unsure
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return False: a group may contain any node and its readers.
+        """Return False: any node and any of its readers may be in one group.
 
+        `GroupCost` requires this method (see there).
         writer, reader: indices of nodes.
         """
         return False
@@ -253,11 +254,12 @@ class GroupCycles:
         return self._cycles[key]
 
     def _least_cycles(self, i: int) -> int:
-        """Return the cycles of a node for the choice of on-chip tensors that takes fewest cycles.
+        """Return a lower bound of the cycles of node `i` in any group.
 
-        The choice is among all sets of tensors that the node reads or writes and that may stay on
-        chip.  For a node with more than `MOST_TENSORS` of them, 0 is returned as a lower bound.  If
-        groups may run tile by tile, the result is at most `tiled_least`.
+        Of the tensors that the node reads or writes, any set may stay on chip, except network
+        inputs and outputs.  The bound is the least number of cycles over all these sets or, if it
+        is less, the bound `tiled_least` for groups that run tile by tile.  For a node with more
+        than `MOST_TENSORS` such tensors, it is 0, because there are too many sets.
         """
         problem = self.problem
         tensors = [t for t in bits(problem.reads[i] | 1 << i) if t < len(problem.nodes)]

@@ -117,9 +117,11 @@ def least_live_fits(
     """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
 
     Otherwise the result is UNDECIDED: another order may fit.  In the heuristic order, the next
-    node is always the one, of the ready nodes that fit, that leaves the fewest live bytes.  The
-    group may have any size.  A tensor is live from its writer to its last reader; a tensor from
-    outside the group is live from the start, and a tensor that is used outside is live to the end.
+    node is the ready node that leaves the fewest live bytes; nodes whose output does not fit are
+    passed over.  The group may have any size.
+
+    A tensor is live from its writer to its last reader.  If it comes from outside the group, it is
+    live from the start; if it is used outside, it is live to the end.
 
     members: indices of the group's nodes.
     cap: bytes of the buffer.

@@ -63,7 +63,7 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
 
 
 def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the depth-first order of a group's nodes: the one that became ready last runs next.
+    """Return the depth-first order of a group's nodes: the node that became ready last runs next.
 
     group: mask of nodes.
     max_states: not used.
@@ -209,11 +209,11 @@ class _TraceBack:
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
 
     def _traced_back(self, ready: list[int]) -> int:
-        """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
+        """Return a node of `ready` that helps to free the oldest live tensor (rule 2).
 
-        The node is such a reader, or such a reader depends on it.  Tensors that the group writes
-        for use outside are disregarded.  If no other tensor is live, the first node of `ready` is
-        returned.
+        It is the first node that reads the tensor, or on which a reader of the tensor depends.
+        Tensors that the group writes for use outside do not count, because they stay live anyway.
+        If no live tensor counts, return the first node of `ready`.
         ready: indices of the nodes that can run.
         """
         for tensor in self._live:

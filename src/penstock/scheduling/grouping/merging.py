@@ -57,10 +57,11 @@ def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
-    """Return groups sorted by depth.
+    """Return groups (node masks) in ascending order of depth.
 
-    The depth of a group is the length of the longest path of groups that ends at it.  Groups of
-    equal depth are in topological order.  Groups are node masks.
+    A group that reads from no other group has depth 0.  The depth of any other group is one more
+    than the greatest depth of the groups from which it reads.  Groups of equal depth are in
+    topological order.
     """
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"

@@ -100,12 +100,12 @@ def first_fit(
     sizes: Column,
     cap: int,
 ) -> int:
-    """Return the index of the first order in which the tensors of a group fit; -1 if there is none.
+    """Return the index of the first known order in which a group's tensors fit on chip; else -1.
 
     members: indices of the group's nodes.
     ranks[k, i]: position of node i in order k.
     last_readers[k, t]: the reader of tensor t that runs last in order k.
-    sizes[t]: bytes of tensor t; 0 if it does not count.  Only members read a tensor that counts.
+    sizes[t]: bytes of tensor t if it must fit on chip, because only the group uses it; else 0.
     cap: maximum live bytes.
     """
     position = np.zeros(ranks.shape[1], np.int64)

@@ -195,10 +195,13 @@ def _path(came: dict[int, int], done: int) -> list[int]:
 
 
 def _forced_transfers(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Return (written, read), masks of the tensors that every grouping of a region transfers.
+    """Return (written, read): which of a region's own tensors every grouping transfers, as masks.
 
-    Every grouping writes the tensors in `written` to external memory, and reads those in `read`
-    from it.  Only tensors that nodes of the region write are considered.
+    The search needs them for a lower bound of the bytes transferred.  A region's own tensors are
+    those that its nodes write.
+    written: tensors that every grouping writes to external memory.  They include `read`.
+    read: tensors that every grouping also reads back, because a reader in the region is provably
+        in another group than the writer.
     region: mask of nodes.
     """
     problem = cost.problem

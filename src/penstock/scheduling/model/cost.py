@@ -41,7 +41,7 @@ class Cost:
 
     @property
     def nominal_macs(self) -> int:
-        """Multiply-accumulates of all output channels: those executed and those skipped."""
+        """Multiply-accumulates, including those of constant output channels, which are skipped."""
         return self.macs + self.constant_macs
 
     def __add__(self, other: Cost) -> Cost:

@@ -70,7 +70,7 @@ class Plan(Brief):
 
     @property
     def accelerator_prefetches(self) -> tuple[tuple[Prefetch, AcceleratorCopy], ...]:
-        """Prefetches by accelerators, as pairs (prefetch, its field `accelerator`)."""
+        """Prefetches by accelerators, each with its `Prefetch.accelerator`, which is not None."""
         pairs = ((p, p.accelerator) for p in self.prefetches)
         return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
 

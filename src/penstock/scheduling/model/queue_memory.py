@@ -77,8 +77,8 @@ def queue_memories(
 
     A queue keeps the last rows of a sequence from one run to the next.
     owners: name of the storage of each value, by value name.
-    guests: the tensors that are stored in unused slots of each queue's ring, by the name of the
-        queue's kept rows.
+    guests: for each queue, the tensors that are stored in unused slots of its ring.  The key is the
+        name of the value that holds the queue's kept rows (`Queue.before`).
     """
     names = graph.names()
     return tuple(

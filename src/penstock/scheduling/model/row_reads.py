@@ -342,15 +342,17 @@ def _inputs_in(part: Part, owners: Mapping[str, str], storage: Storage) -> tuple
 def _may_overwrite_rows(
     part: Part, inputs: tuple[int, ...], storage: Storage, written: Storage, calls: int
 ) -> bool:
-    """Return whether each output row r of a part may overwrite row r of the input `storage`.
+    """Return whether each output row r of a part may overwrite row r of a storage that it reads.
 
     There are three conditions:
 
     - The output may overwrite each of `inputs` (`Part.in_place`).
-    - Both storages have the same number of rows, of the same size.
-    - Row r of each input is row r of `storage`, or a single call computes all output rows.
+    - `storage` and `written` have the same number of rows and the same bytes per row.
+    - Each of `inputs` has the same rows as `storage`.  An alias, for example, may be divided into
+      other rows.  The condition is dropped if a single call computes all output rows.
 
-    inputs: indices of the part's inputs that are stored in `storage`.
+    storage: the storage that the part reads.
+    inputs: indices of the part's inputs that are in `storage`.
     written: the storage of the output.
     calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """

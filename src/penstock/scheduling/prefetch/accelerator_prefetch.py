@@ -190,10 +190,14 @@ class _Selection:
         self.saved_cycles = 0
 
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
-        """Add a candidate to the cascade with index `c` if it saves cycles and limits permit it.
+        """Select a candidate if it saves cycles and respects these limits.
 
-        The candidate must not raise the live bytes above the limit of this selection.  A part has
-        at most one prefetch, a cascade at most `MOST_PREFETCHES` with the same `Prefetch.start`.
+        - The live bytes do not exceed the limit of this selection.
+        - A part has at most one prefetch.
+        - A cascade has at most `MOST_PREFETCHES` prefetches that start in its own first call, and
+          at most as many that start in the previous cascade.
+
+        c: index of the candidate's cascade.
         """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches

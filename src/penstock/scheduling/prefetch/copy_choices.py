@@ -39,7 +39,8 @@ class PrefetchChoices:
     """The choices of prefetches for the cascades of one execution order.
 
     order: indices of the parts.
-    enabled: whether the copy engine may copy constants, if there is one.
+    enabled: whether the copy engine may copy constants.  If it may not, or if the target has no
+        copy engine, the only choice is the empty set.
     """
 
     def __init__(

@@ -76,11 +76,12 @@ class _Saving:
 
 
 class _Room:
-    """Selects the constants to copy to one memory region during the previous cascade.
+    """Selects constants that are copied to one memory region a cascade before they are read.
 
-    Records the live ranges of all buffers in the region, so that the copies fit.
+    The object knows the live ranges of all buffers in the region, those of the selected copies
+    included, and so whether a further copy fits.
     memory: the region.
-    fill: maximum share of the region that live bytes may occupy.
+    fill: maximum share of the region that live bytes may occupy, in (0, 1].
     """
 
     def __init__(

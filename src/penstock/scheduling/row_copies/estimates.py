@@ -126,7 +126,7 @@ class RowCopyEstimates:
     ) -> RowCopyEstimate:
         """Return the estimate of `copy`, a copy out; `saved` is negative if it costs time.
 
-        target: name of the memory region of the tensor.
+        target: name of the memory region of the tensor, to which the rows are copied.
         k: index of the part that writes the tensor.
         """
         memories, rows = self.memories, self.parts.rows

@@ -49,10 +49,10 @@ class RowCopySearch:
     def variants(self, schedule: Schedule) -> Iterator[Schedule]:
         """Yield at most two schedules that are faster than `schedule` because they copy rows.
 
-        The first has only copies in.  The second may also have copies out.  It may need more of the
-        slow memory, because a part whose rows are copied out cannot overwrite an input there.  So
-        the second is yielded only if it is noticeably faster than the first (if there is no first,
-        than `schedule`).
+        The first schedule has only copies in.  The second one may also have copies out.  It may
+        need more of the slow memory, because a part whose rows are copied out cannot overwrite an
+        input there.  So it is yielded only if it is noticeably faster than the first one or, if no
+        first one was found, than `schedule`.
         schedule: a schedule with costs and without copies of rows.
         """
         expanded = ExpandedSchedule(schedule)

@@ -52,8 +52,8 @@ class _CascadeTimes:
     def costed(self, following: Plan | None) -> Plan:
         """Return the plan with the setup and stall cycles of its row copies added to the costs.
 
-        following: the plan of the next cascade; None if there is none.  The copy engine executes
-            the early prefetches of that plan before the row copies of this cascade.
+        following: the plan of the next cascade; None if there is none.  Early prefetches of that
+            plan start when this cascade begins, and the row copies wait until they end.
         """
         memories, lower = self.accounting.memories, self.cascade.lower
         assert memories.copier is not None

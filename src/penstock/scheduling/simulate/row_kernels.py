@@ -31,14 +31,14 @@ loops of such a part, and of all parts that it reads from, for every consumer.""
 
 
 class Alternatives(NamedTuple):
-    """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
+    """Peaks of the cascades simulated so far.  With them, a search drops a candidate if other
+    cascades run the same parts with no higher peak and no more call overhead.
 
     stripes[k]: stripe height k (maximum rows per call); the heights decrease.
     least_cycles[k, p]: call overhead, in cycles, of all parts before position p, if each part is a
         cascade of its own with height stripes[k].
-    least_peak[u, n, k]: lowest known peak, in live bytes, of a sequence of cascades that runs the
-        parts at positions [u - n, u).  Sequences are disregarded if their call overhead exceeds
-        that of one cascade per part with height stripes[k].
+    least_peak[u, n, k]: lowest known peak, in live bytes, of cascades that run parts [u - n, u) and
+        whose call overhead is at most that of one cascade per part with height stripes[k].
     """
 
     stripes: Numbers

@@ -57,14 +57,18 @@ class BandReader:
     def with_bands(
         self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
-        """Replace each cascade or chain in bands by a single part; return (parts, plans, bands).
+        """Replace each cascade or chain in bands, and each group in tiles, by a single part.
 
         plans: the plans of a schedule, in execution order.
         memory: memory assignment of the schedule.
         at: token of the schedule in the text, for error messages.
 
-        Raises ModelError if a cascade or chain cannot run in its bands, if there are bands but
-        `self.source` is None, or if a schedule with bands contains a part twice.
+        Returns (parts, plans, bands): the parts after the replacement, the plans with indices of
+        these parts, and the bands of each part that runs in bands.
+
+        Raises ModelError if a cascade or chain cannot run in its bands or a group in tiles, if
+        there are bands or tiles but `self.source` is None, or if a schedule with bands contains a
+        part twice.
         """
         bare = tuple(read.assigned.plan for read in plans)
         if any(read.assigned.in_tiles for read in plans):

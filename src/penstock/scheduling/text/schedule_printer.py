@@ -145,9 +145,10 @@ def _row_copy(copy: RowCopy, labels: Labels) -> str:
 def _stripes(
     schedules: Sequence[Schedule], plans_of: Sequence[Sequence[AssignedPlan]]
 ) -> Mapping[AssignedPlan, tuple[TensorConfig, ...]]:
-    """Return the stripes of the tensors of each plan.
+    """Return, for each plan, the stripes of each tensor that it computes.
 
-    Plans with neither stripes of rows nor bands of columns have no entry.
+    A plan has no entry if it runs neither in stripes nor in bands, but in calls that compute whole
+    tensors.
     plans_of: the plans of each schedule.
     """
     found: dict[AssignedPlan, tuple[TensorConfig, ...]] = {}

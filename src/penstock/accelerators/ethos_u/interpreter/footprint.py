@@ -79,8 +79,9 @@ def block_output(operation: BlockOperation, number: int) -> Bytes:
 
 
 def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
-    """Return the first range of bytes that are in both `one` and `other`, as (region number, lower,
-    upper), half-open. Return None if they have no byte in common."""
+    """Return the lowest range of bytes that are in both `one` and `other`, as (region number,
+    lower, upper). The range is half-open, and in the first region with common bytes. Return None if
+    `one` and `other` have no byte in common."""
     for region in sorted(one.keys() & other.keys()):
         found = first_overlap(one[region], other[region])
         if found:

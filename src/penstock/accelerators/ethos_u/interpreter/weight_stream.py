@@ -172,7 +172,9 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Record that a chunk of quotients has been read.
+        """Count the quotients of a chunk that the caller has read from the stream.
+
+        The remainders of these values come later; `skip_remainders` finds them.
 
         quotients: number of quotients that end in the chunk."""
         self.begun += quotients

@@ -69,7 +69,9 @@ class CycleModel:
         return replace(kernel, work_cycles=round(work), odd_cycles=odd)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:
-        """Return the cycles of one call that computes the whole output; infinity if unknown."""
+        """Return the cycles of one call that computes the whole output.
+
+        They are infinity if neither the model nor `kernel.work_cycles` states them."""
         found = self.priced(op, site, kernel)
         if found.work_cycles is None:
             return float("inf")

@@ -51,8 +51,9 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
     """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
 
-    "step" computes the next index on a cycle of pixels, and "swap" swaps two pixels.  A swap
-    consists of swaps of eight bytes ("eight"), followed by swaps of single bytes ("byte").
+    "step": computes the next index on a cycle of the permutation (`steps_and_swaps`).
+    "swap": swaps two pixels, first eight bytes at a time ("eight"), then the remaining bytes one by
+        one ("byte").
 
     p: parameters of the kernel, by name."""
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])

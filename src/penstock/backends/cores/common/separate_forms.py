@@ -20,7 +20,8 @@ from penstock.ops.fully_connected import FullyConnected
 def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Table) -> Kernel:
     """Return a fully connected kernel in which each output has a requantisation form of its own.
 
-    A requantisation form is arithmetic that converts an accumulator to an output.
+    A requantisation form is arithmetic that converts an accumulator to an output.  The kernel suits
+    layers for which no single form is proved bit-exact for all outputs.
 
     name: the name of the kernel's C function, which depends on the core family.
     weights: the weights of the layer, in the order in which the kernel reads them."""

@@ -241,7 +241,7 @@ def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 
 @for_element_types(ELEMENT_TYPES)
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
-    """Return a convolution kernel that reads its inputs in place, so that it needs no scratch.
+    """Return a convolution kernel that needs no scratch, because it copies no windows of its input.
 
     Returns None for other operators, and for convolutions that the kernel does not support."""
     if isinstance(op, Conv2D) and site.inputs[0].shape[3] == site.inputs[1].shape[3]:
@@ -364,6 +364,6 @@ _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
 
 
 def _padding(op: Conv2D | DepthwiseConv2D) -> int:
-    """Return the number of padding rows plus the number of padding columns."""
+    """Return how many rows and columns of padding there are in total; 0 if there is no padding."""
     windows = (op.rows, op.columns)
     return sum(window.before + window.after for window in windows)

@@ -93,9 +93,10 @@ def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of two output channels at a time.
 
-    Each output channel must read all input channels.  Returns None if the kernel's
-    requantisation is not proved bit-exact, if a channel's weights are too large (`_layer`), or if
-    the sum of the products of two taps may exceed 16 bits."""
+    Each output channel must read all input channels, so a depthwise convolution must have a single
+    input channel.  Returns None if the kernel's requantisation is not proved bit-exact, if a
+    channel's weights are too large (`_layer`), or if the sum of the products of two taps may exceed
+    16 bits."""
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:

@@ -63,10 +63,11 @@ class CallTiles:
 
     @property
     def row_span(self) -> Span:
-        """The interval of iterations along `row_axis` that the call computes.
+        """The half-open interval of iterations along `row_axis` that the call computes.
 
-        An iteration is an output row; only in a flattened layer (see `row_axis`), an element.
-        There, rows [2, 4) of an output with 10 int8 elements per row are iterations [20, 40)."""
+        Each iteration computes an output row.  In a flattened layer, which treats a tensor as a
+        single row of elements, it computes one element: if the output has 10 int8 elements per row,
+        a call for rows [2, 4) computes iterations [20, 40)."""
         if self.has_batch:
             return 0, self.whole.axis(self.row_axis).extent
         if not is_flat(self.whole.output):

@@ -224,9 +224,10 @@ class _BoundImplementation:
         return tuple(found)
 
     def _folded_inside(self) -> tuple[int, ...]:
-        """Return the result of `folded` for a composite of composites.
+        """Return the result of `folded` for a composite that itself contains composites.
 
-        It contains the inputs that the kernels of the inner composites have folded into tables."""
+        It contains the indices of the inputs whose elements are in tables of the kernels chosen for
+        these inner composites, so that no command reads the inputs."""
         names: set[str] = set()
         for node in self.offloaded.composite.nodes:
             if isinstance(node.op, Composite) and node.op.chosen is not None:

@@ -188,11 +188,11 @@ class Search:
     ) -> Iterator[_Match]:
         """Yield the matches of `pattern` with an operator of the node that computes `term`.
 
-        A node may compute several operators in sequence, such as a convolution and a clamp.  The
-        search tries the operator whose result is `term`, and then each earlier one, because a
-        pattern need not name the last operators of a node.
+        A node may compute several operators in sequence, such as a convolution and a clamp, and a
+        pattern need not name the last of them.  The search therefore tries the operator whose
+        result is `term`, and all operators of the node before it.
 
-        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        bindings: for each repeated pattern matched so far, its term, which it must match again."""
         node = self.producers.get(term.name)
         if node is None:
             return

@@ -22,8 +22,9 @@ class RowsAndOffsets(NamedTuple):
     Each combination of these values is encoded as a command stream of its own.
 
     first, end: the call computes the output rows [first, end).
-    offsets: the values of the variables that `offset_variables` returns, in bytes.  They differ
-        between bands of columns."""
+    offsets: where tensors of the call begin in their buffers, in bytes.  It contains the offsets
+        that vary between calls, for example between bands of columns; `offset_variables` determines
+        which and in what order."""
 
     first: int
     end: int

@@ -261,9 +261,9 @@ class Operation:
         """Return a cache key for output rows [first, end). Two intervals of rows with equal keys
         and equal lengths read the same number of input rows and have equal padding.
 
-        The key is (first, end) if the windows of the rows contain padding. Otherwise, it is (0,) if
-        the windows begin at an input row, and (k,) if they begin at the k-th of the rows of zeros
-        that upscaling inserts after an input row."""
+        The key is (first, end) if the windows of the rows contain padding, otherwise (k,). Here, k
+        is 0 if the first window begins at an input row. Upscaling inserts rows of zeros after each
+        input row; k is 1 if the first window begins at the first of these, 2 at the second."""
         lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)

@@ -37,9 +37,9 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding.
     buffered: whether the call may copy segments into buffers in scratch before use. The result uses
-        buffers only if they reduce the cycles by a factor of more than `TOLERANCE` (1.01), and
-        never if constants are in SRAM. It is then the choice with the least scratch of those whose
-        cycles are within this factor of the minimum."""
+        buffers only if constants are not in SRAM, and if buffers reduce the cycles by a factor of
+        more than `TOLERANCE` (1.01). Among the choices with buffers that take at most 1.01 times
+        the fewest cycles, the result is the one with the least scratch."""
     direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct

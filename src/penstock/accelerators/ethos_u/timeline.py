@@ -87,8 +87,9 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
     """Return the cycles from the issue of the first step until all jobs are complete.
 
-    steps: jobs and wait commands, in order of issue.
-    chip: the configuration, which limits the number of incomplete copies."""
+    steps: jobs (operations and copies) and wait commands, in order of issue.
+    chip: the configuration, which limits how many copies may be issued before the oldest one is
+        complete."""
     most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:

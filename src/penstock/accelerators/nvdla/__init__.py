@@ -172,8 +172,8 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 
 def exact_units(offloaded: Offloaded) -> bool | str:
-    """Without the extension, which provides TFLite's arithmetic, element-wise operations, pooling
-    and depthwise convolutions, the units of NVDLA must be proved to compute the operator exactly.
+    """Without penstock's extension, NVDLA's own units must be proved to compute the operator
+    exactly.
 
     Return True, or the reason why `offloaded` violates this rule."""
     return kernels.is_extended(offloaded) or reason_against(offloaded) or True

@@ -118,7 +118,8 @@ class Bindings(Generic[Record]):
 
     @cached_property
     def _listed(self) -> frozenset[str]:
-        """The registers of which a field is listed."""
+        """The registers with a field in `chosen`, `implied`, `addresses` or `constant`.  If
+        `only_listed`, only these registers belong to the record."""
         places = [place for place, _, _ in (*self.chosen, *self.implied)] + list(self.constant)
         halves = {
             register.format(half) for register, _, _ in self.addresses for half in ("LOW", "HIGH")

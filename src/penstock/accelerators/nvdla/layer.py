@@ -325,8 +325,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield (fault, reason), as `_faults` does, for each limit that the window and the padding of a
-    layer violate."""
+    """Yield (fault, reason), two phrases for an error message, for each limit of the hardware that
+    the window and the padding of a layer violate."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -350,8 +350,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield (fault, reason), as `_faults` does, for each limit that the addresses and strides of a
-    layer violate."""
+    """Yield (fault, reason), two phrases for an error message, for each limit of the hardware that
+    the addresses and strides of a layer violate."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

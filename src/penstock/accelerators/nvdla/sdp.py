@@ -108,11 +108,11 @@ def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpU
 def added_elements(
     surface: Surface | None, left: int = 0, factor: int | None = None, right: int = 0
 ) -> SdpUnit:
-    """Return a unit that adds the int8 elements of a second tensor, and multiplies by a number.
+    """Return unit X1 or X2, set to compute round((x + (element << left)) * factor / 2**right) from
+    its input x and an int8 element of a second tensor.
 
-    surface: the memory layout of the tensor; None to add nothing.
-    left, right: the shifts of addends and products.
-    factor: the number; None to multiply by nothing."""
+    surface: the memory layout of the second tensor; None to add nothing.
+    factor: None to multiply by nothing."""
     unit = SdpUnit(
         bypass=False,
         algorithm=Algorithm.SUM,

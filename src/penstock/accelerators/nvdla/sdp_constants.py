@@ -181,9 +181,10 @@ def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
 
 
 def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
-    """Return the best pass found, and for each channel whether it is proved bit-exact.
+    """Return the pass that is proved bit-exact for the most channels, of those tried; and for each
+    channel, whether the pass is proved bit-exact for it.
 
-    origin, sign, one_sided: the `PassSettings` that the search keeps fixed."""
+    origin, sign, one_sided: settings of the pass (`PassSettings`); the search chooses the rest."""
     steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS

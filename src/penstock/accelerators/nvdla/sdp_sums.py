@@ -76,7 +76,7 @@ class Ratio:
     def totals(self) -> Int64s:
         """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
 
-        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
+        Entry [i, j] is for the element i - 128 of the first input and j - 128 of the second."""
         first, second = self.weights
         return (INPUTS * first)[:, None] + (INPUTS * second)[None, :]
 
@@ -173,8 +173,10 @@ def slope(p: Mapping[str, int], k: int) -> float:
 
 
 def _ratios(first: float, second: float) -> Iterator[Ratio]:
-    """Yield up to `MOST_RATIOS` ratios whose weights are nearly proportional to the slopes `first`
-    and `second` of the inputs, the most precise ratio first."""
+    """Yield up to `MOST_RATIOS` ratios whose weights are nearly proportional to `first` and
+    `second`, the most precise ratio first.
+
+    first, second: how much the output grows with the first and with the second input (`slope`)."""
     slopes = (first, second)
     found: list[tuple[float, Ratio]] = []
     for main in (0, 1):

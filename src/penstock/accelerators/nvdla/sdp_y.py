@@ -20,11 +20,11 @@ from penstock.accelerators.nvdla.layer import NvdlaMemory, Surface
 
 @dataclass(frozen=True, slots=True)
 class SdpUnitY:
-    """Unit Y of SDP.
+    """The operation of unit Y of SDP: round(value * factor / 2**right_shift) plus an element of a
+    second tensor, converted to round((element - offset) * scale / 2**shift).
 
-    factor, right_shift: the factor of the input, and the shift of the product.
-    offset, scale, shift: how elements of the second tensor are converted.
-    memory, address, line_stride, surface_stride: the second tensor, of one byte per element."""
+    memory, address, line_stride, surface_stride: the location of the second tensor, which has one
+        byte per element, and the distances in bytes between its rows and its packs of channels."""
 
     factor: int
     scale: int

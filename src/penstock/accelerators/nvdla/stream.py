@@ -70,8 +70,10 @@ def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tup
 
 
 def operating_writes(layer: ConvolutionLayer, operations: SdpOperations) -> tuple[Write, ...]:
-    """Return the register writes of a convolution layer whose accumulators SDP processes before its
-    conversion: those of its parameters, then those that start its units.
+    """Return the register writes of a convolution layer: those of its parameters, then those that
+    start its units.
+
+    operations: what SDP does with the accumulators before it converts them to output elements.
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     cube = SdpCube(layer.out_width, layer.out_height, layer.kernels)

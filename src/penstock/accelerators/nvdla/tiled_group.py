@@ -262,8 +262,8 @@ def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
 
 
 def axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
-    """Return the height of the part of a task that computes output rows `out`; if `by_columns`, the
-    width of the part that computes output columns `out`."""
+    """Return how many rows the part of a task has that computes output rows `out`: in its output,
+    its input and the padding before this input.  If `by_columns`, the same for columns."""
     lower, upper = _reads(task, out, by_columns=by_columns)
     padding, stride = (
         (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)

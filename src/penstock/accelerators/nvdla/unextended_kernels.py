@@ -55,8 +55,10 @@ def reason_against(offloaded: Offloaded) -> str | None:
 
 
 def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
-    """Return the reason, for a message, why a sum is not fused with a convolution.  The reason also
-    tells if no proved constants exist, so that the sum does not run on NVDLA at all."""
+    """Return the reason, for a message, why a sum is not fused with a convolution.
+
+    NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
+    found, the message says so, too."""
     found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
@@ -161,7 +163,8 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
 
 
 def _sums(offloaded: Offloaded) -> Sums:
-    """Return the range and the requantisation of the sums of an operator."""
+    """Return the range, the bias and the requantisation of an operator's accumulators, for each
+    output channel."""
     x, y, p = offloaded.main.inputs[0].type, offloaded.main.output.type, offloaded.parameters
     weights, bias = _weights_and_bias(offloaded)
     matrix = weights.reshape(len(weights), -1).astype(np.int64)

@@ -145,7 +145,7 @@ class UnextendedTask(Task):
 
     @property
     def unit_bytes(self) -> int:
-        """The size in bytes of the operands of a unit of SDP."""
+        """The size in bytes of the operands of one unit of SDP (X1 or X2) for all channels."""
         return self.padded_channels * OPERAND_BYTES
 
     def layers(
@@ -288,11 +288,10 @@ class UnextendedTask(Task):
         return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
 
     def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
-        """Return the layer that adds the elements of the second pass to those of the first.
+        """Return the layer that adds `rows` output rows of both passes of a convolution.
 
-        rows: the number of rows.
-        second: the memory layout of the elements of the second pass.
-        output: the memory layout of the elements of the first pass, which the sums replace."""
+        second: the memory layout of the rows of the second pass, which are in scratch.
+        output: the memory layout of the rows of the first pass, which the sums replace."""
         conversion = Conversion(offset=self.passes[0].origin)
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
@@ -388,6 +387,7 @@ def aligned(weight_bytes: int) -> int:
 
 
 def copy_task(task: UnextendedTask) -> UnextendedTask:
-    """Return a task whose output is a copy of the input of `task`."""
+    """Return a task whose output is a copy of the input of `task`.  The encoder computes single
+    rows of this output, to copy input rows to scratch."""
     size = (task.in_w, task.in_h, task.in_c)
     return UnextendedTask(task.hardware, None, *size, *size)

@@ -304,11 +304,10 @@ def _memory_address(
     """Return the address in memory of the first element of one row of a tile.
 
     tensor: the tensor in memory.
-    row: index of the row among all rows of the tensor, images included.
-    columns, channels: intervals of columns and channels that the tile covers.
-
-    The tiling of a fully connected layer reshapes its input to (N, C).  If the shape of the tensor
-    in memory differs from this, `row` is an index in [0, N), and the tensor must be contiguous."""
+    row: index of the row among all rows of the tensor, images included.  The tiling of a fully
+        connected layer may have reshaped its input to (N, C); then, an index in [0, N).  In this
+        case, the tensor must be contiguous.
+    columns, channels: intervals of columns and channels that the tile covers."""
     depth = tile.operand.shape[-1]
     if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
         return offset(tensor.address, row * depth + channels[0])

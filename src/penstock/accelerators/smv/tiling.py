@@ -85,12 +85,12 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """Return the reason why the tiler finds no tiling for a layer, as a phrase for an error
-    message; "" if it finds one.
+    """Return why the tiler finds no tiling for the calls of a layer, as a phrase for an error
+    message; "" if it finds one for each.
 
-    Two tilings are required: of a call that computes all rows, and of a call that computes one row.
-    For a batch of images, or if the tiler returns tile sequences, every call computes all rows, so
-    the first tiling suffices."""
+    Calls compute all rows of the output or some of them, so a tiling must exist for all rows and
+    for a single row.  For a batch of images, and with a tiler that returns tile sequences, all
+    calls compute all rows, so only the first tiling must exist."""
     shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
     try:
         for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):

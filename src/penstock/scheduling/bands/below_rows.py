@@ -228,13 +228,11 @@ class BelowRows:
         return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
 
     def schedule(self, proposal: Proposal, limit_bytes: int) -> Schedule | None:
-        """Return the schedule of a proposal (a division of an order into cascades).
+        """Return the schedule of a proposal (a division of an order into cascades), with costs.
 
         None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), if
-        its live bytes are not below the limit, or if a cascade cannot run in its bands.  The live
-        bytes of the schedule may differ slightly from those of the proposal.  The proposal only
-        estimates the scratch memory of chains: the live tensors, each rounded up to a multiple of
-        4 bytes, plus the scratch memory of a kernel.
+        its live bytes at the peak are not below `limit_bytes`, or if a cascade cannot run in its
+        bands.  These live bytes may differ slightly from those that the proposal states.
         """
         found: list[tuple[Plan, Sequence[BandedCascade]]] = []
         for candidate in proposal.cascades:
@@ -262,6 +260,8 @@ class BelowRows:
         bare = with_chain_costs(bare, accounting.model, memories, self._costed)
         expanded = ExpandedSchedule(bare)
         costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
+        # The proposal only estimates the scratch memory of chains: the live tensors, each rounded
+        # up to a multiple of 4 bytes, plus the scratch memory of a kernel.
         live = live_bytes(expanded)
         for candidate, cascade in zip(proposal.cascades, expanded.cascades, strict=True):
             if candidate.in_bands:

@@ -131,10 +131,12 @@ class ChainSearch:
         """Yield plans that recompute more and more tensors, starting from none.
 
         Each iteration extends one plan: for each further tensor, it yields a plan that recomputes
-        this tensor, too.  The first iteration also adds two or three consecutive tensors at once.
-        The next iteration extends the new plan with the least memory.  That plan is also yielded
-        with other bands: for each n in `SCRATCH_SHARES`, the fastest ones that need at most
-        `BandLimits.peak_bytes` / n bytes of scratch memory.
+        this tensor, too.  The first iteration also yields plans that recompute two or three
+        consecutive tensors.  The next iteration extends the new plan with the least memory.
+
+        This plan is also yielded with limited scratch memory, once for each n in `SCRATCH_SHARES`:
+        its chains then run in the fastest bands for which a call needs at most
+        `BandLimits.peak_bytes` / n scratch bytes.
         lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
         stripe: maximum number of rows per call.
         scratch: maximum scratch bytes of a call of a chain, in the plans that are extended.

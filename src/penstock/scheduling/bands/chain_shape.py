@@ -52,13 +52,13 @@ class ChainShape:
     call_scratch_bytes: scratch memory that a call needs: the maximum, over its parts, of the bytes
         of the live intermediate tensors plus the scratch memory of the part's kernel.  The bands of
         a call use this memory one after the other.
-    lower, upper: the share of its output that each part computes in a call, in all bands together.
-        In the call for rows [first, end) of the chain's output, part k of (*members, last part)
-        computes the share upper[k, end] - lower[k, first]: 0.5 for half of the elements of its
-        output.  An element that two bands compute counts twice.
+    lower, upper: arrays that determine which share of its output each part computes in a call, in
+        all bands together.  Row k is for part k of (*members, last part).  If the call computes
+        rows [first, end) of the chain's output, the share is upper[k, end] - lower[k, first].  It
+        is 0.5 for half of the elements; an element that two bands compute counts twice.
     bands: number of bands.
-    columns: for each of (*members, last part), the number of columns that the part computes in all
-        bands together, divided by the number of columns of its output.
+    columns: for each of (*members, last part), how often the part computes a column of its output,
+        on average: 1.25 if two bands compute a quarter of the columns.
     keeps_halos: whether each band keeps those of its columns that the next band also needs.  If
         not, both bands compute them.
     moves: one entry for each copy with which a band moves kept columns in memory: the position of

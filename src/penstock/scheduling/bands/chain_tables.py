@@ -127,11 +127,13 @@ def run_chains(
 
 @compiled
 def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals:
-    """Return which share of its output each part of a chain computes, in all calls together.
+    """Return how often each part of a chain computes an element of its output, on average.
 
-    The result has one entry per part: 1.0 if the part computes as many elements as its output has,
-    1.5 if it computes half of them twice.
-    calls: the calls of the cascade, in the format of `run_cascade`.
+    The result has one entry per part: 1.0 if the part computes each element once, 1.5 if it
+    computes half of them twice.  Times the cost of computing the output once, this is the cost
+    of the part.
+    calls[i, :3]: (position of the part, first row, end row) of call i of the cascade.  Calls of the
+        whole chain have the position of its last part.
     last: position of the last part of the chain.
     lower, upper: the fields `lower` and `upper` of the chain's `ChainShape`.
     """

@@ -142,12 +142,12 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend the spans of a band by the columns that the next band holds but does not compute.
+    """Extend the spans of a band by the columns that the band must keep for the next band.
 
-    The band must hold these columns, to keep them for the next band.  If it holds no columns of the
-    tensor yet, a span that contains only these columns is added.  For example, if the spans
-    (lower, begin, upper) are (5, 5, 8) in the band and (4, 8, 12) in the next one, the former
-    becomes (4, 5, 8).
+    These are the columns that the next band holds but does not compute.  For example, let the band
+    hold and compute columns [5, 8) of a tensor, and let the next one hold [4, 12) and compute
+    [8, 12).  Then the band must hold [4, 8): its span (lower, begin, upper) = (5, 5, 8) becomes
+    (4, 5, 8).  If the band has no span for the tensor, one with only the kept columns is added.
     spans: the spans of the band, by tensor name; modified.
     after: the spans of the next band.
     """

@@ -48,7 +48,7 @@ class BandSource(FusionSource, Protocol):
 
     @property
     def reads(self) -> PartColumnReads:
-        """The columns that parts read."""
+        """Determines and caches which input columns a part reads to compute output columns."""
         ...
 
     def bands(

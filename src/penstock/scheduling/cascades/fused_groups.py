@@ -29,8 +29,8 @@ class FusedGroups:
     """The groups of parts that can run tile by tile, by node mask.
 
     parts: the parts; node k of a mask is part k.
-    _known: cost of a group by objective, or None if it cannot run tile by tile.  The parts that run
-        the groups are not stored: there are many, and few are chosen.
+    _known: the result of `_costs` for each group, by node mask.  The parts that run the groups are
+        not stored: there are many, and few are chosen.
     """
 
     parts: Parts
@@ -57,7 +57,8 @@ class FusedGroups:
         return None if known is None else known.get(objective)
 
     def _costs(self, group: int) -> Mapping[str, int] | None:
-        """Return the costs of a group by objective; None if it cannot run tile by tile."""
+        """Return the cycles of a group (key `CYCLES`) and, if known, the bytes that pass through
+        main memory (key `BYTES`); None if the group cannot run tile by tile."""
         fused = self.fused(group)
         if fused is None or fused.part.kernel.cycles is None:
             return None

@@ -114,14 +114,14 @@ def frontier_search(
         exceed the limit, because prefetches by accelerators are added after the search.
     bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
         cascade runs in bands and no group in tiles.
-    others: schedules found so far for other graphs that compute the same outputs.  They restrict
-        the search:
+    others: schedules found so far for other graphs that compute the same outputs.  Because of them,
+        the search omits proposals:
 
-        - A proposal that one of them dominates may be left out.
-        - No proposal with bands or chains is returned if one of them has neither, and needs no more
-          memory than every proposal that has neither.
-        - If `parts` saves memory only by recomputation (`Parts.floor_bytes`), proposals with bands
-          or chains must need less memory than all `others`.
+        - It may omit a proposal that one of `others` dominates.
+        - It omits all proposals with bands or chains if a schedule in `others` without bands and
+          chains needs at most as much memory as each proposal without bands and chains.
+        - If `parts` saves memory only by recomputation (`Parts.floor_bytes`), it omits a proposal
+          with bands or chains unless this proposal needs less memory than all `others`.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.

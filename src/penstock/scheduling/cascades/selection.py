@@ -24,9 +24,9 @@ KNEE = Fraction(1, 100)
 
 
 class Optimize(StrEnum):
-    """The user's goal, which determines the schedule that is compiled, and the C compiler's flags.
+    """The user's goal.  It determines which schedule is compiled, and the flags for the C compiler.
 
-    The schedule is a point of the Pareto front of memory and cycles.
+    The schedule is a point of the Pareto front of memory and cycles (`pick`).
     """
 
     SPEED = "speed"

@@ -110,9 +110,9 @@ def _grouped_proposal(
 
 
 def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
-    """Return the maximum live bytes in the second memory region.
+    """Return how many bytes of tensors may be live in the second memory region at a time.
 
-    Raises UsageError if there is none.
+    It is the fraction `FILL` of the region's size.  Raises UsageError if there is no such region.
     """
     memories = builder.accounting.memories
     if len(memories.tensors) == 1:

@@ -68,8 +68,9 @@ class KeptTensors:
         return None if k < 0 else tuple(inside[np.argsort(self._ranks[k][inside])].tolist())
 
     def fits(self, group: int, kept: int) -> int:
-        """Return whether the tensors of a group fit on chip in a known order or in any other one.
+        """Return whether the tensors in `kept` fit on chip in some order of a group's nodes.
 
+        If the tensors fit in no known order (`add_order`), other orders are searched.
         group: mask of nodes.
         kept: mask of those of its nodes whose tensors only the group uses.
 

@@ -141,11 +141,11 @@ COMPARED = ("layer", "greedy", "bounded", "paper", "paper_merged")
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield divisions of the nodes into groups, which are node masks.
+    """Yield divisions of the nodes into groups, each as a tuple of node masks.
 
-    The first divisions are those of the heuristic strategies.  Then, for each order in `every`,
-    follows the division of the order into intervals that cost least in total.
-    every: orders of all nodes, by the names of the orders.
+    There is one for each heuristic strategy, then one for each order in `every`: the division of
+    the order into intervals that costs least.
+    every: orders by name; each contains all nodes.
     """
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups

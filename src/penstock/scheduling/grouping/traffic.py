@@ -90,8 +90,9 @@ class Traffic:
         return self.known[group]
 
     def traffic_bytes(self, group: int) -> int:
-        """Return the bytes that a group moves to and from external memory, even if it does not fit.
+        """Return the bytes that a group moves to and from external memory.
 
+        The result does not depend on whether the group fits on chip (`limits`).
         group: mask of nodes.
         """
         return moved_bytes(self._members(group), *self._graph)

@@ -132,10 +132,10 @@ class Band(Brief):
 
     parts: the parts that compute one band.
     plan: how these parts run as a cascade, with the cost of one band.
-    sections: for each tensor of a band, the columns of the network's tensor that it contains.
-    offsets: offset of each memory block in the scratch memory of the part that stands for all
-        bands, in bytes, by block name.  The blocks are a scratch buffer for the kernels, and the
-        tensors between `parts`, except those in `kept`.
+    sections: for each tensor of a band, of which columns of a tensor of the network it consists.
+    offsets: offset of each memory block, in bytes, by block name.  It is relative to the scratch
+        memory of the single part that runs the whole cascade or chain.  The blocks are a scratch
+        buffer for the kernels, and the tensors between `parts`, except those in `kept`.
     call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take.
     slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
         tensor name.

@@ -157,7 +157,8 @@ class Parts(Brief):
 
     @property
     def _known_reads(self) -> KnownReads:
-        """What `rows` can reuse: which rows the parts of the graph `similar` read.
+        """Which rows the parts in `similar` read, so that `rows` need not derive this for parts
+        that both graphs have in common.
 
         Empty if there is no similar graph, or if one of the two graphs has queues.
         """

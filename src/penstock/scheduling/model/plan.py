@@ -28,13 +28,14 @@ class Plan(Brief):
         advance of a tensor is high if its first few rows already require many rows of the network's
         inputs (`row_tables.advances`).
     costs: cost of each part, in the order of `parts`; empty before costing.
-    prefetches: copies of constants for this cascade, those by the copy engine first.
+    prefetches: copies of constants for this cascade: first those that the copy engine makes, then
+        those that accelerators make.
     copying: cost of the copy engine's prefetches, including stalls.
-    waiting: cost of stalls due to the accelerators' prefetches.  After placement, it may be part of
-        `costs`; then it is zero here.
-    scratch_bytes: size of the scratch memory, which the parts use one after the other.  This size
-        selects the kernel of every part without a prefetch by an accelerator: the preferred kernel
-        if the scratch memory is large enough for it, else the fallback kernel.
+    waiting: cost of the stalls that the accelerators' prefetches cause; zero if `costs` includes
+        these stalls, as costs computed after placement may.
+    scratch_bytes: size of the scratch memory, which the parts use one after the other.  A part runs
+        its preferred kernel if this memory is large enough for it, else its fallback kernel.  If an
+        accelerator prefetches constants for a part, the part runs the kernel that reads the copy.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
     row_copies: the row copies of the cascade, those that copy in before those that copy out.  The

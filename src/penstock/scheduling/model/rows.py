@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the memory in bytes: all rows, or one if each overwrites the previous one."""
+        """Size of the memory in bytes: of all rows, or of a single one if all rows share it."""
         return self.slots * self.row_bytes
 
 
@@ -74,12 +74,13 @@ class RowRead:
 
     @property
     def advance(self) -> float:
-        """How far reading the input runs in advance of computing the output, at half of the output.
+        """The lead of the input over the output at the time when half of the output is computed.
 
-        The fraction of the input rows that are required, minus the fraction of the output rows that
-        are computed.  About 0: both proceed in proportion; about 0.5: half of the output requires
-        the whole input.  Example: 51 of 100 output rows require 80 % of the input; the result is
-        0.80 - 0.51 = 0.29.
+        This is the fraction of the input rows that are required by then, minus the fraction of the
+        output rows that are computed.  About 0: both proceed in proportion; about 0.5: half of the
+        output requires the whole input.  Example: 51 of 100 output rows require 80 % of the input;
+        the result is 0.80 - 0.51 = 0.29.  The advances of tensors (`row_tables.advances`), which
+        order the inputs of a part, are sums of these numbers.
         """
         middle = (len(self.needed) + 1) // 2  # the first integer above half of the output rows
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)

@@ -40,8 +40,8 @@ class TensorConfig(Brief):
     stripes: the stripes, one per kernel call, as a sequence of stripe configurations.  Several
         configurations are needed if the sizes or distances of the stripes change.  For example, the
         first rows of a tensor may be computed in smaller stripes.  The stripes are in execution
-        order, unless the tensor is computed in bands of columns: then each configuration lists its
-        stripes band by band, but they may be computed in another order.
+        order, except those of a tensor that is computed in bands of columns: each configuration
+        then lists its stripes band by band, even if they are executed in another order.
     """
 
     tensor: str

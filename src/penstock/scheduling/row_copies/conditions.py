@@ -97,9 +97,11 @@ def _in_rows(parts: Parts, storage: Storage) -> bool:
 
 
 def _reads_rows(parts: Parts, k: int, tensor: str, storage: Storage) -> bool:
-    """Return whether part `k` reads `tensor` row by row on the processor.
+    """Return whether the processor runs part `k`, and the part reads `tensor` row by row.
 
-    False if the part reads the whole tensor in one call, or another alias of its storage."""
+    Only such a part can read the rows from a ring instead.  False if the part computes its whole
+    output in one call, if it also reads an alias of `tensor`, or if the rows of `tensor` are not
+    those of its storage."""
     part = parts.parts[k]
     read = {v.name: v for v in part.variable_inputs if parts.owners[v.name] == storage.name}
     if set(read) != {tensor} or parts.rows.row_parts[k].whole:

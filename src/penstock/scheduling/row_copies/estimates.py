@@ -89,7 +89,8 @@ class RowCopyEstimates:
                 yield tensor
 
     def best(self, cascade: StripedCascade, tensor: str, region: str) -> RowCopyEstimate | None:
-        """Return the estimate for the copy of a tensor that saves most time; None if none does.
+        """Return the estimate for the row copy that saves most time, of all possible row copies of
+        a tensor (`of_tensor`); None if none saves time.
 
         region: name of the memory region of the tensor.
         """

@@ -73,10 +73,10 @@ def with_row_copies(parts: Parts, plans: Sequence[Plan], copier: str) -> RowCopy
 
 
 def without_row_copies(plan: Plan) -> Plan:
-    """Return the plan without the parts that perform row copies.
+    """Return the plan without the parts that perform row copies in `Plan.parts`.
 
-    Only parts of the stage `assign` remain in `Plan.parts`.  The other fields are not changed:
-    `row_copies` still lists the copies, and `costs` their costs.
+    `Plan.parts` then refers only to parts of the graph before row copies were added.  The other
+    fields are unchanged: `row_copies` and `costs` still have entries for the copies.
     """
     copies = set(plan.row_copy_places)
     return replace(plan, parts=tuple(k for i, k in enumerate(plan.parts) if i not in copies))
@@ -112,13 +112,13 @@ def _writing(part: Part, ring: Value) -> Part:
 
 
 def _nodes(parts: Parts, with_copies: Sequence[Part]) -> Iterator[Node]:
-    """Yield the nodes of the graph with row copies.
+    """Yield the nodes of the graph with row copies, in topological order.
 
-    A copy in comes before the first node that reads it, and a copy out after the node that writes
-    the ring.
+    The node of a copy in precedes the first node that reads its ring.  The node of a copy out
+    follows the node that writes its ring.
     parts: the parts of the schedule without row copies.
-    with_copies: the parts with row copies.  The first ones correspond to those of `parts`, but some
-        of them read or write rings.  The remaining ones perform the copies.
+    with_copies: first the same parts in the same order, some of them changed to read or write
+        rings; then the parts that perform the copies.
     """
     pairs = zip(parts.parts, with_copies, strict=False)
     now: Mapping[str, Node] = {old.name: new.nodes[-1] for old, new in pairs if new.nodes}

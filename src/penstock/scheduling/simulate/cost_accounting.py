@@ -231,9 +231,12 @@ class CostAccounting:
     ) -> int:
         """Return the stall cycles that accelerator prefetches add to a cascade's first call.
 
-        plan: the plan of the cascade.  Non-early prefetches of this plan run during the call.
-        following: the plan of the next cascade.  Early prefetches of that plan run during the call
-            as well.  None: disregard early prefetches.
+        Prefetches of two plans run during this call: those of `plan` that are not early, and the
+        early ones of `following`.  A prefetch is early if its copy starts one cascade before the
+        cascade that reads the copy.
+
+        plan: the plan of the cascade.
+        following: the plan of the next cascade; None: disregard early prefetches.
         """
         own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (
@@ -303,10 +306,11 @@ class CostAccounting:
         """Return the cost of all calls of a part, including access times.
 
         part: a part whose only kernel is the one that the calls run.
-        calls: the stripe of each call, and the memory region in which each input and the output is
-            accessed (for a copied input, that of the copy).
+        calls: the calls, and the memory regions that they access, which determine the access times.
+            For a prefetched constant, this is the region of the copy.
         traffic: work and memory traffic of each call.
-        operands: memory regions of the part's tensors, for the cycle model.
+        operands: memory regions of the part's tensors, from which the cycle model derives the
+            cycles of the engine itself.
         """
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]

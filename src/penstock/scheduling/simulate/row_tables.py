@@ -161,8 +161,9 @@ def row_tables(
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:
     """Return whether a part never reads the first half of the rows of one of its inputs.
 
-    Inputs of a single row do not count.  For example, the result is True for a part that reads only
-    rows 6 to 9 of an input of 10 rows, even if it reads all rows of its other inputs.
+    If so, a cascade requests the output of the part after its other outputs.  Inputs of a single
+    row do not count.  For example, the result is True for a part that reads only rows 6 to 9 of an
+    input of 10 rows, even if it reads all rows of its other inputs.
     """
     return any(2 * int(read.done[0]) >= storages[read.storage].rows > 1 for read in part.reads)
 
@@ -178,7 +179,8 @@ def starts(counts: list[int]) -> Numbers:
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
     """Compare the orders in which two tables list the reads of each part.
 
-    The result is True at the positions of the parts whose reads have different orders.
+    The result is True at the positions of the parts whose reads have different orders.  For a
+    cascade of other parts, searches need not try both tables.
     one, other: tables of the same execution order, with different values of `nearest_first`.
     """
     differ = np.append(0, np.cumsum(one.storage != other.storage))

@@ -285,8 +285,9 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.truncated)
 
     def _run_quotients(self) -> Any:
-        """Return the quotients of the lengths of zero runs. A quotient q is encoded in unary:
-        q ones, followed by a zero."""
+        """Return the quotients of the lengths of zero runs: each length is its quotient, shifted
+        left by `runs.divider` bits, plus a remainder of as many bits (a Golomb-Rice code). A
+        quotient q is encoded in unary: q ones, followed by a zero."""
         chunks = np.array(self.runs.symbol_masks, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)

@@ -64,9 +64,9 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
 
 
 def form_table(forms: Int64s) -> Table:
-    """Return the numbers that encode requantisation forms as an int32 table for a kernel.
+    """Return the table of requantisation forms that a kernel reads, as int32.
 
-    forms: the numbers, with shape (channels, 6)."""
+    forms: the six numbers that encode the form of each channel, with shape (channels, 6)."""
     return Table.of(forms.astype(np.int32).ravel())
 
 

@@ -58,10 +58,10 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
 
 
 def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
-    """Return the cycles of preparing the computation of two output pixels.
+    """Return the cycles of the copies that a kernel makes before it computes two output pixels.
 
-    The kernel copies their windows to scratch memory.  If output channels are constant, it also
-    copies a precomputed pixel, which holds the values of these channels, to both output pixels.
+    It copies the windows of both pixels to scratch memory.  If output channels are constant, it
+    also copies a precomputed pixel, which holds the values of these channels, to both pixels.
 
     rows: number of rows of a window.
     row_bytes: size of a window row.

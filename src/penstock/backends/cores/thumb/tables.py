@@ -146,7 +146,11 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Yield the indices of two channels at a time, such that their weights have similar magnitudes.
+    """Yield pairs of output channels, by index, whose weights have similar magnitudes.
+
+    Both channels of a pair are computed in the same blocks of taps.  The channel with the larger
+    weights limits the length of these blocks (`block_sizes`), so it would slow down a channel with
+    much smaller weights.
 
     Channels are sorted by their sums of absolute weights.  Channels whose output is the same for
     every input are omitted.  If the number of remaining channels is odd, the last one is paired

@@ -64,7 +64,8 @@ class Task:
 
     @property
     def has_tables(self) -> bool:
-        """Whether the task reads weights and a table of post-processing."""
+        """Whether the task reads constants from memory: weights, and the bias, multiplier and shift
+        of each channel.  Pools, for example, read none."""
         return self.post.requantise
 
     @property

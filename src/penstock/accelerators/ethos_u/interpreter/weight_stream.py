@@ -182,10 +182,10 @@ class _Coded:
         """Skip the remainders of the chunk that was last passed to `add_chunk`, and store their bit
         positions in `places`.
 
-        In the stream, these remainders follow the next chunk. So the caller first reads the next
-        chunk, then calls this method, and then passes that chunk to `add_chunk`.
+        The remainders of a chunk follow the next chunk in the stream. So the caller reads the next
+        chunk (if there is one) before this call, and passes it to `add_chunk` after this call.
 
-        has_chunk: whether there is a next chunk."""
+        has_chunk: whether there is a next chunk; if not, these are the last remainders."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -247,12 +247,15 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _read_chunks(self) -> bool:
-        """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
-        of the chunks before them. Return False if there was no further chunk to read.
+        """Read the next chunk of weights and the next chunk of run lengths. Return False if there
+        was no further chunk to read.
 
-        If the slice has runs, one of the two chunks may be missing. Let n be the number of weights
-        minus the number of run lengths read so far. The stream continues with a chunk of weights
-        only if n < 8 (`MOST_AHEAD`), and with a chunk of run lengths only if n >= 0."""
+        A chunk holds the quotients of several numbers. In the stream, the remainders of the
+        previous chunks follow; they are skipped.
+
+        If the slice has runs, one of the two chunks may be missing: that of weights if the weights
+        read so far outnumber the run lengths by 8 (`MOST_AHEAD`) or more; that of run lengths if
+        the run lengths outnumber the weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count

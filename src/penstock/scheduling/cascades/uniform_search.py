@@ -95,7 +95,8 @@ class UniformSearch:
 
     @property
     def tables(self) -> RowTables:
-        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False."""
+        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False: of
+        several inputs, they first compute the one of highest advance."""
         return self._tables[0]
 
     @property

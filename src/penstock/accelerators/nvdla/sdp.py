@@ -196,8 +196,8 @@ class SdpLayer:
 
 
 def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
-    """Return the entries of `Bindings.chosen` for unit X1 or X2: the register field, the path of
-    the attribute that it holds, and 0, since no field holds an attribute minus an offset.
+    """Return the entries of `Bindings.chosen` for unit X1 or X2: each is a register field, the path
+    of the attribute that it holds, and the offset 0.
 
     path: the attribute of `SdpOperations` that holds the unit: "x1" or "x2".
     unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""

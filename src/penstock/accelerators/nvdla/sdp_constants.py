@@ -207,7 +207,7 @@ class _Steps:
     lower, upper: each channel's accumulators, without the bias, are in [lower, upper).
     thresholds: the least accumulator that reaches each level, of shape (channels, levels): `lower`
         if all accumulators reach it, `upper` if none does.
-    heights: for each level, the least real number that rounds to level - origin."""
+    heights: level - origin - 0.5 for each level: where rounding to level - origin begins."""
 
     sums: Sums
     origin: int

@@ -180,10 +180,10 @@ def _tuned(
     """Yield (relative error, ratio) for up to three ratios with the given fields.
 
     `left2` is the largest shift with which `factor1` fits into 16 bits.  The ratios differ in
-    `factor1`: the nearest integer to the ideal value, and its neighbours.
+    `factor1`: the nearest integer to 2**left2 / part, and its neighbours.
 
     main, left1, again: the given fields of `Ratio`.
-    part: the ideal value of 2**left2 / factor1.
+    part: the desired value of 2**left2 / factor1.
     slopes: how much the output grows with each input.  The weights of the inputs should be
         proportional to the slopes; the relative error is the deviation from this proportion."""
     left2 = int(np.floor(np.log2(MOST_FACTOR * abs(part)))) if part else -1

@@ -276,9 +276,9 @@ class _Slice:
     def _quotients(self) -> Any:
         """Return the quotients of the weight indices, decoded from symbols with values 0, 1 and 2.
 
-        A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
-        example, the symbols 2, 2, 1 encode 5. If the header of the slice states that quotients are
-        truncated, each symbol is a quotient."""
+        Each quotient is the sum of consecutive symbols, the last of which is the first below 2: the
+        symbols 2, 2, 1, 0 encode the quotients 5 and 0. If the header of the slice states that
+        quotients are truncated, each symbol is a quotient."""
         first, second = np.array(self.coded.symbol_masks, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones

@@ -289,7 +289,8 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes on the paths from `parent` to the values of `begin`.
+        """Return the names of the nodes between a dominator and a sub-graph: those on the paths
+        from `parent`, the dominator's output, to the values of `begin`, the sub-graph's inputs.
 
         The nodes that compute the values of `begin` are included; the node that computes `parent`
         is not.  The result is empty if `parent` is the only value of `begin`.

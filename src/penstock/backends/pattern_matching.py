@@ -98,8 +98,8 @@ class _Match:
     """A match of a pattern or of part of a pattern.
 
     claimed: the names of the matched nodes.
-    bindings: for each pattern that occurs repeatedly, the pair of this pattern and what it has
-        matched: a value or an intermediate result."""
+    bindings: (pattern, term) for each repeated pattern: the term (value or intermediate result)
+        that one occurrence has matched, and that the others must match, too."""
 
     claimed: frozenset[str]
     bindings: _Bindings
@@ -122,7 +122,7 @@ class Search:
 
     @staticmethod
     def of(pattern: Pattern, producers: Mapping[str, Node]) -> Search:
-        """Return a search for matches of `pattern`."""
+        """Return a search for matches of `pattern`; `producers` as in `Search`."""
         return Search(producers, _repeated_patterns(pattern))
 
     def match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> tuple[_Match, ...]:
@@ -290,7 +290,8 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes on the paths from `parent` to the values of `begin`.
+        """Return the names of the nodes between a dominator and a sub-graph: those on the paths
+        from `parent`, the dominator's output, to the values of `begin`, the sub-graph's inputs.
 
         The nodes that compute the values of `begin` are included; the node that computes `parent`
         is not.  The result is empty if `parent` is the only value of `begin`.
@@ -330,7 +331,9 @@ def tuple_fields(pattern: Pattern, count: int) -> tuple[Pattern, ...]:
 
 
 def elements(term: Term) -> Array:
-    """Return the elements of a constant; an empty array for a scale or a zero point."""
+    """Return the elements of a constant that a pattern may match.
+
+    The result is empty for a scale or zero point, since penstock has no tensor with its value."""
     if term.value is None or term.value.data is None:
         return np.zeros(0)
     return term.value.data.array(term.value.type)

@@ -31,8 +31,9 @@ from penstock.ir.graph import Node
 class Mismatch:
     """The part of a pattern that does not match.
 
-    depth: how far the match got; of several mismatches, users see one of the greatest depth.  Each
-        step in the pattern from an operator to its argument number k adds 1 + k.
+    depth: how far the match got, to select among alternatives: users see the mismatch of greatest
+        depth.  A step in the pattern from an operator to its argument k adds 1 + k, because the
+        arguments before k have matched.
     part: the part of the pattern, as text.
     reason: why it does not match."""
 
@@ -71,6 +72,8 @@ class _Explanation:
         If no alternative of the pattern matches, the result explains the one that matches
         furthest.
 
+        term: a value of the graph, an intermediate result within a node, or a scale or zero point
+            by which a node requantises.
         depth: `Mismatch.depth` of `pattern` in the whole pattern."""
         if self.search.match(pattern, term, frozenset()):
             return None
@@ -169,7 +172,10 @@ class _Explanation:
         return Mismatch(depth + 1, f"path {pattern.path}", reason)
 
     def _description(self, term: Term) -> str:
-        """Return a phrase for messages that describes a term, such as '"x" is a constant'."""
+        """Return what a term is, as a clause for messages such as '"x" is a constant'.
+
+        term: a value of the graph, an intermediate result within a node, or a scale or zero point
+            by which a node requantises."""
         if term.constant:
             return f'"{term.name}" is a constant' if term.name else "it is a scale or zero point"
         node = self.search.producers.get(term.name)

@@ -108,12 +108,13 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
 
 
 def _with_new_kernel(scheduled: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
-    """Return `part` with a new kernel in place of the one that the schedule runs.
+    """Return `part` with the kernel that the schedule uses for it replaced by a new one.
 
-    The part is unchanged if the schedule does not run it, or if `found` has no new kernel for it.
+    A part that the schedule does not run, or that has no new kernel, is returned unchanged.
 
-    scheduled: the parts that the schedule runs; `Part.kernel` is the kernel that it chose (the
-        preferred one, the fallback or one that prefetches).
+    scheduled: the parts that the schedule runs.  The field `kernel` of each is the one that the
+        schedule uses; in `part`, this may be the preferred kernel, the fallback kernel or one that
+        prefetches.
     found: the new kernels, by the name of the part."""
     own = next((one for one in scheduled if one.name == part.name), None)
     if own is None or part.name not in found or found[part.name] is own.kernel:

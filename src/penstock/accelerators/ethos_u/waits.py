@@ -82,7 +82,8 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
-    """Return the job of the timeline that represents an action (an operation or a copy)."""
+    """Return the step of the timeline that represents an action (an operation or a copy): a job,
+    which states how many cycles the action takes."""
     if isinstance(action, Compute):
         return action.timing.job
     size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES

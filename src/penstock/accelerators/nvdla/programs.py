@@ -274,10 +274,12 @@ def _memory(base: int) -> NvdlaMemory:
 def relocated(
     writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
 ) -> bytes:
-    """Return register writes after relocation, which adds a base address to the word of each write
-    that holds an address.
+    """Return register writes with absolute addresses: each relocation adds a base address to the
+    word of one write.
 
-    places: the relocations, each (index of the write, index in `bases`, memory of the base).
+    writes: pairs of little-endian uint32: register address, word.
+    places: the relocations, each (index of the write, index in `bases`, memory of the base); the
+        memory is not used here.
     bases: the base addresses in bytes."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:

@@ -197,9 +197,10 @@ class SdpLayer:
 
 
 def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
-    """Return (field, attribute, offset), as in `Bindings.chosen`, for each field of unit X1 or X2.
+    """Return the entries of `Bindings.chosen` for unit X1 or X2: each is a register field, the path
+    of the attribute that it holds, and the offset 0.
 
-    path: the attribute of `SdpOperations` that holds the unit.
+    path: the attribute of `SdpOperations` that holds the unit: "x1" or "x2".
     unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""
     stage, dma = f"SDP.D_DP_{unit.upper()}", f"SDP_RDMA.D_{engine.upper()}_CFG.{engine}"
     place = f"SDP_RDMA.D_{unit.upper()}"

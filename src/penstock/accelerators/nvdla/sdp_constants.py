@@ -130,8 +130,8 @@ class Pass:
 class Passes:
     """The one or two passes that compute the elements of a layer.
 
-    Two passes have the same origin, which the elements of each contain.  The elements of the layer
-    are therefore the sum of both, minus this origin."""
+    Two passes have the same `origin`, which each adds to its elements.  The elements of the layer
+    are therefore first + second - origin."""
 
     passes: tuple[Pass, ...]
 
@@ -150,7 +150,8 @@ class Unproved:
 
 @lru_cache(maxsize=512)
 def find_passes(sums: Sums) -> Passes | Unproved:
-    """Return the passes that compute the elements of a layer exactly, or why none were found."""
+    """Return the passes that convert the accumulators `sums` of a layer exactly to its elements,
+    or why none were found."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
         found, proved = _solved(sums, origin, sign, one_sided=one_sided)
@@ -199,12 +200,12 @@ def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pas
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """The output levels that a pass must reproduce, and their thresholds.  Accumulators do not
-    include the bias.
+    """The levels (output values) that a pass must reproduce, and where each begins.
 
+    sums: the layer's accumulators, and the requantisation to reproduce.
     origin, sign, one_sided: the `PassSettings` of the pass.  A one-sided pass reproduces only the
         levels above `origin` (sign 1) or the levels up to it (sign -1).
-    lower, upper: the bounds of the accumulators of each channel; `upper` is excluded.
+    lower, upper: each channel's accumulators, without the bias, are in [lower, upper).
     thresholds: the least accumulator that reaches each level, of shape (channels, levels): `lower`
         if all accumulators reach it, `upper` if none does.
     heights: level - origin - 0.5 for each level: where rounding to level - origin begins."""

@@ -192,12 +192,15 @@ def _ratios(first: float, second: float) -> Iterator[Ratio]:
 def _tuned(
     main: int, left1: int | None, again: int, part: float, slopes: tuple[float, float]
 ) -> Iterator[tuple[float, Ratio]]:
-    """Yield (relative error, ratio) for each `factor1` next to 2**left2 / part, where `left2` is as
-    large as possible.
+    """Yield (relative error, ratio) for up to three ratios with the given fields.
 
-    main, left1, again: these fields of the ratios.
-    part: the weight 2**left2 that unit X2 adds, as a multiple of `factor1`.
-    slopes: the numbers to which the weights of both inputs should be proportional."""
+    `left2` is the largest shift with which `factor1` fits into 16 bits.  The ratios differ in
+    `factor1`: the nearest integer to 2**left2 / part, and its neighbours.
+
+    main, left1, again: the given fields of `Ratio`.
+    part: the desired value of 2**left2 / factor1.
+    slopes: how much the output grows with each input.  The weights of the inputs should be
+        proportional to the slopes; the relative error is the deviation from this proportion."""
     left2 = int(np.floor(np.log2(MOST_FACTOR * abs(part)))) if part else -1
     if not 0 <= left2 <= MOST_LEFT:
         return

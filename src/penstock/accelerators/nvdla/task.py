@@ -65,7 +65,8 @@ class Task:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the constant arrays that the task reads (`kernels.tables`)."""
+        """The names of the constant arrays that the task reads from memory (`kernels.tables`), such
+        as weights.  Pools, for example, read none."""
         return ("weights", "post") * self.post.requantise + ("second",) * self.post.by_channel
 
     @property

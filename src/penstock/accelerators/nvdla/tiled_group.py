@@ -218,8 +218,10 @@ class LayerGroup:
         return self._parts(size.columns, by_columns=True)
 
     def _parts(self, most: int, *, by_columns: bool) -> PartCounts:
-        """Return the sizes of each task along an axis (`row_parts`, `column_parts`).
+        """Return, for each task of the layers, the sizes that it has in different tiles along an
+        axis, and the number of rows or columns of tiles for each (`PartCounts`).
 
+        by_columns: whether the axis is that of columns.
         most: the largest size of a tile along this axis, in rows or columns of the outputs."""
         if (by_columns, most) not in self._counted:
             every = self._spans(most, by_columns=by_columns)

@@ -102,12 +102,12 @@ class Average:
 class UnextendedTask(Task):
     """The parameters with which NVDLA's own units compute the whole output of an operator.
 
-    passes: the settings of a convolution's passes; empty for pooling and copies.
-    by_pack: whether the convolution is depthwise and computes each pack of channels separately.
-    method: what PDP computes; None for a convolution or a copy.
-    average: the factors of an average.
+    passes: the settings of a convolution's passes; empty for other operators.
+    by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
+    method: what PDP computes; None unless the operator is a pool.
+    average: the factors by which PDP multiplies the sums of an average pool.
     total: the constants of a sum of two tensors; None for other operators.
-    gathered_bytes: the size of the beginning of scratch, to which rows are copied."""
+    gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0."""
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False

@@ -108,6 +108,7 @@ def drivers(
 def _cycles(model: DriverModel, timing: EngineTiming, engine: SmvEngine, op: object) -> float:
     """Return the cycles of a call of the driver function that `model` describes.
 
-    `Driver.cycles` is called with the state of the engine and the record of arguments.  The cycles
-    depend only on the record, `op`."""
+    timing: properties of the engine that determine the cycles.
+    engine: the state of the engine, which `Driver.cycles` receives; unused.
+    op: the record of the call's arguments."""
     return 0.0 if model.cycles is None else model.cycles(timing, op)

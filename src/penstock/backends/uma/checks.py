@@ -151,10 +151,12 @@ def check_codegen(
     replace_call_extern: Callable[[Sequence[str]], str] | None,
     where: str,
 ) -> None:
-    """Raise BackendError unless the format is known and suits the other arguments.
+    """Raise BackendError unless the arguments of `_register_codegen` are valid and consistent.
 
     fmt: must be "stream" if both `encoder` and `submit` are given, otherwise "c".
-    encoder, replace_call_extern: must be callable or None.
+    encoder: encodes calls as a command stream; must be callable or None.
+    submit: the driver function that receives a stream; None if there is none.
+    replace_call_extern: returns the C text of a driver call; must be callable or None.
     where: the location that the error reports."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:

@@ -203,13 +203,14 @@ class BandSearch:
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
         """Add the input columns that a part reads to `wanted`; return whether it can run in bands.
 
-        The part can run in bands if it can compute the columns that each band needs without the
-        rest.  Unless the part is the last one of the cascade, its output must also be read, and
-        only by parts of the cascade.
+        The part can run in bands under two conditions:
+        - it can compute some columns of its output without the others;
+        - it is the last part of the cascade, or its output is read only by parts of the cascade,
+          at least by one.
         p: position of the part in the execution order.
         upper: end of the cascade in the execution order, exclusive.
-        wanted: for each band that `_widths` analyses, the columns of each tensor that the band
-            needs, by tensor name.
+        wanted: for each of some bands, the columns of each tensor that the band needs, by tensor
+            name; updated.
         """
         part = self._parts[p]
         if not self._by_columns[p]:

@@ -122,7 +122,8 @@ class ChainSearch:
     def can_recompute(self, p: int, upper: int) -> bool:
         """Return whether a cascade that ends at `upper` can recompute the output of the part at p.
 
-        It can if a chain can (`ChainShapes.readers`), and if all readers are before `upper`.
+        All readers of the output must be before `upper`, and the output must meet the conditions
+        that `ChainShapes.readers` states; for example, it must have at least two rows.
         p, upper: positions in the execution order; `upper` is exclusive.
         """
         return bool(self._readers[p]) and max(self._readers[p]) < upper

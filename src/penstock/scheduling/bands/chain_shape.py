@@ -140,7 +140,10 @@ class ChainShapes:
         return found if possible and all(map(self._joins, (p, *found))) else ()
 
     def _joins(self, p: int) -> bool:
-        """Return whether the part at p can be in a chain: it can compute any rows and columns."""
+        """Return whether a part can be in a chain: it can compute any rows and columns.
+
+        p: position of the part in the execution order.
+        """
         part = self.parts[p]
         return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
 

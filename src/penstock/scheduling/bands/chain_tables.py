@@ -149,8 +149,9 @@ def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals
 def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
     """Return a `_Reads` without reads, with space for the reads of all parts and chains.
 
-    Its arrays `needed` and `done` begin with copies of `t.needed` and `t.done`, which parts outside
-    of chains continue to use.  The entries of the chains will be appended.
+    Its arrays `needed` and `done` (the rows that each read requires and releases) begin with the
+    entries of `t`, which remain valid for parts outside of chains.  `_enter_chain` appends those of
+    chains.
 
     end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
     """

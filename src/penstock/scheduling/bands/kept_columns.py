@@ -195,9 +195,10 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
     spans: the columns of the tensor in each band that holds columns of this tensor.
 
-    The first band stores its columns from `_first_position` on.  Every later band that computes
-    columns stores its columns from position 0 on; beforehand, it moves the kept columns there if
-    they are elsewhere.  A band that only keeps columns leaves them where they are.
+    A position is the index of a column in the memory of the tensor.  `_first_position` determines
+    where the columns of the first band begin.  Those of a later band begin at position 0; the band
+    first moves the kept columns there if they are elsewhere.  Only a band that computes no columns
+    of the tensor leaves the kept ones where they are.
     """
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):

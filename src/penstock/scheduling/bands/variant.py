@@ -41,9 +41,10 @@ class BandedCascade:
 
 
 class BandSource(FusionSource, Protocol):
-    """Creates bands of columns and groups in tiles, which depend on the target.
+    """Creates the bands of a cascade, and the parts that run groups tile by tile, for a target.
 
-    One source serves the searches of a graph and of its alternatives, which compute the same.
+    One source serves the searches for schedules of a graph and of its alternatives (graphs that
+    compute the same outputs), so that they share cached results.
     """
 
     @property

@@ -104,13 +104,14 @@ class ScheduleBuilder:
         yield from later
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
-        """Yield the Pareto-optimal schedules of all proposals, in ascending order of memory.
+        """Yield Pareto-optimal schedules in (peak memory, cycles), in ascending order of memory.
 
-        The objectives are peak memory and cycles.  Each schedule of a proposal has up to five
-        variants: the schedule as it was found, and one with prefetches by accelerators for each of
-        four limits of the live bytes.  The limits are the peak of the schedule, the peak of the
-        next schedule, the mean of these two peaks, and infinity.  The result is the Pareto front of
-        the variants of all schedules.
+        The candidates are the schedules of all proposals, with and without prefetches by
+        accelerators.  The live bytes with prefetches are limited.  Four limits are tried for each
+        schedule: its own peak; the peak of the schedule after it, if that is higher; the mean of
+        these two peaks; and infinity.
+
+        proposals: in ascending order of memory.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]

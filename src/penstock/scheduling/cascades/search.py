@@ -179,16 +179,15 @@ def _chosen_proposals(
 
     With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
     peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
-    as fast.  These proposals are added:
+    as fast.  The result contains these proposals, too:
 
-    - If there is a second memory: the proposals of `RESIDENT`, and the Pareto front of the
-      proposals that do not use the second memory.
-    - If there are a second memory and a copy engine: the Pareto-optimal proposals with row copies.
-    - If there is a second memory, or a memory that is slower than `searches` assume: the proposals
-      that `searches` find, because they consider more ways to save memory.  With a second memory,
-      only those are added that need less memory than every other proposal without tensors there.
-    - If the first proposal does not use the least possible scratch memory: a variant of it that
-      does, inserted after it.
+    - With a second memory: those of `RESIDENT`; the Pareto front of those that leave the second
+      memory unused; and, with a copy engine, the Pareto-optimal ones with row copies.
+    - With a second memory, or a memory slower than `searches` assume: those of `searches`, which
+      consider more ways to save memory.  With a second memory, each must need less memory than all
+      others that leave it unused.
+    - A variant of the first proposal, inserted after it, that uses the least possible scratch
+      memory, unless the first proposal does so itself.
 
     builder: builds the schedules of proposals, to compare their costs.
     orders: execution orders, as indices of the parts.
@@ -267,10 +266,11 @@ def _relevant_proposals(
     model: CostModel,
     rivals: Sequence[tuple[int, int]],
 ) -> list[Proposal]:
-    """Return those of the proposals `chosen` that no rival dominates.
+    """Return those of the proposals `chosen` that no rival dominates in (peak, estimated cycles).
 
-    A proposal is compared by its peak and its estimated cycles.
-    rivals: (live bytes at the peak, cycles) of schedules of other graphs.
+    parts, model: the parts that the proposals run, and the estimate of their cycles.
+    rivals: (live bytes at the peak, cycles) of schedules found so far for other graphs, which
+        compute the same outputs.
     """
     work = sum(map(model.work_cycles, parts.parts))
     return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]

@@ -95,7 +95,8 @@ class UniformSearch:
 
     @property
     def tables(self) -> RowTables:
-        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False."""
+        """Arrays with the rows that each part reads, for plans whose `nearest_first` is False: of
+        several inputs, they first compute the one of highest advance."""
         return self._tables[0]
 
     @property
@@ -123,8 +124,12 @@ class UniformSearch:
         return self._found[upper]
 
     def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        """Simulate the cascades that end at position `upper` (exclusive) of the order; yield those
-        that are worth keeping (`_relevant`) as candidates."""
+        """Simulate the cascades that end at position `upper` (exclusive) of the order, and yield
+        candidates.
+
+        A cascade of several parts is a candidate unless another stripe height dominates it in
+        (peak, call overhead).  Cascades of a single part are all candidates.
+        """
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
         peak, cycles = run_whole(self._tables[0], upper - 1)

@@ -51,8 +51,9 @@ def whole_proposals(
 class GroupedProposal:
     """A proposal in which groups of parts run one after the other, and the builder of its schedule.
 
-    Every part runs alone, in a single call.  If a group runs tile by tile, the parts of the builder
-    have a single part in its place.
+    Every part runs alone, in a single call.
+    builder: its parts are those to which the indices in the proposal refer.  They differ from the
+        parts of the graph if groups run tile by tile: each such group is then a single part.
     """
 
     builder: ScheduleBuilder

@@ -171,10 +171,10 @@ def _leaves(whole: GroupCost, i: int, piece: int) -> bool:
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
     """Return a lower bound of the bytes that nodes outside a piece read of the piece's tensors.
 
-    A piece is a set of nodes.  The bound counts a tensor of the piece if every grouping writes it
-    to external memory and all its readers are outside of the piece.  Such a tensor is read back
-    from external memory at least once, and the cost of the piece (`PieceCost`) does not include
-    this read.
+    A piece is a set of nodes.  `PieceCost` does not include these bytes, so they may be added to
+    its lower bounds.  Counted are the tensors that only nodes outside read, and that every grouping
+    writes to external memory: each is read back at least once.
+    whole: the group cost in the whole network.
     nodes: the nodes of the piece.
     """
     problem, region = whole.problem, bit_mask(nodes)

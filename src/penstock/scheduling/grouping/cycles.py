@@ -156,9 +156,11 @@ class GroupCycles:
         return found
 
     def _grown(self, order: Sequence[int]) -> tuple[IntervalCosts, bool]:
-        """Return what `interval_costs` returns for the groups order[:k] with k = 1, .., len(order).
+        """Return (costs, is final) for the groups order[:k] with k = 1, .., len(order).
 
-        The second element of the result is whether all infeasible groups are provably so.
+        costs: the cycles of the groups; ends early as in `interval_costs`.
+        is final: False if a group counts as infeasible only because no order in which its tensors
+            fit is known yet.
         """
         costs: list[int] = []
         feasible: list[bool] = []

@@ -58,9 +58,10 @@ class KeptTensors:
         return True
 
     def fitting_order(self, group: int) -> tuple[int, ...] | None:
-        """Return the nodes of a group in the first known order in which its tensors fit on chip.
+        """Return an order of a group's nodes in which the tensors that only it uses fit on chip.
 
-        None if they fit in none of the known orders.
+        Only the known orders are tried: ascending node indices, and those passed to `add_order`.
+        None if the tensors fit in none of these.
         group: mask of nodes.
         """
         inside = members(group, len(self.problem.nodes))

@@ -106,7 +106,8 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the cheapest grouping of all strategies and orders, improved by two searches.
 
     The first one is a local search, the second one exact.  If the exact search does not prove the
-    result optimal, `lower_bound` computes a lower bound of the cost.
+    result optimal, `bound` is the higher of two lower bounds of the cost: that of the exact search
+    and that of `bounds.lower_bound`.
     """
     every = orders(cost.problem)
     # A group may be rejected because its tensors fit in none of the known orders of the nodes.  The

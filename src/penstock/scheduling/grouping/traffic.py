@@ -182,8 +182,9 @@ class Traffic:
         )
 
     def least(self, nodes: int) -> int:
-        """Return 0: lower bounds of bytes are computed from tensors, not from nodes.
+        """Return 0, a trivial lower bound of the bytes that some nodes move in any grouping.
 
+        `bounds.py` computes better ones, from the tensors instead of the nodes.
         nodes: unused.
         """
         return 0

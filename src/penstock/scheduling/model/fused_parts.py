@@ -34,10 +34,10 @@ class SectionNode:
 
 @dataclass(frozen=True, slots=True)
 class FusedPart:
-    """A part that runs other parts tile by tile.
+    """A part that runs a group of other parts tile by tile.
 
-    outputs: the outputs of the group, if it has several; empty if the tensor that the part writes
-        is the output.
+    outputs: if the group has several outputs, the nodes that take each of them from the tensor that
+        the part writes; empty if this tensor is the only output.
     """
 
     part: Part

@@ -56,8 +56,9 @@ class MemorySystem:
     def nominal(self) -> MemorySystem:
         """This memory system, reduced to the default region and the region for constants.
 
-        Both are as fast as the engine's cycle estimates assume, so the result is `uniform`.  It
-        serves the searches that do not distinguish memory regions.
+        Both are made as fast as the engine's cycle estimates assume.  For searches that do not
+        distinguish memory regions: the result is `uniform`, so the memory assignment makes no
+        difference.
         """
         bandwidth = self.engine.bandwidth_bytes_per_cycle
 

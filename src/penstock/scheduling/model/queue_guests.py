@@ -135,8 +135,8 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
 def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
     """Yield (tensor, end row) for a queue's window and each slice of it that is read in place.
 
-    The tensor consists of rows of the window up to the end row (exclusive).  If the end row is
-    `queue.rows`, the tensor contains the newest row.
+    End row: the end (exclusive) of the tensor's rows in the window.  It is `queue.rows` if the
+    tensor contains the newest row.
     """
     yield queue.window, queue.rows
     for section in queue.sections:

@@ -293,9 +293,11 @@ class _RowAnalysis:
 
         storage, written: the storages of the input and of the output.
 
-        Neither storage may be in the ring buffer of a queue, or in memory that does not belong to
-        this graph (`Parts.outside`), such as the input of a band.  A contiguous output replaces the
-        whole input.  The input must then be contiguous, too, and have no other reader.
+        Two conditions must hold:
+        - Neither storage is in the ring buffer of a queue, or in memory that does not belong to
+          this graph (`Parts.outside`), such as the input of a band.
+        - If the output is contiguous, and so replaces the whole input, the input is contiguous,
+          too, and has no other reader.
         """
         rings = {name for queue in self.windows.values() for name in queue.inside}
         if not {written.name, storage.name}.isdisjoint(rings | self.outside):

@@ -74,10 +74,10 @@ def _continues(intervals: list[Interval], following: Interval, extent: int) -> b
 
 
 def _along_rows(shape: tuple[int, ...], axis: int, intervals: list[Interval]) -> StripeConfig:
-    """Return stripes at equal distances as one configuration.
+    """Return stripes of equal height, at equal distances, as one configuration.
 
     axis: the axis of the rows.
-    intervals: the rows of each stripe.
+    intervals: the rows of each stripe; the last stripe may be lower if it ends with the tensor.
     """
     first, end = intervals[0]
     distance = intervals[1][0] - first if len(intervals) > 1 else end - first

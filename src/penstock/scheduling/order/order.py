@@ -209,15 +209,14 @@ class _Run:
         self.reached = max(self.reached, piece_order.peak)
 
     def _beam(self, piece_order: _PieceOrder, search: StepSearch) -> None:
-        """Lower the peak of a piece by a series of beam searches.
+        """Lower the peak of a piece by beam searches, with limits of the peak chosen by bisection.
 
-        A piece is a set of steps that are consecutive in every execution order.  Each beam search
-        looks for an order of these steps whose peak is at most a limit.  The limit is halfway
-        between the lowest peak found so far and a peak assumed to be unreachable.  The unreachable
-        peak is at first one byte below the proven lower bound, then the limit of the last search
-        that failed.
+        A piece is a set of steps that are consecutive in every execution order.
         piece_order: the piece and its best known order; updated.
+        search: its method `beam` looks for an order of the piece whose peak is at most a limit.
         """
+        # The beam search is incomplete: bisection assumes that no order meets a limit at which the
+        # search has failed.
         failed = self.bound - 1
         while self.options.beam_width and piece_order.peak - failed > 1:
             limit = (failed + piece_order.peak) // 2

@@ -160,13 +160,11 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """Computes the `StepRow` of each step, with the method `row`.
+    """Computes the row of each step in a `StepTable`: its dependences and its memory (`row`).
 
-    For each step, the constructor determines
-
-    - the steps that precede it in every order, the tensors that they write, and the inputs of the
-      problem;
-    - the steps that follow it in every order, and the tensors that they read.
+    For each step, the constructor finds the steps that precede it in every order, and those that
+    follow it in every order.  It also finds the tensors that are written before the step (network
+    inputs included), and those that are read after it, whatever the order.
     """
 
     def __init__(

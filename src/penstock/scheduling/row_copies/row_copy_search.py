@@ -77,8 +77,9 @@ class RowCopySearch:
     ) -> Schedule | None:
         """Return a faster schedule with some of the selected copies; None if there is none.
 
-        selected[c]: copies for the cascade with index c, by descending savings; this function
-            removes those that do not help.
+        selected[c]: copies for the cascade with index c, by descending savings; updated.  If the
+            cascade is no faster with its copies, or if they do not fit, the last one is removed,
+            until this is no longer the case for any cascade.
         """
         memories = self.accounting.memories
         while any(selected):

@@ -16,8 +16,10 @@ from penstock.scheduling.row_copies.conditions import readers, writer
 
 @dataclass(frozen=True, slots=True)
 class RowCopyVariant:
-    """Parts and plans with copies of rows.
+    """The parts and plans of a schedule to which row copies have been added.
 
+    Each copy is a further part; the parts that it serves read or write a ring instead of the tensor
+    in slow memory.
     regions: memory region of each ring, as pairs (name of the ring, name of the region).
     """
 
@@ -106,7 +108,7 @@ def _reading(part: Part, copy: Node) -> Part:
 
 
 def _writing(part: Part, ring: Value) -> Part:
-    """Return the part with its output replaced by a ring."""
+    """Return the part with its output replaced by a ring, whose rows a row copy copies out."""
     (node,) = part.nodes
     return replace(part, nodes=(replace(node, output=ring),), copied_out_to=part.name)
 

@@ -68,7 +68,7 @@ class _CascadeTimes:
         return replace(self.plan, costs=tuple(costs))
 
     def _timed_copy(self, i: int) -> TimedCopy:
-        """Return the timing of part `i` of the plan, which is a row copy."""
+        """Return the timing of the row copy that is the part with index `i` in `plan.parts`."""
         parts = self.accounting.parts
         k = self.plan.parts[i]
         (source,), target = self.accounting.operand_regions(parts.parts[k], self.memory, {})
@@ -86,6 +86,7 @@ class _CascadeTimes:
 
         The time, in units of 1/1024 cycle, is the sum of the computation (in proportion to the
         rows), the overhead of a call and the access times.
+        position: position of the part in the execution order of the schedule.
         """
         accounting, memories = self.accounting, self.accounting.memories
         k = self.plan.parts[position - self.cascade.lower]

@@ -117,7 +117,8 @@ def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Scale `left` and `right` with `_operands`, and return `left` minus `right`."""
+    """Return `left` minus `right`, after scaling both as `operand_scaling` of the operation
+    specifies."""
     one, two = _operands(operation, left, right)
     return one - two
 

@@ -184,10 +184,10 @@ class _Coded:
         """Skip the remainders of the chunk that was last passed to `add_chunk`, and store their bit
         positions in `places`.
 
-        In the stream, these remainders follow the next chunk. So the caller first reads the next
-        chunk, then calls this method, and then passes that chunk to `add_chunk`.
+        The remainders of a chunk follow the next chunk in the stream. So the caller reads the next
+        chunk (if there is one) before this call, and passes it to `add_chunk` after this call.
 
-        has_chunk: whether there is a next chunk."""
+        has_chunk: whether there is a next chunk; if not, these are the last remainders."""
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -249,12 +249,15 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _read_chunks(self) -> bool:
-        """Read the next chunk of weights and the next chunk of run lengths, and skip the remainders
-        of the chunks before them. Return False if there was no further chunk to read.
+        """Read the next chunk of weights and the next chunk of run lengths. Return False if there
+        was no further chunk to read.
 
-        If the slice has runs, one of the two chunks may be missing. Let n be the number of weights
-        minus the number of run lengths read so far. The stream continues with a chunk of weights
-        only if n < 8 (`MOST_AHEAD`), and with a chunk of run lengths only if n >= 0."""
+        A chunk holds the quotients of several numbers. In the stream, the remainders of the
+        previous chunks follow; they are skipped.
+
+        If the slice has runs, one of the two chunks may be missing: that of weights if the weights
+        read so far outnumber the run lengths by 8 (`MOST_AHEAD`) or more; that of run lengths if
+        the run lengths outnumber the weights."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -275,9 +278,9 @@ class _Slice:
     def _quotients(self) -> Any:
         """Return the quotients of the weight indices, decoded from symbols with values 0, 1 and 2.
 
-        A quotient is the sum of consecutive symbols and ends with the first symbol below 2. For
-        example, the symbols 2, 2, 1 encode 5. If the header of the slice states that quotients are
-        truncated, each symbol is a quotient."""
+        Each quotient is the sum of consecutive symbols, the last of which is the first below 2: the
+        symbols 2, 2, 1, 0 encode the quotients 5 and 0. If the header of the slice states that
+        quotients are truncated, each symbol is a quotient."""
         first, second = np.array(self.coded.symbol_masks, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones

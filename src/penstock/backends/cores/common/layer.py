@@ -164,7 +164,7 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 def variable_channels(op: LayerOp, site: Site) -> Channels:
     """Return the reference requantisation and the accumulator range of every output channel.
 
-    Requantisation forms are proved bit-exact against these.  The weights of constant channels,
-    whose output is the same for every input, count as zero.  A form of such a channel must
-    therefore be correct for a single accumulator only, the bias."""
+    A requantisation form is bit-exact if it equals the reference in this range.  The range of a
+    constant channel, whose output is the same for every input, is the bias alone, as if its weights
+    were zero."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -54,9 +54,9 @@ class ThumbLayer:
     def scale(self, channel: int) -> bytes:
         """Return the bias and the requantisation constants of a channel, packed for the kernels.
 
-        The result consists of 8 little-endian int32 words, or 10 if `corrects`, in the order in
-        which the kernels read them.  One word is the channel's index in the output, because the
-        kernels may compute channels in another order.
+        The result consists of 8 little-endian int32 words in the order in which the kernels read
+        them; 10 words if there are corrections (`corrects`).  One word is the channel's index in
+        the output, because the kernels may compute channels in another order.
 
         channel: index of the channel."""
         form = self.form

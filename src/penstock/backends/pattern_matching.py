@@ -131,8 +131,7 @@ class Search:
         The matches are in the order in which the pattern lists its alternatives.
 
         term: a value, or an intermediate result in a node that computes several operators.
-        bindings: pairs (pattern, term): the term that each pattern that occurs repeatedly has
-            matched so far, and must match again."""
+        bindings: for each repeated pattern matched so far, its term, which it must match again."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)

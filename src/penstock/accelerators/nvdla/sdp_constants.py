@@ -90,8 +90,7 @@ class Sums:
 class PassSettings:
     """The constants of a pass that all channels share, by their names in the module's formulas.
 
-    left1, right1: how far unit X1 shifts its addend left, and its product right.
-    left2, right2: the same for unit X2.
+    left1, right1: how far X1 shifts its addend left and its product right; for X2, left2, right2.
     origin, sign: the output element is origin + sign * y; y is the result of X2, `sign` 1 or -1.
     one_sided: whether negative values of y become 0, so that all elements are on one side of
         `origin`."""
@@ -150,8 +149,7 @@ class Unproved:
 
 @lru_cache(maxsize=512)
 def find_passes(sums: Sums) -> Passes | Unproved:
-    """Return the passes that convert the accumulators `sums` of a layer exactly to its elements,
-    or why none were found."""
+    """Return the passes that compute exact elements from accumulators, or why none were found."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
         found, proved = _solved(sums, origin, sign, one_sided=one_sided)
@@ -182,8 +180,7 @@ def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
 
 
 def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
-    """Return the pass that is proved bit-exact for the most channels, of those tried; and for each
-    channel, whether the pass is proved bit-exact for it.
+    """Return (the pass that is exact for most channels, for which channels it is proved exact).
 
     origin, sign, one_sided: settings of the pass (`PassSettings`); the search chooses the rest."""
     steps = _Steps.of(sums, origin, sign, one_sided=one_sided)

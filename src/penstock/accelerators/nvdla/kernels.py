@@ -29,7 +29,7 @@ from penstock.accelerators.nvdla.extension import (
     WindowKind,
 )
 from penstock.accelerators.nvdla.packing import pack_weights
-from penstock.accelerators.nvdla.task import Task, geometry
+from penstock.accelerators.nvdla.task import Task, task_of
 from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 from penstock.uma import (
     Array,
@@ -149,8 +149,8 @@ def _single_task(offloaded: Offloaded) -> Task:
     limits = Range(p["least"], p["most"])
     post = Post(requantise=kind not in POOLS, zero=p.get("out_zero", 0), limits=limits)
     post = _with_fused_sum(post, offloaded)
-    factor = p.get("multiplier_d", 1)
-    return Task(chip, WINDOWS.get(kind), *geometry(p), p.get("in_zero", 0), factor, post)
+    task = task_of(Task, chip, WINDOWS.get(kind), p)
+    return replace(task, multiplier_d=p.get("multiplier_d", 1), post=post)
 
 
 def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:

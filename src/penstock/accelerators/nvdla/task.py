@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TypeVar
 
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
@@ -19,6 +19,8 @@ from penstock.accelerators.nvdla.extension import (
 from penstock.accelerators.nvdla.layer import ConvolutionLayer, Padding, Surface
 from penstock.accelerators.nvdla.stream import Write, convolution_writes, window_writes
 from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
+
+_Task = TypeVar("_Task", bound="Task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,39 +258,33 @@ class Task:
         )
 
 
-class Geometry(NamedTuple):
-    """The sizes, strides, dilations and padding of an operator, in the order of Task's fields."""
+def task_of(
+    kind: type[_Task], hardware: NvdlaConfiguration, window: WindowKind | None, p: Mapping[str, int]
+) -> _Task:
+    """Return a task without post-processing, from the parameters of an operator.
 
-    in_w: int
-    in_h: int
-    in_c: int
-    out_w: int
-    out_h: int
-    out_c: int
-    kernel_w: int
-    kernel_h: int
-    stride_w: int
-    stride_h: int
-    dilation_w: int
-    dilation_h: int
-    pad_left: int
-    pad_top: int
-
-
-def geometry(p: Mapping[str, int]) -> Geometry:
-    """Return the geometry of an operator from its parameters `p`, by name.  Sizes of windows,
-    strides and dilations that are missing in `p` are 1; missing padding is 0."""
-    sizes = (p["in_w"], p["in_h"], p["in_c"], p["out_w"], p["out_h"], p["out_c"])
-    return Geometry(
-        *sizes,
-        p.get("kernel_w", 1),
-        p.get("kernel_h", 1),
-        p.get("stride_w", 1),
-        p.get("stride_h", 1),
-        p.get("dilation_w", 1),
-        p.get("dilation_h", 1),
-        p.get("pad_left", 0),
-        p.get("pad_top", 0),
+    kind: `Task`, or a class derived from it.
+    hardware, window: fields of the task.
+    p: the operator's parameters by name, such as "in_w".  Sizes of windows, strides and dilations
+        that are missing are 1; missing padding and a missing zero point are 0."""
+    return kind(
+        hardware,
+        window,
+        in_w=p["in_w"],
+        in_h=p["in_h"],
+        in_c=p["in_c"],
+        out_w=p["out_w"],
+        out_h=p["out_h"],
+        out_c=p["out_c"],
+        kernel_w=p.get("kernel_w", 1),
+        kernel_h=p.get("kernel_h", 1),
+        stride_w=p.get("stride_w", 1),
+        stride_h=p.get("stride_h", 1),
+        dilation_w=p.get("dilation_w", 1),
+        dilation_h=p.get("dilation_h", 1),
+        pad_left=p.get("pad_left", 0),
+        pad_top=p.get("pad_top", 0),
+        in_zero=p.get("in_zero", 0),
     )
 
 

@@ -371,7 +371,8 @@ def _operand(values: Reals) -> Int64s:
 
 
 def _proved(found: Pass, steps: _Steps) -> Booleans:
-    """Return the channels in which a pass equals the reference for every possible accumulator."""
+    """Return, for each channel, whether pass `found` yields the reference's element (clipped
+    to one side of `origin` if the pass is one-sided) for every possible accumulator."""
     channels = steps.sums.channels
     agree = channels.monotone.copy()
     ends = np.stack([steps.lower, steps.upper - 1], axis=1)

@@ -329,10 +329,10 @@ def _bits_above(largest: float) -> int:
 
 
 def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
-    """Yield arrays of shape (channels, 2), each with a pair of factors for every channel.
+    """Yield pairs of 16-bit factors, one per channel, whose products approximate real numbers.
 
-    The first array holds the pairs whose products are nearest to `products`, the second array the
-    next nearest pairs, and so on.
+    Each result is an array of shape (channels, 2).  The first holds the pairs whose products are
+    nearest to `products`, the second the next nearest pairs, and so on.
 
     products: the product that the factors of each channel should have.
     most_factors: the largest first factor of each channel."""

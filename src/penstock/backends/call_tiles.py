@@ -196,8 +196,10 @@ class CallTiles:
     ) -> ScratchpadTile:
         """Return the description of an operand's current tile.
 
-        The arguments become fields of the result (`ScratchpadTile`); the other fields follow from
-        the operand and the tiling."""
+        base: the offset of the tile in its scratchpad, in bytes.
+        room: the number of elements along each dimension for which the scratchpad has space.
+        region: the part of the tensor that the tile holds.
+        level: the number of loops around the commands that load or store the tile."""
         pitches, box = self._pitches(operand, room), self._region(operand, self.tiling.order)
         padding = tuple(map(self._padding, operand.dimensions))
         return ScratchpadTile(operand, base, room, pitches, region, box, padding, level)

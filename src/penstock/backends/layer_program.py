@@ -70,7 +70,7 @@ def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Ke
 def _tensors(graph: Graph, owners: Mapping[str, str]) -> Iterator[tuple[str, Buffer]]:
     """Yield (name, buffer) for each constant and for each tensor that is not an alias.
 
-    The addresses are 0; `_stacked` assigns the provisional ones.
+    All addresses are 0; `_stacked` replaces them.
 
     owners: the name of the storage of each tensor, by the tensor's name."""
     read = (value for node in graph.nodes for value in (*node.inputs, node.output))

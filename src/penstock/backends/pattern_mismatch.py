@@ -186,10 +186,10 @@ class _Explanation:
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
-    """Return the patterns of operands for which `pattern`, an operator's only argument, stands.
+    """Return the patterns of the operands that `pattern`, an operator's only argument, requires.
 
-    A tuple pattern with fields stands for one operand per field: the result is the fields.  Any
-    other pattern stands for one operand: the result is (pattern,)."""
+    A tuple pattern with fields requires one operand per field, which must match the field.  Any
+    other pattern requires one operand, which must match it."""
     fields = pattern.fields if isinstance(pattern, TuplePattern) else None
     return (pattern,) if fields is None else fields
 

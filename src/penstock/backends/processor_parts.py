@@ -87,9 +87,9 @@ class Processor:
         return 0
 
     def _call_cycles(self, part: Part) -> int:
-        """Return the constant cost in cycles of a call for an even number of rows.
+        """Return the cycles that each call of a part takes, whatever its number of rows.
 
-        A call for an odd number of rows costs `Kernel.odd_cycles` more."""
+        A call for an odd number of rows takes `Kernel.odd_cycles` in addition."""
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 

@@ -135,7 +135,7 @@ class _Bases:
 
         They are in the order in which the commands of a call first use each constant or memory.
 
-        step: the call that stands for all calls of the step (`as_step`)."""
+        step: the step, represented by a call for all rows (`as_step`)."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -378,10 +378,11 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffse
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """Return `command` with the bodies of its calls replaced, also inside loops.
+    """Return `command` with new bodies of calls: of the command itself, if it is a call, or of all
+    calls inside it, if it is a loop.
 
-    bodies: the new body of all calls of a step, by the call that stands for the step (`as_step`).
-        Calls of other steps do not change."""
+    bodies: the new body of a step's calls, by step; a call for all rows represents the step
+        (`as_step`).  Calls of other steps do not change."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -334,10 +334,11 @@ def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
 def dot4(total: Array, a: Array, b: Array) -> Array:
     """Return the result of the DOT4 instruction for each element of the arrays.
 
-    It is total + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3], modulo 2^32.
+    The instruction multiplies each of the four elements in `a` by the corresponding one in `b`, and
+    adds the products to `total`, modulo 2^32.
 
     total: int32 accumulators.
-    a, b: uint32 words, each of four int8 elements, the first one in the lowest byte.
+    a, b: uint32 words, each of four int8 elements.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
     >>> dot4(np.array([10], np.int32), word, word)

@@ -68,8 +68,8 @@ def contiguous_cost(
     encoded: the operation. If its constants are not encoded yet, the size of a segment is estimated
         from the size of all constants (`Operation.constant_bytes`), in proportion to the number of
         output channels.
-    rows: number of output rows that the call computes. Their windows contain no padding at the top,
-        unless the output has too few such rows.
+    rows: number of output rows that the call computes. They are the first ones whose windows have
+        no padding at the top or, if there are fewer of these, the last rows of the output.
     fillings: copies of constants that the call makes for itself or for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)

@@ -39,10 +39,12 @@ class PlacedCosts:
 
     encoded: the operation, and the sizes of its encoded constants.
     sources: for each input of the NPU operation, its index among the inputs of the node.
-    _known: cache of costs, by the cache key that the module docstring describes.
     _lengths: cache of the lengths of the row intervals into which a call is split
-        (`NpuCall.lengths`). A key consists of the number of output rows, the position of their
-        windows (`Operation.position`), and the row-to-row distances of each tensor."""
+        (`NpuCall.lengths`). Calls have the same key if they compute equally many rows, if their
+        windows have the same position relative to padding (`Operation.position`), and if the
+        distances between consecutive rows are the same in each tensor.
+    _known: cache of costs. Calls have the same key if they agree in the number of rows, the
+        position of their windows, the lengths in `_lengths` and the copies (`_copies`)."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]

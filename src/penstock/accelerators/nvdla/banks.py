@@ -68,8 +68,8 @@ class Demand:
     def weight_banks(self, which: ResidentWeights) -> int:
         """Return the number of banks that the weights `which` occupy.
 
-        The result is never less than the hardware requires: the number of banks for one group of
-        kernels plus 128 bytes of free space (`WEIGHT_ROOM_BYTES`)."""
+        The result is never less than the hardware requires: enough banks for the weights of
+        `atomic_k` output channels and 128 bytes of free space (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)

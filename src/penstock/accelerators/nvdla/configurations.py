@@ -54,7 +54,8 @@ class Extension:
     for tensors at the second memory port.
 
     feature_banks: the number of single-port banks of the feature buffer.
-    feature_bank_bytes: the size of a bank in bytes; 0 if layers may read and write the same bank.
+    feature_bank_bytes: the size of a bank in bytes.  A layer must not read and write the same bank;
+        if the size is 0, this is not checked.
     """
 
     feature_banks: int

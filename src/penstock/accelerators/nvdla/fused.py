@@ -245,8 +245,9 @@ class _Tile:
     def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
         """Return where a task reads or writes rows of a tensor.
 
-        at: the row and the column of the first element that it accesses.
-        packs: the number of packs of the tensor before those that it accesses.
+        at: the row and the column of the first element that the task accesses.
+        packs: the number of the first pack that it accesses.  A pack is a group of channels that
+            are stored together.
         count: the number of rows."""
         group, (row, column) = self.group, at
         if group.is_inner(tensor):
@@ -267,8 +268,8 @@ class _Tile:
         return replace(operand.rows(0, count, begin), rows=rows)
 
     def _operand(self, tensor: str) -> Operand:
-        """Return the operand of the call that contains a tensor: for an input of the group, this
-        input; for an output, the tensor that contains all outputs."""
+        """Return the operand of the call in which `tensor`, an input or output of the group, is
+        stored.  An input is an operand itself; all outputs are stored in the call's result."""
         if tensor in self.group.outputs:
             return self.call.result
         names = [value.name for value in self.call.node.inputs]

@@ -59,8 +59,8 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "concatenate")
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
     """Return the hardware configuration that the user selected, with the units that penstock adds
-    to NVDLA (`Extension`) unless the user disabled them.  Its feature buffer has one bank, because
-    tasks depend on the size of the banks only."""
+    to NVDLA (`Extension`) unless the user disabled them.  The number of banks of its feature buffer
+    is 1, whatever the real number: tasks depend only on the size of a bank."""
     plain, buffer = plain_hardware(offloaded), offloaded.target.memories.get(FEATURE_BUFFER)
     if not is_extended(offloaded):
         return plain

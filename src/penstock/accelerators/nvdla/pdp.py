@@ -36,8 +36,8 @@ class PoolingMethod(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PaddingSums:
-    """The constants that an average adds for 1 to 7 elements of padding side by side, as words of
-    their registers."""
+    """The numbers that an average adds to the sum of a window in place of padding: one number each
+    for 1 to 7 adjacent elements of padding.  They are stored as the words of their registers."""
 
     one: int = 0
     two: int = 0

@@ -1,4 +1,8 @@
-"""row_pieces: divides the output rows of a call into intervals whose rows have constant pitches."""
+"""row_pieces: divides the output rows of a call into intervals whose rows have constant pitches.
+
+A hardware layer accesses the rows of a tensor at one pitch (distance in bytes), but the distances
+between rows in a ring buffer or a row table may vary.
+"""
 
 from __future__ import annotations
 

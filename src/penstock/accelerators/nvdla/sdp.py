@@ -32,7 +32,9 @@ class Algorithm(IntEnum):
 
 
 class Use(IntEnum):
-    """Which operands of a unit are in memory; each value is its code in the register."""
+    """Which operands of a unit are read from memory; each value is its code in the register.
+
+    An operand that is not read from memory is one number for all elements."""
 
     FACTORS = 0
     ADDENDS = 1

@@ -330,10 +330,10 @@ def _bits_above(largest: float) -> int:
 
 
 def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
-    """Yield arrays of shape (channels, 2), each with a pair of factors for every channel.
+    """Yield pairs of 16-bit factors, one per channel, whose products approximate real numbers.
 
-    The first array holds the pairs whose products are nearest to `products`, the second array the
-    next nearest pairs, and so on.
+    Each result is an array of shape (channels, 2).  The first holds the pairs whose products are
+    nearest to `products`, the second the next nearest pairs, and so on.
 
     products: the product that the factors of each channel should have.
     most_factors: the largest first factor of each channel."""
@@ -372,7 +372,8 @@ def _operand(values: Reals) -> Int64s:
 
 
 def _proved(found: Pass, steps: _Steps) -> Booleans:
-    """Return the channels in which a pass equals the reference for every possible accumulator."""
+    """Return, for each channel, whether pass `found` yields the reference's element (clipped
+    to one side of `origin` if the pass is one-sided) for every possible accumulator."""
     channels = steps.sums.channels
     agree = channels.monotone.copy()
     ends = np.stack([steps.lower, steps.upper - 1], axis=1)

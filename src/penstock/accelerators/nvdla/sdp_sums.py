@@ -102,7 +102,9 @@ class SumSettings:
         return self.ratio.main
 
     def elements(self) -> Int64s:
-        """Return the output elements for all pairs of inputs, with axes as in `Ratio.totals`."""
+        """Return the output elements for all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
         y = shifted(self.ratio.totals() * self.factor2, self.right)
         return np.clip(shifted((y - self.offset) * self.scale, self.shift), LOWEST, HIGHEST)
 
@@ -112,7 +114,9 @@ class Levels:
     yield each.  A level is any result but the least."""
 
     def __init__(self, expected: Int64s) -> None:
-        """`expected`: the results of all pairs of inputs, of shape (256, 256)."""
+        """`expected`: the results of all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
         self.values: Int64s = np.unique(expected)
         self._order = np.argsort(expected, axis=None, kind="stable")
         self._starts = np.searchsorted(expected.ravel()[self._order], self.values)

@@ -100,8 +100,9 @@ class LayerGroup:
     """The layers of a group in execution order.
 
     outputs: the names of the tensors that are used outside of the group.
-    _known: a cache of the results of `_spans`, by (by_columns, most).
-    _counted: a cache of the results of `_parts`, by (by_columns, most).
+    _known, _counted: caches of the intervals (`rows`, `columns`) and of the sizes of tasks
+        (`row_parts`, `column_parts`).  Keys: (True for columns or False for rows, largest size of a
+        tile along this axis).
     _shapes: a cache of the results of `tile_shapes`."""
 
     layers: tuple[GroupLayer, ...]
@@ -154,7 +155,8 @@ class LayerGroup:
 
     @property
     def atom_bytes(self) -> int:
-        """The size in bytes of a memory atom, which stores one pixel of a pack."""
+        """The size in bytes of a memory atom, which stores one pixel of a pack, that is, of a group
+        of channels that are stored together."""
         return self.layers[0].tasks[0][0].hardware.memory_atom_bytes
 
     def is_inner(self, tensor: str) -> bool:
@@ -209,12 +211,13 @@ class LayerGroup:
                 packs_before += task.out_packs
 
     def row_parts(self, size: TileSize) -> PartCounts:
-        """Return, for each task, its different heights and the number of rows of tiles for each."""
+        """Return the heights of each task of the group's layers: for each height, the number of
+        rows of tiles in which the task has it."""
         return self._parts(size.rows, by_columns=False)
 
     def column_parts(self, size: TileSize) -> PartCounts:
-        """Return, for each task, its different widths and the number of columns of tiles for
-        each."""
+        """Return the widths of each task of the group's layers: for each width, the number of
+        columns of tiles in which the task has it."""
         return self._parts(size.columns, by_columns=True)
 
     def _parts(self, most: int, *, by_columns: bool) -> PartCounts:

@@ -205,8 +205,11 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays that the hardware reads for an operator, by name.
 
     "weights": the int8 weights, in the order in which the hardware reads them.
-    "post": the int16 operands of SDP: for each pass and each of units X1 and X2, addend and factor
-        of each output channel; the channels are rounded up to whole packs."""
+    "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
+        then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
+        the number of channels is rounded up to whole packs.
+
+    The result is empty if the task of the operator has no passes."""
     task = plain_task(offloaded)
     if not task.passes:
         return {}

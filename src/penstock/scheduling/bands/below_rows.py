@@ -60,12 +60,13 @@ class BelowRows:
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
     _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
-    _known: bands created so far; None if they cannot be created.  Keys: (indices of the parts that
-        run in the bands, candidate).  For the bands of a chain, the candidate has only this chain.
+    _known: cache of the bands of cascades and of chains; None if they cannot be created.  Keys:
+        (indices of the parts that run in the bands, cascade).  For a chain, the second element is
+        its cascade without the other chains.
     _measured: live bytes at the peak of each cascade with bands or chains that has been built so
-        far, by (order, candidate).  They may exceed the estimate of the search: the scratch memory
+        far, by (order, cascade).  They may exceed the estimate of the search: the scratch memory
         of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
-    _costed: plans of bands with their costs, which the schedules have in common.
+    _costed: cache of the plans of bands with their costs, shared by all schedules.
     """
 
     accounting: CostAccounting

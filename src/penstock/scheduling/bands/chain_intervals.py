@@ -1,4 +1,7 @@
-"""chain_intervals: the parts of an execution order among which chains can lower the peak memory."""
+"""chain_intervals: selects the intervals of an execution order in which to search for chains.
+
+These are intervals of parts that need too much memory without chains, but perhaps not with them.
+"""
 
 from __future__ import annotations
 

@@ -374,11 +374,12 @@ class ChainSearch:
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of two or three adjacent positions, each in descending order.
+    """Yield all tuples of two or three adjacent positions, in descending order, such as (4, 3).
 
-    Recomputing the tensors of a residual block, for example, saves memory only if several are
-    recomputed at once.
-    candidates: positions (p,) of recomputable outputs.  [(3,), (4,), (7,)] gives only (4, 3).
+    The search recomputes the outputs at such positions together: in a residual block, for example,
+    recomputing a single tensor saves no memory.
+    candidates: the positions of recomputable outputs, each as a tuple (p,).  [(3,), (4,), (7,)]
+        gives only (4, 3).
     """
     every = {p for (p,) in candidates}
     for p in sorted(every):

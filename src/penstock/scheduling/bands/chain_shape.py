@@ -222,7 +222,8 @@ class ChainShapes:
     def _call_columns(
         self, last: int, members: tuple[int, ...], call_rows: int
     ) -> tuple[_CallColumn, ...]:
-        """Return, for each member, the memory of one column of its output during a call.
+        """Return how much memory one column of each member's output takes in a call of a chain, and
+        how long it is live.  The result applies to bands of all widths.
 
         last, members: positions of the chain's last part, and of the others in ascending order.
         call_rows: maximum number of rows of the chain's output that a call computes.

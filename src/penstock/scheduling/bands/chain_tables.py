@@ -111,13 +111,15 @@ def run_chains(
 ) -> tuple[int, int, int]:
     """Simulate a cascade that contains chains: `run_cascade` with the result of `chain_tables`.
 
-    t, advance: as in `chain_tables`.
-    chains: the arrays `end`, `scratch` and `call_cycles` of `chain_tables`, as rows.
+    t: the tables in which all parts of the order run by themselves.
+    chains: an array whose rows are the arguments `end`, `scratch` and `call_cycles` of
+        `chain_tables`: where chains end, and what their calls need.
+    advance[s]: sort key of a read of storage s (`chain_tables`).
     interval: (lower, upper): the cascade consists of the parts at positions [lower, upper).
-    stripe, calls: as in `run_cascade`; `calls` is an output array.
+    stripe: maximum number of rows per call.
+    calls: output array for the calls (`run_cascade`); if it has length 0, no call is recorded.
 
-    Returns the live bytes at the peak, the number of calls, and their overhead in cycles, as
-    `run_cascade` does.
+    Returns the live bytes at the peak, the number of calls, and their overhead in cycles.
     """
     # One compiled function calls both: to convert the tables between Python and compiled code would
     # take as long as the simulation.
@@ -218,9 +220,12 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 
 @compiled
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    """Sort the last reads in `found`, from index `begin` on, by `advance` in descending order.
+    """Sort the reads of a chain by `advance`, in descending order.
 
-    advance[s]: sort key of a read of storage s (`chain_tables`)."""
+    found: the reads so far; those of the chain are at index `begin` and all higher ones.
+
+    advance[s]: sort key of a read of storage s (`chain_tables`).
+    """
     for e in range(begin + 1, found.used[0]):
         for k in range(e, begin, -1):
             one, other = found.storage[k - 1], found.storage[k]

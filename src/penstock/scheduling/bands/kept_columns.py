@@ -63,12 +63,12 @@ def kept_spans(
         bands.
     columns: number of columns of the last tensor.
     width: number of columns of a band; the last band may have fewer.
-    numbers: indices of the bands to analyse, in ascending order.  If the band after one of them is
-        left out, the result may lack columns that are kept for it.
+    numbers: indices of the bands to analyse, in ascending order.  Some columns of a band
+        are held only for the next band; they are included if `numbers` contains the next band, too.
     needs: returns which columns are read to compute columns of a tensor.
 
-    Returns None if a tensor cannot be computed in bands of this width, or if the bands of a tensor
-    would not be adjacent because no band needs the columns between them.
+    Returns None if a tensor cannot be computed in bands of this width, or if no band needs the
+    columns between two bands of a tensor, so that the two are not adjacent.
     """
     found: list[dict[str, Span]] = []
     known: dict[int, dict[str, int] | None] = {0: {}}  # ends by number of bands

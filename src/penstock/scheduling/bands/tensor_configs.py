@@ -73,14 +73,14 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes that an entry of `bands.bands` computes, for each tensor of its graph.
+    """Return the stripes that some bands compute, for each tensor in the graph of the bands.
 
-    A tensor in the graph of a band consists of some columns of a tensor of the network.
-    Keys: names of the tensors in the graph of the band.
-    Values: stripes of the corresponding tensors of the network.
+    Such a tensor consists of some columns of a tensor of the network.  The result maps its name to
+    stripes of the tensor of the network.
 
     bands: all bands of the cascade or chain.
-    band: the entry.  It represents one or more consecutive bands; the result covers all of them.
+    band: an entry of `bands.bands`, which represents one or more consecutive bands.  The result
+        covers all bands that it represents.
     cascade: the cascade of the network that contains the part that runs `bands`.
     memory: the memory assignment of the network.
     """

@@ -246,17 +246,17 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes for each member of a group that could run next.
+    """Return the first free member of a group; -1 if there is none.
 
-    Member k is node members[k].  A member is free if it can run and leaves no more live bytes than
-    before.  Members are examined in ascending order of k.  At the first free member, the function
-    stops and returns its k.  If no member is free, it returns -1.
+    Member k is node members[k].  It is free if it can run and leaves no more live bytes than
+    before; the search then runs it next.  The function also computes the live bytes for members 0
+    to k or, if none is free, for all members, because the search then tries each that can run.
 
     done, live: mask of the executed members (bit k for members[k]), and the live bytes.
     wanted[t]: mask of the members that read tensor t.
     stays[i]: 1 if node i's tensor is used outside of the group, else 0; -1 if i is not a member.
-    during[k], after[k]: outputs for the examined members: the live bytes while members[k] runs, and
-        after it.  If the member cannot run, during[k] exceeds `cap`, the bytes of the buffer.
+    during[k], after[k]: output arrays: the live bytes while members[k] runs, and after it.  If the
+        member cannot run, during[k] exceeds `cap`, the bytes of the buffer.
     The graph: node i writes tensor i, of sizes[i] bytes, and reads the tensors
     read[read_start[i]:read_start[i + 1]].
     """

@@ -75,7 +75,11 @@ class Traffic:
 
     @property
     def undecided(self) -> int:
-        """Number of sets of nodes that were rejected as groups although they may fit."""
+        """Number of sets of nodes rejected as groups without a proof that they exceed the limits.
+
+        The search for an order in which their tensors fit the buffer has spent its budget.  If the
+        number is not 0, these sets might be part of a cheaper grouping than the one found.
+        """
         return len(self._unsure)
 
     def of(self, group: int) -> int | None:

@@ -91,12 +91,13 @@ def row_parts(
     inputs: the graph's inputs, states and queues that are in memory before the first part runs.
     owners: name of the storage of each value, by value name.
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
-    outside: names of the inputs and outputs whose memory a surrounding program provides.
+    outside: names of the inputs and outputs whose memory a surrounding program provides; the
+        field `row_bytes` of their storages is 0.
     known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
         be empty if there are queues.
 
-    Raises InternalError if a part reads an overwritten row.  A storage that has memory for only one
-    row (`Storage.accumulates`) keeps its last row; all others are overwritten.
+    Raises InternalError if a storage has memory for only one row (`Storage.accumulates`) and a part
+    reads a row other than the last one, because later rows have overwritten it.
     """
     values = {v.name: v for v in graph.variables()}
     counters = [queue.counter for queue in queues]

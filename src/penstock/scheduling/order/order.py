@@ -191,9 +191,9 @@ class _Run:
     def improve(self, piece_order: _PieceOrder) -> None:
         """Search for a better order of a piece if that may lower the overall peak.
 
-        A piece is a set of steps that are consecutive in every execution order.  A piece is skipped
-        unless the peak of its best known order exceeds both `bound`, a lower bound of the overall
-        peak, and `reached`, the largest peak of the pieces processed so far.
+        A piece is a set of steps that are consecutive in every execution order.  The search is
+        skipped if the best known order of the piece already has a peak of at most `bound`, a lower
+        bound of the overall peak, or at most `reached`, the largest peak of the pieces so far.
         piece_order: the piece and its best known order; updated.
         """
         if piece_order.peak > max(self.bound, self.reached):

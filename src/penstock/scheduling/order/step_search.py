@@ -180,12 +180,11 @@ class StepSearch:
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
-        A successor results from one ready step, followed by the steps that `_after_free_steps`
-        adds.  With `OrderTricks.merge`, a successor is omitted if an earlier path has completed the
-        same steps with the same or a lower peak.
-        tried: lowest peak in bytes of the paths found so far, by mask of the completed steps.  The
-            masks leave out the steps that `_after_free_steps` adds last.  This function updates the
-            map.
+        A successor is reached by one ready step, after which free steps may follow: steps that it
+        is optimal to run next (`_after_free_steps`).  With `OrderTricks.merge`, a ready step is
+        skipped if an earlier path has completed the same steps with the same or a lower peak.
+        tried: lowest peak in bytes of the paths found so far, up to and including the ready step,
+            by mask of the steps completed then.  This function updates the map.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)

@@ -1,4 +1,7 @@
-"""Schedules with row copies: their parts, plans and memory assignment."""
+"""Schedules with row copies: each copy becomes a part, which the copy engine runs.
+
+The parts that read or write a copied tensor access the copy, a ring in faster memory, instead.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,10 @@ class _Run:
         self.added[p] = self.added.get(p, 0) + rows * self.setup_time
 
     def wait(self, p: int) -> None:
-        """Let the processor wait until the row copy at position `p` has copied all started rows."""
+        """Let the processor wait until the engine has copied all rows whose copy `start` has begun.
+
+        p: position of the part that performs the row copy; only its rows are awaited.
+        """
         stall = max(0, self.complete.get(p, 0) - self.now)
         self.now += stall
         self.added[p] = self.added.get(p, 0) + stall

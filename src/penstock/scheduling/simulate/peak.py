@@ -56,8 +56,9 @@ def candidates(
     lowers: a range with step 1.
     alternatives: the stripe heights, and the peaks of the cascades simulated so far; this function
         adds those of the candidates.
-    prune: drop a candidate if cascades simulated before, one or several in sequence, run the same
-        parts with no higher peak and no more call overhead.
+    prune: whether to drop dominated candidates.  A candidate is dominated if its parts run with no
+        higher peak and no more call overhead in a cascade, or a sequence of cascades, that has been
+        simulated before.
 
     Returns an array, and the number of simulated calls as a measure of work.  The array has one row
     for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call

@@ -1,1 +1,1 @@
-"""Text forms of parts, frontiers and schedules."""
+"""Printers and parsers of the text forms of parts, frontiers and schedules."""

@@ -149,9 +149,11 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """Return the first and last index of each section of an axis, in ascending order. The axis has
-    `size` elements and is divided before each index in `cuts`. Indices outside the axis have no
-    effect.
+    """Return the first and last index of each section of an axis, in ascending order. Only elements
+    with such indices can have the lowest or the highest address.
+
+    size: number of elements of the axis.
+    cuts: first indices of the sections after the first; numbers outside the axis have no effect.
 
     >>> _corners(10, 4).tolist()
     [0, 3, 4, 9]

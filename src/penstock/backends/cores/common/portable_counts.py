@@ -300,8 +300,8 @@ def _cumulative(p: Params, site: Site) -> Counts:
     """Return how often each section of a cumulative sum runs.
 
     "loop" counts the vectors along the summed axis, including the first addition of each: it adds
-    to 0, which is fast in software floating point.  "step" counts all other additions.  To find
-    vector k, the kernel divides k by the parameter `inner`; "bit" counts the quotients' bits."""
+    to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
+    counts the bits of all quotients, since the kernel divides each vector's index by `inner`."""
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}

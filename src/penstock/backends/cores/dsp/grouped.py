@@ -47,7 +47,7 @@ class ChannelGroups:
 
     @staticmethod
     def of(op: GroupedOp, site: Site) -> ChannelGroups:
-        """Return the channel groups of an operator, without merging any."""
+        """Return the channel groups of an operator, with `merged` 1: each is processed alone."""
         channels = site.inputs[0].shape[3]
         depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
         return ChannelGroups(channels // depth, depth, site.output.shape[3] * depth // channels)

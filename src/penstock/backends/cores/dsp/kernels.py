@@ -90,11 +90,11 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
-    """Return the kernel of `direct_kernel` for an output of one pixel, if it is faster; else None.
-
-    It is faster than the kernel of `_convolution` if the latter copies the inputs to scratch, and
-    if negative accumulators need no correction (`is_signed`).  For 128 inputs and outputs on a
-    Cortex-M4, it takes 24,774 simulated cycles, and the kernel with the copy 24,837."""
+    """Return the kernel of `direct_kernel` if the output has only one pixel and this kernel is
+    faster than that of `_convolution`; otherwise None."""
+    # The direct kernel is faster if the other one copies the inputs to scratch, and if negative
+    # accumulators need no correction (`is_signed`).  For 128 inputs and outputs on a Cortex-M4, it
+    # takes 24,774 simulated cycles, and the kernel with the copy 24,837.
     copying = _convolution(op, site) if site.output.shape[:3] == (1, 1, 1) else None
     direct = direct_kernel(op, site) if copying is not None and copying.scratch_bytes else None
     return direct if direct is not None and not dict(direct.params)["is_signed"] else None

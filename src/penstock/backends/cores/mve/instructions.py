@@ -47,7 +47,7 @@ def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:
 
 
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:
-    """Return the number of instructions that copy the window of each output pixel to scratch.
+    """Return the number of instructions that copy the windows of all output pixels to scratch.
 
     pixels: number of output pixels.
     rows: number of rows of a window.

@@ -206,13 +206,12 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the exclusive upper bound of the output columns whose windows are read in place.
+    """Return the output column from which on the kernel copies windows to scratch to read them.
 
-    The kernel copies all other windows to scratch.  It reads a window in whole vectors; the last
-    one may extend beyond the window, but must end within the input row.  For example, if input rows
-    have 10 pixels of 8 bytes, a 1x3 window has 24 bytes and takes 2 vectors, which cover 4 pixels.
-    With stride 1 and no padding, they end within the row for columns 0 to 6, so the result is 7.
-    The result is 0 for windows of several rows.
+    The kernel reads a window in whole vectors, and copies it if they would extend beyond the input
+    row.  For example, if input rows have 10 pixels of 8 bytes, a 1x3 window has 24 bytes and takes
+    2 vectors, which cover 4 pixels.  With stride 1 and no padding, the vectors of columns 0 to 6
+    end within the row, so the result is 7.  The result is 0 for windows of several rows.
 
     The caller excludes dilated windows and windows that begin in the padding.
 

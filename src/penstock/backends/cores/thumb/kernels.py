@@ -209,13 +209,13 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
-    """Return the number of pixels for which the depthwise kernel computes the addresses of taps.
+    """Return for how many output pixels the depthwise kernel computes the addresses of taps anew,
+    instead of incrementing those of the previous pixel.
 
-    For an output row, let n be the number of windows that are entirely inside the input, rounded
-    down to an even number.  The kernel computes the addresses for the first of these n pixels, and
-    increments them for the next n - 1.  For all other pixels, it computes them anew.  For example,
-    if 5 of 7 windows of a row are inside the input, n is 4, and 4 of the 7 pixels count: the first
-    of the four, and the three others."""
+    In a row of output pixels, it increments them within one run: the pixels whose windows are
+    entirely inside the input, or all but the last of them if their number is odd.  For example, if
+    5 of 7 windows are inside, the run has 4 pixels.  The kernel computes the addresses for 4 of the
+    7 pixels: the first one of the run, and the three that are not in the run."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape

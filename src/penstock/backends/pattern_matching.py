@@ -175,8 +175,7 @@ class Search:
                 return
 
     def holds(self, pattern: Having | Typed, term: Term) -> bool:
-        """Return whether `term`, a value or an intermediate result of a node, has the attributes
-        (`Having`) or the type (`Typed`) that `pattern` requires."""
+        """Return whether `term` has the attributes (`Having`) or type (`Typed`) of `pattern`."""
         if isinstance(pattern, Typed):
             found = term.value
             return found is not None and not type_problem(pattern.dtype, pattern.shape, found.type)

@@ -29,7 +29,7 @@ from penstock.accelerators.nvdla.extension import (
     WindowKind,
 )
 from penstock.accelerators.nvdla.packing import pack_weights
-from penstock.accelerators.nvdla.task import Task, task_of
+from penstock.accelerators.nvdla.task import Task, operator_task
 from penstock.accelerators.nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 from penstock.uma import (
     Array,
@@ -149,7 +149,7 @@ def _single_task(offloaded: Offloaded) -> Task:
     limits = Range(p["least"], p["most"])
     post = Post(requantise=kind not in POOLS, zero=p.get("out_zero", 0), limits=limits)
     post = _with_fused_sum(post, offloaded)
-    task = task_of(Task, chip, WINDOWS.get(kind), p)
+    task = operator_task(Task, chip, WINDOWS.get(kind), p)
     return replace(task, multiplier_d=p.get("multiplier_d", 1), post=post)
 
 

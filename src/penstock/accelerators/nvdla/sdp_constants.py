@@ -168,10 +168,10 @@ def find_passes(sums: Sums) -> Passes | Unproved:
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
-    """Yield (origin, sign, one_sided) of each pass that may compute a layer alone.
+    """Yield (origin, sign, one_sided) (`PassSettings`) of each pass that may compute a layer alone.
 
-    See `PassSettings`.  A one-sided pass also clamps elements at `origin`: from below if the sign
-    is 1, from above if it is -1.  It is yielded only if the layer clamps there, too."""
+    A one-sided pass also clamps elements at `origin`: from below if the sign is 1, from above if it
+    is -1.  It is yielded only if the layer clamps there, too."""
     yield channels.zero, 1, False
     if channels.least == channels.zero:
         yield channels.zero, 1, True
@@ -330,10 +330,8 @@ def _bits_above(largest: float) -> int:
 
 
 def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
-    """Yield pairs of 16-bit factors, one per channel, whose products approximate real numbers.
-
-    Each result is an array of shape (channels, 2).  The first holds the pairs whose products are
-    nearest to `products`, the second the next nearest pairs, and so on.
+    """Yield pairs of 16-bit factors, one per channel, as arrays of shape (channels, 2): first the
+    pairs whose products are nearest to `products`, then the next nearest pairs, and so on.
 
     products: the product that the factors of each channel should have.
     most_factors: the largest first factor of each channel."""
@@ -372,8 +370,8 @@ def _operand(values: Reals) -> Int64s:
 
 
 def _proved(found: Pass, steps: _Steps) -> Booleans:
-    """Return, for each channel, whether pass `found` yields the reference's element (clipped
-    to one side of `origin` if the pass is one-sided) for every possible accumulator."""
+    """Return, for each channel, whether a pass has the reference's element for all accumulators; if
+    the pass is one-sided, the element clipped to that side of `origin`."""
     channels = steps.sums.channels
     agree = channels.monotone.copy()
     ends = np.stack([steps.lower, steps.upper - 1], axis=1)

@@ -258,7 +258,7 @@ class Task:
         )
 
 
-def task_of(
+def operator_task(
     kind: type[_Task], hardware: NvdlaConfiguration, window: WindowKind | None, p: Mapping[str, int]
 ) -> _Task:
     """Return a task without post-processing, from the parameters of an operator.

@@ -21,7 +21,7 @@ from penstock.accelerators.nvdla.sdp_constants import (
 )
 from penstock.accelerators.nvdla.sdp_sums import SumSettings, find_sum
 from penstock.accelerators.nvdla.sdp_y_sums import UnitYSum, find_sum_in_y
-from penstock.accelerators.nvdla.task import task_of
+from penstock.accelerators.nvdla.task import operator_task
 from penstock.accelerators.nvdla.unextended_task import Average, UnextendedTask, aligned
 from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
 
@@ -130,7 +130,7 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         _, h, w, c = offloaded.main.inputs[0].type.shape
         p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
         p |= {"kernel_h": h, "kernel_w": w}
-    task = task_of(UnextendedTask, chip, None, p)
+    task = operator_task(UnextendedTask, chip, None, p)
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from penstock.backends.cores.common.portable_counts import Counts, portable_counts
+from penstock.backends.cores.common.counts import Counts
+from penstock.backends.cores.common.portable_counts import portable_counts
 from penstock.ir.op import Kernel, Op, Site
 
 ASSEMBLY_CYCLES = "cycles"

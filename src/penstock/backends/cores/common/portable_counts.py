@@ -19,19 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from penstock.backends.cores.common.counts import Counts, Params, taps_inside
 from penstock.backends.cores.common.exchange_counts import exchange_counts
+from penstock.backends.cores.common.movement_counts import (
+    concatenated_columns,
+    concatenated_rows,
+    gathered,
+    listed,
+    rearranged,
+    strided,
+)
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.opkit.lstm import GATES
 
 SVDF_BLOCK = 8
 """Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time."""
-MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
-"""Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
-Counts = Mapping[str, float]
-"""How often each section of a kernel runs, by the section's name."""
-Params = Mapping[str, int]
-"""Parameters of a kernel by name (`Kernel.params`)."""
 
 
 def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
@@ -71,24 +74,6 @@ def _windows(p: Params, site: Site) -> tuple[int, int, int]:
                     p.get("dilation_w", 1)),
         images,
     )  # fmt: skip
-
-
-def taps_inside(
-    extent: int, outputs: int, taps: int, stride: int, before: int, dilation: int
-) -> int:
-    """Return the number of taps that are inside an input axis, summed over all outputs along it.
-
-    The axis has `extent` elements and is preceded by `before` elements of padding.  Each of the
-    `outputs` windows has `taps` taps, `dilation` apart; windows are `stride` apart.
-
-    >>> taps_inside(extent=4, outputs=4, taps=3, stride=1, before=1, dilation=1)
-    10
-    """
-    return sum(
-        0 <= k * stride - before + tap * dilation < extent
-        for k in range(outputs)
-        for tap in range(taps)
-    )
 
 
 def _convolution(p: Params, site: Site) -> Counts:
@@ -189,67 +174,6 @@ def _fully_connected(p: Params, site: Site) -> Counts:
     return {"output": site.output.elements, "step": site.output.elements * p["in_c"]}
 
 
-def _rearranged(p: Params, site: Site) -> Counts:
-    copies = site.output.size_bytes // p["run_bytes"]
-    return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
-
-
-def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; or "small
-    copy" and "small byte" for up to `MOST_SMALL_BYTES` bytes, which compilers copy inline."""
-    small = "small " * (size_bytes <= MOST_SMALL_BYTES)
-    return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
-
-
-def _strided(p: Params, site: Site) -> Counts:
-    """Return how often each section of `strided` runs.
-
-    The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
-    kernel copies all channels of a pixel at once; otherwise, it copies channel by channel."""
-    inside = {
-        axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
-                          -p[f"start_{axis}"], 1)
-        for axis in "nhwc"
-    }  # fmt: skip
-    rows = inside["n"] * inside["h"]
-    pixels = rows * inside["w"]
-    filled = rows * (p["out_w"] - inside["w"])
-    size = p["element_bytes"]
-    empty = p["out_n"] * p["out_h"] - rows
-    bytes_filled = (empty * p["out_w"] + filled) * p["out_c"] * size
-    if p["step_c"] != 1:
-        outside = pixels * (p["out_c"] - inside["c"])
-        return {
-            "pixel": pixels,
-            "output": pixels * inside["c"],
-            "fill": empty + filled + outside,
-            "byte": pixels * inside["c"] * size,
-            "filled": bytes_filled,
-        }
-    ends = (p["start_c"] < 0) + (p["out_c"] + p["start_c"] > p["in_c"])
-    return {
-        **_copied(pixels, p["out_c"] * size),
-        "fill": empty + filled + ends * pixels,
-        "filled": bytes_filled,
-    }
-
-
-def _listed(p: Params, site: Site) -> Counts:
-    copies = row_count(site.output.shape) * p["out_w"] * p["out_c"]
-    return {"pixel": copies // p["out_c"], **_copied(copies, p["element_bytes"])}
-
-
-def _concatenated_rows(p: Params, site: Site) -> Counts:
-    return {"byte": site.output.size_bytes}
-
-
-def _concatenated_columns(p: Params, site: Site) -> Counts:
-    pieces = row_count(site.output.shape) * p["pieces"]
-    long = [x.size_bytes for x in site.inputs if x.size_bytes >= LONG_COPY_BYTES * pieces]
-    copies = len(long) * pieces
-    return {"short copy": p["inputs"] * pieces - copies, "copy": copies, "byte": sum(long)}
-
-
 def _transposed(p: Params, site: Site) -> Counts:
     """Return how often each section of `transpose_conv_s8` runs.
 
@@ -317,10 +241,6 @@ def _softmax(p: Params, site: Site) -> Counts:
     return {"pixel": pixels, "output": outputs - pixels}
 
 
-def _gathered(p: Params, site: Site) -> Counts:
-    return {"step": p["count"] * p["depth"], **_copied(p["count"], p["slice_bytes"])}
-
-
 def _svdf_time(p: Params, site: Site) -> Counts:
     """Return how often each section of `svdf_time_s8` or `svdf_time_s16` runs.
 
@@ -343,8 +263,8 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "cast_integers": _converted,
     "cast_integers_f32": _converted,
     "ceil_f32": _each_element,
-    "concatenate_columns": _concatenated_columns,
-    "concatenate_rows": _concatenated_rows,
+    "concatenate_columns": concatenated_columns,
+    "concatenate_rows": concatenated_rows,
     "conv2d_s8": _convolution,
     "cumsum_f32": _cumulative,
     "cumsum_s32": _cumulative,
@@ -356,10 +276,10 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "exp_f32": _each_element,
     "floor_f32": _each_element,
     "fully_connected_s8": _fully_connected,
-    "gather_nd": _gathered,
+    "gather_nd": gathered,
     "gru_s8_f32": _real_recurrence,
     "hidden_f32_s8": _each_element,
-    "listed": _listed,
+    "listed": listed,
     "log_f32": _each_element,
     "log_softmax_f32": _softmax,
     "logistic_f32": _each_element,
@@ -371,7 +291,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "neg_s32": _each_element,
     "quantize_f32_s8": _each_element,
     "quantize_wide": _converted,
-    "rearrange": _rearranged,
+    "rearrange": rearranged,
     "reduce_extreme_s8": _reduction,
     "relu_f32": _clamped,
     "round_f32": _each_element,
@@ -382,7 +302,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "softmax_f32": _softmax,
     "sqrt_f32": _each_element,
     "square_f32": _each_element,
-    "strided": _strided,
+    "strided": strided,
     "svdf_feature_s8": _fully_connected,
     "svdf_time_s16": _svdf_time,
     "svdf_time_s8": _svdf_time,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.backends.cores.common.portable_counts import Counts, Params, taps_inside
+from penstock.backends.cores.common.counts import Counts, Params, taps_inside
 from penstock.ir.op import Kernel, Op, Site, row_count
 
 QUAD = 4

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.backends.cores.common.counts import Counts
 from penstock.backends.cores.common.cycle_model import CycleModel
-from penstock.backends.cores.common.portable_counts import Counts, portable_counts
+from penstock.backends.cores.common.portable_counts import portable_counts
 from penstock.backends.cores.dsp.counts import dsp_counts, odd_cycles
 from penstock.ir.op import Kernel, Op, Site
 

@@ -97,6 +97,7 @@ def test_parameters_are_those_of_the_header(found: Sample) -> None:
         members = {name for _, name in header(kernel.name).members}
         optional = {name for name in members if name.startswith("outside_") or name == "outside"}
         given = {name for name, _ in (*kernel.params, *kernel.tables)}
+        given |= {member for _, member in kernel.constants}
         assert members - optional <= given <= members
         assert all(-(2**31) <= number < 2**31 for _, number in kernel.params)
         assert 0 < DSP_CYCLES.cycles(found.op, found.site, kernel) < float("inf")

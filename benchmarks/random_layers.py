@@ -23,7 +23,10 @@ from benchmarks.plain_drawing import PlainDrawing
 from benchmarks.plain_layer_kinds import PLAIN_LAYERS
 from benchmarks.recurrent_layers import recurrent_layers
 from penstock.ir.graph import Graph, Value
+from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.pad import Pad
+from penstock.ops.slice import Slice
 
 NETWORK_LAYERS = (
     convolution,
@@ -89,10 +92,30 @@ def joined_mixture(seed: int) -> Graph:
     return d.net.build(*found)
 
 
+def channel_mixture(seed: int) -> Graph:
+    """Padding, slices, packing and unpacking of channels, side by side."""
+    d = Drawing("channel mixture", seed)
+    r = d.random.randint
+    rows, columns, pack, packs = r(2, 12), r(2, 24), d.one_of(2, 3, 4, 8, 8, 16, 32), r(2, 6)
+    pixels, blocks = (
+        d.net.input(shape)
+        for shape in ((1, rows, columns, pack * packs), (1, rows, packs * columns, pack))
+    )
+    few = d.net.input((1, rows, columns, r(1, 12)))
+    start, channels = r(0, pack), r(1, pack)
+    return d.net.build(
+        d.net.apply(Pad((0,) * 4, (0, 0, 0, r(1, 9)), few.type.zero_point), few),
+        d.net.apply(Slice((0, 0, 0, start), (1, rows, columns, channels), (1,) * 4), pixels),
+        d.net.apply(PackChannels(pack), pixels),
+        d.net.apply(UnpackChannels(packs), blocks),
+    )
+
+
 MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "int8": mixture,
     "plain": plain_mixture,
     "recurrent": recurrent_mixture,
     "joined": joined_mixture,
+    "channels": channel_mixture,
 }
 """By name."""

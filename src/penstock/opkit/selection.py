@@ -20,6 +20,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axis_map import OUTSIDE, AxisMap, StridedMap
+from penstock.opkit.channel_runs import pixel_kernel
 from penstock.opkit.checks import require
 
 Maps = tuple[AxisMap, ...]
@@ -100,8 +101,12 @@ class Selection(OperatorDefaults):
         return ()
 
     def kernel(self, site: Site) -> Kernel:
-        """The strided kernel if all axes are strided and the rank allows, else the indexed one."""
+        """The fastest kernel that supports the maps: of short runs of channels; of strided axes, if
+        the rank allows; or of indices."""
         maps = self.maps(site)
+        found = pixel_kernel(site, maps, self.border())
+        if found is not None:
+            return found
         strided = [axis for axis in maps if isinstance(axis, StridedMap)]
         if len(strided) == len(maps) <= broadcast.RANK:
             return _strided_kernel(site, strided, self.border())

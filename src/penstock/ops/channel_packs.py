@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.ir.op import Kernel, Site
 from penstock.ir.tensor import ChannelBlocks, TensorType
+from penstock.opkit.channel_runs import pack_kernel
 from penstock.opkit.checks import require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
@@ -36,6 +38,10 @@ class PackChannels(Rearrangement):
             ((n,), (h,), (w,), (c // self.pack, self.pack)), ((0,), (1,), (3, 2), (4,))
         )
 
+    def kernel(self, site: Site) -> Kernel:
+        packs = site.inputs[0].shape[-1] // self.pack
+        return pack_kernel(site, packs, packing=True) or Rearrangement.kernel(self, site)
+
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         stored = Rearrangement.result_type(self, inputs)
         return replace(stored, layout=ChannelBlocks(self.pack))
@@ -56,6 +62,10 @@ class UnpackChannels(Rearrangement):
         return AxisGrouping(
             ((n,), (h,), (self.packs, w // self.packs), (c,)), ((0,), (1,), (3,), (2, 4))
         )
+
+    def kernel(self, site: Site) -> Kernel:
+        found = pack_kernel(site, self.packs, packing=False)
+        return found or Rearrangement.kernel(self, site)
 
 
 def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:

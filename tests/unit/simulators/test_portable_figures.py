@@ -15,6 +15,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
+from penstock.ops.channel_packs import PackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.pad import Pad
@@ -52,6 +53,8 @@ GRAPHS = {
     "total_s8": of_one(Mean((1, 2)), (1, 5, 5, 1280)),
     "concatenate_columns": of_one(Concatenation(3), (1, 14, 14, 64), (1, 14, 14, 96)),
     "concatenate_rows": of_one(Concatenation(1), (1, 14, 14, 64), (1, 20, 14, 64)),
+    "channel_runs": of_one(Pad((0,) * 4, (0, 0, 0, 5), 0), (1, 48, 48, 3)),
+    "channel_runs of packs": of_one(PackChannels(8), (1, 24, 24, 32)),
     "strided": of_one(Pad((0, 1, 1, 0), (0, 1, 1, 0), -128), (1, 56, 56, 64)),
     "strided that leaves out": of_one(
         Slice((0, 1, 1, 0), (1, 16, 16, 64), (1,) * 4), (1, 17, 17, 64)

@@ -8,6 +8,8 @@ from penstock.ir.op import Site, row_count
 
 MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
 """Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
+INLINE_RUNS = (3, 8)
+"""Sizes of runs in bytes that `channel_runs` copies inline."""
 
 
 def gathered(p: Params, site: Site) -> Counts:
@@ -17,6 +19,25 @@ def gathered(p: Params, site: Site) -> Counts:
 def rearranged(p: Params, site: Site) -> Counts:
     copies = site.output.size_bytes // p["run_bytes"]
     return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
+
+
+def channel_runs(p: Params, site: Site) -> Counts:
+    """Return how often each section of `channel_runs` runs.
+
+    For runs of some sizes ("copy 3", "copy 8"), the copy is inline.  For all others, an innermost
+    loop copies words of 4 bytes ("step"), or bytes if the runs are not whole words."""
+    rows, size = row_count(site.output.shape), p["run_bytes"]
+    runs = rows * p["pieces"] * p["count"]
+    counts = {
+        "row": rows,
+        "loop": rows * p["pieces"],
+        "filled": rows * p["row_bytes"] * p["fills"],
+    }
+    if size in INLINE_RUNS:
+        return {**counts, f"copy {size}": runs}
+    is_words = size % 4 == 0
+    steps = {"step": runs * size // 4} if is_words else {"byte": runs * size}
+    return {**counts, "copy": runs, **steps}
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from penstock.backends.cores.common.counts import Counts, Params, taps_inside
 from penstock.backends.cores.common.exchange_counts import exchange_counts
 from penstock.backends.cores.common.movement_counts import (
+    channel_runs,
     concatenated_columns,
     concatenated_rows,
     gathered,
@@ -263,6 +264,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "cast_integers": _converted,
     "cast_integers_f32": _converted,
     "ceil_f32": _each_element,
+    "channel_runs": channel_runs,
     "concatenate_columns": concatenated_columns,
     "concatenate_rows": concatenated_rows,
     "conv2d_s8": _convolution,

@@ -1,0 +1,90 @@
+"""Kernels that copy short runs of channels: of each pixel, or of each pack of channels.
+
+A copy with `memcpy` takes about a hundred cycles even if it is short.  These kernels copy each run
+in a loop instead.
+"""
+
+from __future__ import annotations
+
+from penstock.ir.op import Kernel, Site
+from penstock.opkit.axis_map import AxisMap, StridedMap
+
+MOST_BYTES, MOST_WORD_BYTES = 24, 128
+"""Maximum size of a run: if it is copied byte by byte, and in words of 4 bytes.  `memcpy` is faster
+for longer runs."""
+
+
+def pixel_kernel(site: Site, maps: tuple[AxisMap, ...], fill: int) -> Kernel | None:
+    """Return a kernel that copies consecutive channels of each pixel and fills those after them.
+
+    maps: how the axes of the output map to those of the input (`Selection.maps`).
+    fill: the element that fills the channels after those of the input.
+
+    The result is None if axes other than the last change, if the output begins with filled
+    channels, or if the runs are too long."""
+    x, y = site.inputs[0], site.output
+    last = maps[-1] if len(maps) > 2 else None
+    if not isinstance(last, StridedMap) or last.step != 1 or last.start < 0:
+        return None
+    if any(axis != StridedMap() for axis in maps[:-1]) or x.shape[:-1] != y.shape[:-1]:
+        return None
+    size, (width, channels) = x.dtype.size_bytes, y.shape[-2:]
+    run_bytes = (min(x.shape[-1], last.start + channels) - last.start) * size
+    if not is_short(run_bytes):
+        return None
+    return Kernel(
+        "channel_runs",
+        params=(
+            ("run_bytes", run_bytes),
+            ("row_bytes", width * channels * size),
+            ("fills", int(run_bytes < channels * size)),
+            ("fill", fill),
+            ("pieces", 1),
+            ("count", width),
+            ("start", last.start * size),
+            ("in_piece", 0),
+            ("in_step", x.shape[-1] * size),
+            ("out_piece", 0),
+            ("out_step", channels * size),
+        ),
+        by_rows=True,
+    )
+
+
+def pack_kernel(site: Site, packs: int, *, packing: bool) -> Kernel | None:
+    """Return a kernel that groups the channels of a row into packs, or the inverse.
+
+    packs: the number of packs in a row.
+    packing: True to group the channels, False for the inverse.
+
+    The result is None if there is a single pack, or if the runs are too long."""
+    image, blocks = (site.inputs[0], site.output) if packing else (site.output, site.inputs[0])
+    size, (width, channels) = image.dtype.size_bytes, image.shape[-2:]
+    run_bytes = blocks.shape[-1] * size
+    if packs == 1 or not is_short(run_bytes):
+        return None
+    in_image = (run_bytes, channels * size)
+    in_blocks = (width * run_bytes, run_bytes)
+    source, target = (in_image, in_blocks) if packing else (in_blocks, in_image)
+    return Kernel(
+        "channel_runs",
+        params=(
+            ("run_bytes", run_bytes),
+            ("row_bytes", width * channels * size),
+            ("fills", 0),
+            ("fill", 0),
+            ("pieces", packs),
+            ("count", width),
+            ("start", 0),
+            ("in_piece", source[0]),
+            ("in_step", source[1]),
+            ("out_piece", target[0]),
+            ("out_step", target[1]),
+        ),
+        by_rows=True,
+    )
+
+
+def is_short(run_bytes: int) -> bool:
+    """Return whether a copy in a loop is faster than `memcpy`."""
+    return 0 < run_bytes <= (MOST_BYTES if run_bytes % 4 else MOST_WORD_BYTES)

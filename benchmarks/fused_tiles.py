@@ -8,7 +8,7 @@ and for fewest bytes of main memory, with groups of whole layers only and with g
 with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
 them. Column `stream bytes` is the flash of the command streams, which contain the layers of all
-tiles; rows recorded without it have a dash. Column `bound` is a lower bound of what is minimised,
+tiles. Column `bound` is a lower bound of what is minimised,
 for groups of whole layers and in tiles (`tile_bounds.py`). With `--halos`, a second table estimates
 what tiles without bank groups would gain if they kept their halos (`tile_halos.py`), of the rows
 that are measured with it. As in `compiled_partition`, networks also run on the functional model,
@@ -87,7 +87,7 @@ class Found:
     layers: int
     bounds: Bounds
     halos: Halos | None
-    stream_bytes: int | None = None
+    stream_bytes: int
 
     @property
     def figure(self) -> int:
@@ -184,8 +184,7 @@ def table(found: Sequence[Found]) -> Table:
             shown(one.measured.cycles),
             shown(one.measured.main_bytes),
             shown(one.bound),
-            *map(shown, (one.groups, one.in_columns, one.layers)),
-            "-" if one.stream_bytes is None else shown(one.stream_bytes),
+            *map(shown, (one.groups, one.in_columns, one.layers, one.stream_bytes)),
             verdict(one.measured.faults),
             verdict(one.measured.host_faults),
             end_section=last,

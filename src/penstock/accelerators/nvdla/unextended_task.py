@@ -237,12 +237,8 @@ class UnextendedTask(Task):
                 moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
                 packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
                 table = 2 * packed * OPERAND_BYTES
-                yield UnextendedStep(
-                    layer,
-                    replace(moved, table=table),
-                    operating_writes(layer, operations),
-                    bases,
-                )
+                moved, writes = replace(moved, table=table), operating_writes(layer, operations)
+                yield UnextendedStep(layer, moved, writes, bases)
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
@@ -363,17 +359,15 @@ def _sum_operations(
     add, by the name of the register with the tensor's address.
 
     source, second: the memory layouts of the main input and of the other input."""
-    ratio = settings.ratio
+    ratio, left1 = settings.ratio, settings.ratio.left1
     repeats = ratio.again == ratio.main
     added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
-    if ratio.left1 is not None:
+    if left1 is not None:
         added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
-    first = None if ratio.left1 is None else second
     again = source if repeats else second
-    return SdpOperations(
-        added_elements(first, ratio.left1 or 0, ratio.factor1),
-        added_elements(again, ratio.left2, settings.factor2, settings.right),
-    ), added
+    x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
+    x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)
+    return SdpOperations(x1, x2), added
 
 
 def pass_conversion(settings: PassSettings) -> Conversion:

@@ -149,7 +149,12 @@ class Unproved:
 
 @lru_cache(maxsize=512)
 def find_passes(sums: Sums) -> Passes | Unproved:
-    """Return the passes that compute exact elements from accumulators, or why none were found."""
+    """Return one or two passes of SDP that are proved to compute the same elements as TFLite.  A
+    pass processes all accumulators of a layer once, with one set of constants (`Pass`).
+
+    sums: the requantisation to reproduce, and the bias that the accumulators do not include.
+
+    Returns `Unproved` if none are found.  Two are tried only if elements may be any int8 value."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
         found, proved = _solved(sums, origin, sign, one_sided=one_sided)

@@ -355,8 +355,13 @@ class UnextendedTask(Task):
 def _sum_operations(
     settings: SumSettings, source: Surface, second: Surface
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
-    """Return the operations of units X1 and X2 in a sum, and the `Base` of each tensor that they
-    add, by the name of the register with the tensor's address.
+    """Return (operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs.
+
+    The main input passes through both units.  X2 adds an input that it reads from memory, and so
+    does X1 unless `Ratio.left1` is None.
+    operations: the settings of both units.
+    bases: for each register with the address of an input that a unit reads, which input this is:
+        `Base.INPUT` for the main one, `Base.SECOND` for the other.
 
     source, second: the memory layouts of the main input and of the other input."""
     ratio, left1 = settings.ratio, settings.ratio.left1

@@ -218,10 +218,10 @@ def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
 
 
-def transposed_by(stride: int, size: int, before: int, outputs: int) -> Graph:
-    """A transposed convolution of four rows and columns."""
+def transposed_by(stride: int, size: int, before: int, outputs: int, extent: int = 4) -> Graph:
+    """A transposed convolution of an input with `extent` rows and columns."""
     net = GraphBuilder("refused")
-    x = net.input((1, 4, 4, 2))
+    x = net.input((1, extent, extent, 2))
     weights = net.constant(np.ones((3, size, size, 2), np.int8), Quantisation((0.01,), (0,)), "w")
     bias = net.constant(np.zeros(3, np.int32), Quantisation((x.type.scale * 0.01,), (0,)), "b")
     axis = Spread(outputs, size, stride, before)
@@ -250,6 +250,7 @@ REFUSED = {
     "its strides are 3 x 3": transposed_by(3, 3, 0, 12),
     "its window is 1 x 1": transposed_by(2, 1, 0, 7),
     "output elements at a border depend on no input element": transposed_by(2, 2, 0, 9),
+    "it crops 2 rows, and its window is 2 x 2": transposed_by(2, 2, 2, 6),
 }
 
 
@@ -258,3 +259,11 @@ def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     done = compiled(REFUSED[why], "ethos_u55")
     assert not claimed(done.graph)
     assert why in done.parts.cpu_fallbacks[0].reason
+
+
+@pytest.mark.parametrize("extent", [1, 4])
+def test_an_output_element_before_the_first_window_is_refused(extent: int) -> None:
+    """The crop is negative, so the first output element depends on no input element."""
+    done = compiled(transposed_by(2, 1 if extent == 1 else 3, -1, 1, extent), "ethos_u55")
+    assert not claimed(done.graph)
+    assert "output elements at a border" in done.parts.cpu_fallbacks[0].reason

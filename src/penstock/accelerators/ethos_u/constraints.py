@@ -80,8 +80,11 @@ def windows(offloaded: Offloaded) -> bool | str:
 
 
 def transposed_windows(offloaded: Offloaded) -> bool | str:
-    """Transposed convolutions must have a stride of 1 or 2 and windows at least as large as the
-    stride, and each output element must depend on at least one input element.
+    """Transposed convolutions must have a stride of 1 or 2, the same along rows and columns, and
+    windows at least as large as the stride. Both are irrelevant along an axis where the input, the
+    window and the output have one element each. The crop (the rows and columns omitted at the top
+    and left of the output) must be smaller than the window, and each output element must depend on
+    at least one input element.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind != "TransposeConv":
@@ -90,11 +93,13 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
     moving = transposed_strides(p)
     if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
         return f"its strides are {p['stride_h']} x {p['stride_w']}"
-    for axis, before in (("h", op.pad_top), ("w", op.pad_left)):
+    for axis, lines, crop in (("h", "rows", p["pad_top"]), ("w", "columns", p["pad_left"])):
         size, inputs, outputs = (p[f"{side}_{axis}"] for side in ("kernel", "in", "out"))
         if size < op.upscale and inputs > 1:
             return f"its window is {p['kernel_h']} x {p['kernel_w']}"
-        if before < 0 or outputs - 1 - before > op.upscale * (inputs - 1):
+        if crop >= size:
+            return f"it crops {crop} {lines}, and its window is {p['kernel_h']} x {p['kernel_w']}"
+        if crop < 0 or outputs + crop - size > op.upscale * (inputs - 1):
             return "output elements at a border depend on no input element"
     return True
 

@@ -118,12 +118,15 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
 
 
 def _padding_sums(layer: PoolingLayer) -> Sums:
-    """Return what PDP adds to the sum of each window in place of the elements in the padding, of
-    shape (rows, columns).
+    """Return the amount that PDP adds to the sum of each window to account for padding.
 
-    `layer.sums` contains a constant c(n) for n adjacent elements of padding.  For a window with n
-    columns and m rows of padding, PDP adds c(n) for each of its rows inside the input, and c(m) for
-    each of its columns."""
+    The result has one amount for each window: its shape is (output rows, output columns).
+
+    `layer.sums` contains constants c(1) to c(7): PDP adds c(n) in place of n elements of padding in
+    the same row or column of a window.  c(0) is 0.  Let m rows of a window lie above or below the
+    input, and n of its columns to the left or right.  Each of the other rows contains n elements of
+    padding, for which PDP adds c(n).  In the m rows, all elements are padding; PDP adds c(m) for
+    each column of the window.  So each element of padding counts once."""
     words = [0, *astuple(layer.sums)]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64

@@ -149,7 +149,12 @@ class Unproved:
 
 @lru_cache(maxsize=512)
 def find_passes(sums: Sums) -> Passes | Unproved:
-    """Return the passes that compute exact elements from accumulators, or why none were found."""
+    """Return one or two passes of SDP that are proved to compute the same elements as TFLite.  A
+    pass processes all accumulators of a layer once, with one set of constants (`Pass`).
+
+    sums: the requantisation to reproduce, and the bias that the accumulators do not include.
+
+    Returns `Unproved` if none are found.  Two are tried only if elements may be any int8 value."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
         found, proved = _solved(sums, origin, sign, one_sided=one_sided)
@@ -230,10 +235,9 @@ class _Steps:
             own = levels > origin if sign > 0 else levels <= origin
             levels, every = levels[own], every[:, own]
         lower, upper = channels.lower - sums.bias, channels.upper - sums.bias
+        thresholds = every - sums.bias[:, None]
         heights = (levels - origin - 0.5).astype(np.float64)
-        return _Steps(
-            sums, origin, sign, one_sided, lower, upper, every - sums.bias[:, None], heights
-        )
+        return _Steps(sums, origin, sign, one_sided, lower, upper, thresholds, heights)
 
     def only(self, chosen: Booleans) -> _Steps:
         """Return the levels and thresholds of the channels in which `chosen` is True."""
@@ -275,12 +279,9 @@ class _Steps:
         intersection has a single bound, the result is the permitted number nearest to 0 that
         differs from the bound by at least 1."""
         exact = self.heights / slopes[:, None]
-        least = np.where(self.reached, exact - self.thresholds, -np.inf).max(
-            axis=1, initial=-np.inf
-        )
-        upper = np.where(self.missed, exact - self.thresholds + 1, np.inf).min(
-            axis=1, initial=np.inf
-        )
+        lowest = exact - self.thresholds
+        least = np.where(self.reached, lowest, -np.inf).max(axis=1, initial=-np.inf)
+        upper = np.where(self.missed, lowest + 1, np.inf).min(axis=1, initial=np.inf)
         nearest = np.where(np.isinf(least), np.minimum(upper - 1, 0), np.maximum(least + 1, 0))
         either = np.isinf(least) | np.isinf(upper)
         return np.where(either, nearest, (least + upper) / 2)

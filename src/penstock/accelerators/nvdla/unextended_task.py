@@ -237,12 +237,8 @@ class UnextendedTask(Task):
                 moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
                 packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
                 table = 2 * packed * OPERAND_BYTES
-                yield UnextendedStep(
-                    layer,
-                    replace(moved, table=table),
-                    operating_writes(layer, operations),
-                    bases,
-                )
+                moved, writes = replace(moved, table=table), operating_writes(layer, operations)
+                yield UnextendedStep(layer, moved, writes, bases)
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
@@ -359,21 +355,24 @@ class UnextendedTask(Task):
 def _sum_operations(
     settings: SumSettings, source: Surface, second: Surface
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
-    """Return the operations of units X1 and X2 in a sum, and the `Base` of each tensor that they
-    add, by the name of the register with the tensor's address.
+    """Return (operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs.
+
+    The main input passes through both units.  X2 adds an input that it reads from memory, and so
+    does X1 unless `Ratio.left1` is None.
+    operations: the settings of both units.
+    bases: for each register with the address of an input that a unit reads, which input this is:
+        `Base.INPUT` for the main one, `Base.SECOND` for the other.
 
     source, second: the memory layouts of the main input and of the other input."""
-    ratio = settings.ratio
+    ratio, left1 = settings.ratio, settings.ratio.left1
     repeats = ratio.again == ratio.main
     added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
-    if ratio.left1 is not None:
+    if left1 is not None:
         added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
-    first = None if ratio.left1 is None else second
     again = source if repeats else second
-    return SdpOperations(
-        added_elements(first, ratio.left1 or 0, ratio.factor1),
-        added_elements(again, ratio.left2, settings.factor2, settings.right),
-    ), added
+    x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
+    x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)
+    return SdpOperations(x1, x2), added
 
 
 def pass_conversion(settings: PassSettings) -> Conversion:

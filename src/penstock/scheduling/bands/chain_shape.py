@@ -140,7 +140,12 @@ class ChainShapes:
         return found if possible and all(map(self._joins, (p, *found))) else ()
 
     def _joins(self, p: int) -> bool:
-        """Return whether a part can be in a chain: it can compute any rows and columns.
+        """Return whether a part may be in a chain.
+
+        The part must consist of nodes (a streamed input has none), must not compute all its rows in
+        one call, and must be able, in principle, to compute some columns without the rest
+        (`computes_columns`).  A chain may still be impossible: an operator may be unable to compute
+        the columns of a certain band.
 
         p: position of the part in the execution order.
         """

@@ -175,13 +175,19 @@ class Location:
     source: int | None = None
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Divide the kept columns into intervals of columns that the band moves one at a time.
+        """Return the columns that each move copies, in the order of the moves.
 
-        The moves bring the kept columns from position `source` to position 0.  An interval has at
-        most `source` columns, because the source and the destination of a move must not overlap.
-        For source = 2 and the kept columns [4, 9), the result is ((4, 6), (6, 8), (8, 9)).  It is
-        () if the band moves no columns.
+        After the moves, the kept columns begin at position 0.  Each move copies an interval (first,
+        end) of adjacent columns.  These are indices in the tensor, not positions in memory.
+
+        Example: the kept columns are 4 to 8, and `source` is 2.  So they are at positions 2 to 6
+        and must get to positions 0 to 4.  A move copies at most `source` columns, here 2, so that
+        the memory it reads does not overlap the memory it writes.  The result is ((4, 6), (6, 8),
+        (8, 9)): the first move copies columns 4 and 5 from positions 2 and 3 to 0 and 1.
+
         span: the columns that the band holds; [span.lower, span.begin) are the kept ones.
+
+        Returns () if `source` is None, that is, if the band moves no columns.
         """
         if self.source is None:
             return ()

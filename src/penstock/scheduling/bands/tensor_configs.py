@@ -73,16 +73,17 @@ def _configs_in_bands(
 def band_stripes(
     bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
 ) -> Mapping[str, Stripes]:
-    """Return the stripes that some bands compute, for each tensor in the graph of the bands.
+    """Return the stripes that consecutive bands compute, by tensor.
 
-    Such a tensor consists of some columns of a tensor of the network.  The result maps its name to
-    stripes of the tensor of the network.
-
-    bands: all bands of the cascade or chain.
-    band: an entry of `bands.bands`, which represents one or more consecutive bands.  The result
-        covers all bands that it represents.
-    cascade: the cascade of the network that contains the part that runs `bands`.
+    band: stands for these bands.  They run the same parts on different columns.  Each part computes
+        a tensor of the band, which consists of some columns of a tensor of the network.
+    bands: all bands of the cascade or chain; `band` is one of the entries of `bands.bands`.
+    cascade: the network's cascade in which a single part stands for all of `bands`.
     memory: the memory assignment of the network.
+
+    The keys of the result are the names of the tensors that the parts of `band` compute, in the
+    band's own graph.  The stripes are intervals of rows and columns of the corresponding tensors of
+    the network.  They cover all bands for which `band` stands.
     """
     if bands.call_rows is None:
         (inner,) = expanded_band(band, memory).cascades

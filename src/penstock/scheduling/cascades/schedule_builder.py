@@ -54,11 +54,13 @@ class ScheduleBuilder:
         """Yield the proposal's schedule, then variants with double buffering by the copy engine.
 
         In a variant, the copy engine also copies constants for a cascade while the previous cascade
-        runs, if the memory region to which they are copied has room for them.  Each entry
-        of `FILLS` gives one variant: the entry is the maximum share of a region that live bytes may
-        occupy.  No variants are yielded if the target has no copy engine, or if an option disables
-        them.  Each schedule may be followed by faster ones that also copy rows of tensors to
-        or from faster memory.
+        runs, if the memory region to which they are copied has room for them.  One variant is built
+        for each entry of `FILLS`, which is the maximum share of a region that live bytes may
+        occupy.  Schedules with equal plans are yielded once.  There are no variants if the target
+        has no copy engine, or if an option disables them.
+
+        If `row_copies` is not None, each of these schedules may be followed by faster ones that
+        also copy rows of tensors to or from faster memory.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(

@@ -319,8 +319,11 @@ def _uniform_searches(
 ) -> Mapping[tuple[int, ...], UniformSearch]:
     """Return a search for the candidate cascades of each execution order; the keys are the orders.
 
-    The result is empty if `options.partition` is not `CASCADES`, or if access times depend on the
-    memory assignment, because a `UniformSearch` does not distinguish memory regions.
+    The result is empty if `options.partition` is not `CASCADES`.  It is also empty if there are
+    several regions for tensors, or if accesses to a region take longer than the engine's cycle
+    estimates assume (`MemorySystem.uniform`), because a `UniformSearch` models neither.
+
+    orders: execution orders, as indices of the parts.
     limit_bytes: the searches may leave out cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:

@@ -1,7 +1,9 @@
-"""Cold starts: calls that run after a command of another engine.
+"""Cold starts: calls that do not directly follow a call on the same engine.
 
-While an accelerator runs a call, it may fetch constants for the next one.  It cannot do so for a
-call that it starts cold, so such a call takes longer (`Breakdown.cold_start`).
+While an accelerator runs a call, it may prefetch constants for its next call.  The first call of a
+schedule starts cold, and so does a call after a command of another engine (the processor, another
+accelerator or the copy engine).  Its engine has prefetched nothing for such a call, so the call may
+take longer (`Breakdown.cold_start`).
 """
 
 from __future__ import annotations

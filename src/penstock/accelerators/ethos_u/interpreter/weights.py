@@ -165,8 +165,9 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the maximum number of input channels of a block. The hardware processes all parts of
-    the kernel for these channels before it continues with the next channels."""
+    """Return the number of channels of a block of input channels; the last block may have fewer.
+    For each block of output channels, the stream contains the weights of all taps of the kernel for
+    one block of input channels, then those for the next block of input channels."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32

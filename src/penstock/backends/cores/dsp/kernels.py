@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,19 +118,22 @@ def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the faster of two ordinary convolution kernels; None if neither is possible.
 
-    One computes all output channels.  The other copies constant channels, whose output is the same
-    for every input, from a table and computes only the other channels."""
+    One computes all output channels.  The other computes only the variable channels; it copies the
+    constant ones, whose output is the same for every input, from a table.  It is used only if the
+    layer has channels of both sorts.  Either is impossible if its weights cannot be packed
+    (`_im2col`)."""
     is_constant, _ = constant_outputs(op, site)
     channels = np.arange(len(is_constant))
     every = _im2col(op, site, channels)
-    if every is None or not is_constant.any() or is_constant.all():
+    if not is_constant.any() or is_constant.all():
         return every
     variable = _im2col(op, site, channels[~is_constant])
-    if variable is None:
+    cycles = partial(DSP_CYCLES.cycles, op, site)
+    if variable is None or (every is not None and cycles(every) <= cycles(variable)):
         return every
-    if DSP_CYCLES.cycles(op, site, variable) >= DSP_CYCLES.cycles(op, site, every):
-        return every
-    return replace(variable, classes=every.classes, skips_constant=True)
+    layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside=len(channels))
+    assert layer is not None
+    return replace(variable, classes=layer.classes, skips_constant=True)
 
 
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:

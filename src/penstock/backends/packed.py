@@ -23,7 +23,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, TensorType
-from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.channel_packs import OnePack, PackChannels, UnpackChannels
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -162,24 +162,27 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
         steps.append(("image", Reshape(image)))
     if channels % pack:
         steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
-    steps.append(("packed", PackChannels(pack)))
+    single = OnePack((*image[:3], pack), pack)
+    steps.append(("packed", PackChannels(pack) if channels > pack else single))
     return list(_chain(value, steps, None, taken))
 
 
-def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that compute `value` from its packed form `packs`.
+def _unpacking(stored: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
+    """Return the nodes that compute `value` from its packed form `stored`.
 
     pack: the number of channels in a block.
     taken: names in use, from which the names of new values differ.
     """
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
-    steps: list[tuple[str, Op]] = [("whole", UnpackChannels(-(-channels // pack)))]
+    packs = -(-channels // pack)
+    unpack = UnpackChannels(packs) if packs > 1 else Reshape(stored.type.shape)
+    steps: list[tuple[str, Op]] = [("whole", unpack)]
     if channels % pack:
         steps.append(("image", Slice((0,) * 4, image, (1,) * 4)))
     if value.type.rank == 2:
         steps.append(("row", Reshape(value.type.shape)))
-    return list(_chain(packs, steps, value, taken))
+    return list(_chain(stored, steps, value, taken))
 
 
 def _chain(

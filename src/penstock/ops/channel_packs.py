@@ -1,4 +1,4 @@
-"""PackChannels, UnpackChannels: groups the channels of a row into packs, as accelerators do.
+"""PackChannels, OnePack, UnpackChannels: stores channels in packs, as accelerators do.
 
 With packs of A channels (UnpackChannels is the inverse):
 
@@ -13,13 +13,16 @@ Ethos-U (NHCWB16).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import RelayName
 from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.channel_runs import pack_kernel
 from penstock.opkit.checks import require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
+from penstock.ops.reshape import Reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,22 @@ class PackChannels(Rearrangement):
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         stored = Rearrangement.result_type(self, inputs)
+        return replace(stored, layout=ChannelBlocks(self.pack))
+
+
+@dataclass(frozen=True, slots=True)
+class OnePack(Reshape):
+    """Packs the channels of a tensor that are a single pack of `pack` channels: no element moves.
+
+    The inverse is `Reshape`."""
+
+    pack: int
+
+    TFLITE: ClassVar[tuple[str, ...]] = ()
+    RELAY: ClassVar[tuple[RelayName, ...]] = ()
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        stored = Reshape.result_type(self, inputs)
         return replace(stored, layout=ChannelBlocks(self.pack))
 
 
@@ -76,6 +95,7 @@ def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:
 SAMPLES = (
     sample(PackChannels(4), int8(1, 3, 5, 8)),
     sample(PackChannels(3), int8(2, 2, 1, 9)),
+    sample(OnePack((1, 3, 5, 4), 4), int8(1, 3, 5, 4)),
     sample(UnpackChannels(2), int8(1, 4, 6, 3)),
     sample(UnpackChannels(3), int8(2, 3, 6, 1)),
 )

@@ -136,7 +136,7 @@ def test_layers_run_late_beside_other_copies(tmp_path: Path) -> None:
 
 
 def test_layers_run_late_in_loops(tmp_path: Path) -> None:
-    done = compiled(branches(), "nvdla:extension=False", sram_bytes=9000)
+    done = compiled(branches(), "nvdla:extension=False", sram_bytes=10500)
     loops = [c for c in done.program.run if isinstance(c, Loop)]
     assert any(isinstance(c, Invoke) for loop in loops for c in loop.body)
     assert_late(done, tmp_path)

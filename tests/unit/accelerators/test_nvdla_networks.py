@@ -33,7 +33,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
-from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.channel_packs import OnePack, PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
@@ -190,7 +190,7 @@ def test_packed_tensors_do_not_change_results(graph: Graph, pack: int, seed: int
         v.name: np.random.default_rng(seed).integers(-128, 128, v.type.shape).astype(np.int8)
         for v in graph.inputs
     }
-    assert any(isinstance(n.op, PackChannels | UnpackChannels) for n in claims.nodes)
+    assert any(isinstance(n.op, PackChannels | OnePack | UnpackChannels) for n in claims.nodes)
     once_more = packed(claims, "nobody", pack)
     assert once_more.nodes == claims.nodes
     expected, found = run_graph(plain, inputs), run_graph(claims, inputs)
@@ -201,13 +201,13 @@ def test_packed_tensors_do_not_change_results(graph: Graph, pack: int, seed: int
 def test_each_tensor_is_packed_once_and_only_at_the_border() -> None:
     net = GraphBuilder("net")
     x = net.input((1, 6, 6, 3))
-    a = net.conv2d(x, 8, 3, name="a")
-    b = net.conv2d(x, 8, 1, name="b")
+    a = net.conv2d(x, 16, 3, name="a")
+    b = net.conv2d(x, 16, 1, name="b")
     graph = net.build(net.softmax(net.max_pool2d(net.add(a, b), 2, name="pool")))
     claims = Nvdla().partition(graph, {}, HOST)
     kinds = [node.kind for node in claims.nodes]
     assert kinds == [
-        *("Pad", "PackChannels", "nn.conv2d", "nn.conv2d+add", "max_pool2d"),
+        *("Pad", "OnePack", "nn.conv2d", "nn.conv2d+add", "max_pool2d"),
         *("UnpackChannels", "Softmax"),
     ]
 

@@ -163,12 +163,12 @@ def test_a_target_without_a_core_shows_the_model() -> None:
     done = profiled("host")
     assert (done.outputs, done.steps) == ((), ())
     assert done.unmeasured == "target host has no simulated core"
-    (first,) = (line for line in shown(done).splitlines() if "nn.conv2d" in line and " 2 " in line)
-    layer = done.compiled.layers[2]
+    (first,) = (line for line in shown(done).splitlines() if "nn.conv2d" in line and " 1 " in line)
+    layer = done.compiled.layers[1]
     assert layer.limit is not None
     assert layer.utilisation is not None
     assert first.split()[-4:-1] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
-    assert done.layer_rows()[2]["limited_by"] == layer.limit  # pyright: ignore
+    assert done.layer_rows()[1]["limited_by"] == layer.limit  # pyright: ignore
     assert b'"limit":"' in dict(done.compiled.bundle().files)["report.html"]
 
 

@@ -101,7 +101,7 @@ def channel_mixture(seed: int) -> Graph:
         d.net.input(shape)
         for shape in ((1, rows, columns, pack * packs), (1, rows, packs * columns, pack))
     )
-    few = d.net.input((1, rows, columns, r(1, 12)))
+    few = d.net.input((1, rows, r(2, 96), d.one_of(1, 2, 3, 3, r(4, 12))))
     start, channels = r(0, pack), r(1, pack)
     return d.net.build(
         d.net.apply(Pad((0,) * 4, (0, 0, 0, r(1, 9)), few.type.zero_point), few),

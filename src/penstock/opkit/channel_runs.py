@@ -20,14 +20,16 @@ def pixel_kernel(site: Site, maps: tuple[AxisMap, ...], fill: int) -> Kernel | N
     maps: how the axes of the output map to those of the input (`Selection.maps`).
     fill: the element that fills the channels after those of the input.
 
-    The result is None if axes other than the last change, if the output begins with filled
-    channels, or if the runs are too long."""
+    The result is None if another axis changes, if the number of channels is the same, if the output
+    begins with filled channels, or if the runs are too long."""
     x, y = site.inputs[0], site.output
     last = maps[-1] if len(maps) > 2 else None
     if not isinstance(last, StridedMap) or last.step != 1 or last.start < 0:
         return None
     if any(axis != StridedMap() for axis in maps[:-1]) or x.shape[:-1] != y.shape[:-1]:
         return None
+    if x.shape[-1] == y.shape[-1]:
+        return None  # whole rows are copied
     size, (width, channels) = x.dtype.size_bytes, y.shape[-2:]
     run_bytes = (min(x.shape[-1], last.start + channels) - last.start) * size
     if not is_short(run_bytes):

@@ -28,7 +28,9 @@ static inline void channel_piece(const struct channel_runs *p, int8_t *out, cons
     const int32_t count = p->count;
     const int32_t in_step = p->in_step;
     const int32_t out_step = p->out_step;
-    if (bytes == 3) {
+    if (bytes == 1) {
+        channel_copies(out, out_step, in, in_step, count, 1);
+    } else if (bytes == 3) {
         channel_copies(out, out_step, in, in_step, count, 3);
     } else if (bytes == 8) {
         channel_copies(out, out_step, in, in_step, count, 8);

@@ -96,10 +96,10 @@ def test_the_least_point_of_a_random_network_is_estimated_rightly(seed: int) -> 
 def test_packing_beside_an_accelerator_is_no_arithmetic() -> None:
     """The kernel moves bytes; it was taken for a hundred cycles a byte."""
     done = api.compile("zoo:resnet8", "cortex-m4", accelerators=("nvdla:config=large",)).compilation
-    (packing,) = (part for part in done.parts.parts if part.name == "input/packed")
+    (packing,) = (part for part in done.parts.parts if part.name == "input/padded")
     cycles = packing.kernel.work_cycles
     assert cycles is not None
-    assert cycles == pytest.approx(44_198, rel=0.25)  # simulated
+    assert cycles == pytest.approx(37_135, rel=0.25)  # simulated
 
 
 @pytest.mark.parametrize("name", [f.name for f in core_families().values() if f.cycle_model])

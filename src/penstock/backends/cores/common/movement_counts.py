@@ -8,7 +8,7 @@ from penstock.ir.op import Site, row_count
 
 MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
 """Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
-INLINE_RUNS = (3, 8)
+INLINE_RUNS = (1, 3, 8)
 """Sizes of runs in bytes that `channel_runs` copies inline."""
 
 
@@ -24,8 +24,8 @@ def rearranged(p: Params, site: Site) -> Counts:
 def channel_runs(p: Params, site: Site) -> Counts:
     """Return how often each section of `channel_runs` runs.
 
-    For runs of some sizes ("copy 3", "copy 8"), the copy is inline.  For all others, an innermost
-    loop copies words of 4 bytes ("step"), or bytes if the runs are not whole words."""
+    The copy is inline for runs of some sizes ("copy 1", "copy 3", "copy 8").  For all others, an
+    innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole words."""
     rows, size = row_count(site.output.shape), p["run_bytes"]
     runs = rows * p["pieces"] * p["count"]
     counts = {

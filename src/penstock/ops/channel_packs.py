@@ -95,6 +95,7 @@ def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:
 SAMPLES = (
     sample(PackChannels(4), int8(1, 3, 5, 8)),
     sample(PackChannels(3), int8(2, 2, 1, 9)),
+    sample(PackChannels(8), int8(1, 2, 3, 16)),
     sample(OnePack((1, 3, 5, 4), 4), int8(1, 3, 5, 4)),
     sample(UnpackChannels(2), int8(1, 4, 6, 3)),
     sample(UnpackChannels(3), int8(2, 3, 6, 1)),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import ast
 import random
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,17 +19,18 @@ FOLDERS = tuple(f"src/penstock/{name}" for name in ("scheduling", "backends", "a
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> int:
     """Prints the drawn docstrings."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.docstring_sample", description=__doc__)
     parser.add_argument("folders", nargs="*", default=FOLDERS, metavar="FOLDER")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     found = [text for folder in chosen.folders for text in documented(ROOT / folder)]
     drawn = random.Random(chosen.seed).sample(found, min(chosen.count, len(found)))
     for number, text in enumerate(drawn, start=1):
         print(f"{number}. {text}\n")
+    return 0
 
 
 def documented(folder: Path) -> Iterator[str]:
@@ -72,4 +74,4 @@ def signature_of(node: Definition) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

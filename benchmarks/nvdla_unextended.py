@@ -46,7 +46,7 @@ MODELS = ("pretrainedResnet_quant.tflite", "vww_96_int8.tflite", "mobilenetv2_16
 MOST_MACS = 10**8
 """Of the networks that run on the functional model."""
 LEAST_PERCENT = 85
-LAYOUTS = ("PackChannels", "UnpackChannels", "Slice", "Pad", "Reshape")
+LAYOUTS = ("PackChannels", "PackView", "UnpackChannels", "Slice", "Pad", "Reshape")
 """Operators that change layouts or shapes."""
 
 

@@ -103,7 +103,7 @@ def test_rows_of_the_benchmarks_are_read_as_written(tmp_path: Path) -> None:
     assert record.rows(compiled_partition.parse) == compared
     kept = Halos((1, 2), (3, 4), (5, 6))
     found = {
-        str(k): Found("b", DEFAULT, measured[0], 1, 2, 3, Bounds(4, 5), halos)
+        str(k): Found("b", DEFAULT, measured[0], 1, 2, 3, Bounds(4, 5), halos, 6)
         for k, halos in enumerate((None, kept))
     }
     record.write(found)

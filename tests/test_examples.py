@@ -36,7 +36,7 @@ SEEN = {
         "1,320 layers",
         "paper  trace_back  feature buffer 14k  refused",
         "best   best        feature buffer 14k      3,136 external bytes, 0 of 3,136",
-        "tiles True   bank groups True     56,448 external bytes, 0 of 12,544",
+        "tiles True   bank groups True     43,904 external bytes, 0 of 12,544",
     ],
     "smaug": [
         "SMAUG's test conv/k2x2, by its rule                     6,287,360      6,287,360    1.000",

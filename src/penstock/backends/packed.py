@@ -23,7 +23,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, TensorType
-from penstock.ops.channel_packs import OnePack, PackChannels, UnpackChannels
+from penstock.ops.channel_packs import PackChannels, PackView, UnpackChannels
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -108,7 +108,10 @@ class _Packing:
         if value.name not in self.packed_values:
             if not self.borders:
                 return value
-            made = _packing(value, self.pack, self.taken)
+            # A copy of a network input can stay on chip, the input itself cannot.
+            inputs = {v.name for v in self.graph.inputs}
+            is_copied = value.name in inputs and len(self.consumers.get(value.name, ())) > 1
+            made = _packing(value, self.pack, self.taken, is_copied=is_copied)
             self.nodes += made
             self.packed_values[value.name] = made[-1].output
         return self.packed_values[value.name]
@@ -148,11 +151,14 @@ def _is_image(type: TensorType) -> bool:
     return type.dtype is DType.INT8 and type.rank in (2, 4) and type.shape[0] == 1
 
 
-def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
+def _packing(
+    value: Value, pack: int, taken: Collection[str], *, is_copied: bool = False
+) -> list[Node]:
     """Return the nodes that reshape a value to NHWC, pad its channels with 0, and pack it.
 
     pack: the number of channels in a block.
     taken: names in use, from which the names of new values differ.
+    is_copied: whether the result is a copy even if it contains the elements in the same order.
     """
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
@@ -162,8 +168,8 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
         steps.append(("image", Reshape(image)))
     if channels % pack:
         steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
-    single = OnePack((*image[:3], pack), pack)
-    steps.append(("packed", PackChannels(pack) if channels > pack else single))
+    moves = channels > pack or (is_copied and channels == pack)
+    steps.append(("packed", PackChannels(pack) if moves else PackView((*image[:3], pack), pack)))
     return list(_chain(value, steps, None, taken))
 
 

@@ -1,4 +1,4 @@
-"""PackChannels, OnePack, UnpackChannels: stores channels in packs, as accelerators do.
+"""PackChannels, PackView, UnpackChannels: stores channels in packs, as accelerators do.
 
 With packs of A channels (UnpackChannels is the inverse):
 
@@ -51,7 +51,7 @@ class PackChannels(Rearrangement):
 
 
 @dataclass(frozen=True, slots=True)
-class OnePack(Reshape):
+class PackView(Reshape):
     """Packs the channels of a tensor that are a single pack of `pack` channels: no element moves.
 
     The inverse is `Reshape`."""
@@ -96,7 +96,7 @@ SAMPLES = (
     sample(PackChannels(4), int8(1, 3, 5, 8)),
     sample(PackChannels(3), int8(2, 2, 1, 9)),
     sample(PackChannels(8), int8(1, 2, 3, 16)),
-    sample(OnePack((1, 3, 5, 4), 4), int8(1, 3, 5, 4)),
+    sample(PackView((1, 3, 5, 4), 4), int8(1, 3, 5, 4)),
     sample(UnpackChannels(2), int8(1, 4, 6, 3)),
     sample(UnpackChannels(3), int8(2, 3, 6, 1)),
 )

@@ -33,7 +33,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
-from penstock.ops.channel_packs import OnePack, PackChannels, UnpackChannels
+from penstock.ops.channel_packs import PackChannels, PackView, UnpackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
@@ -190,7 +190,7 @@ def test_packed_tensors_do_not_change_results(graph: Graph, pack: int, seed: int
         v.name: np.random.default_rng(seed).integers(-128, 128, v.type.shape).astype(np.int8)
         for v in graph.inputs
     }
-    assert any(isinstance(n.op, PackChannels | OnePack | UnpackChannels) for n in claims.nodes)
+    assert any(isinstance(n.op, PackChannels | PackView | UnpackChannels) for n in claims.nodes)
     once_more = packed(claims, "nobody", pack)
     assert once_more.nodes == claims.nodes
     expected, found = run_graph(plain, inputs), run_graph(claims, inputs)
@@ -207,7 +207,7 @@ def test_each_tensor_is_packed_once_and_only_at_the_border() -> None:
     claims = Nvdla().partition(graph, {}, HOST)
     kinds = [node.kind for node in claims.nodes]
     assert kinds == [
-        *("Pad", "OnePack", "nn.conv2d", "nn.conv2d+add", "max_pool2d"),
+        *("Pad", "PackView", "nn.conv2d", "nn.conv2d+add", "max_pool2d"),
         *("UnpackChannels", "Softmax"),
     ]
 

@@ -102,11 +102,13 @@ def channel_mixture(seed: int) -> Graph:
         for shape in ((1, rows, columns, pack * packs), (1, rows, packs * columns, pack))
     )
     few = d.net.input((1, rows, r(2, 96), d.one_of(1, 2, 3, 3, r(4, 12))))
+    column = d.net.input((1, rows, 1, 8 * r(2, 60)))
     start, channels = r(0, pack), r(1, pack)
     return d.net.build(
         d.net.apply(Pad((0,) * 4, (0, 0, 0, r(1, 9)), few.type.zero_point), few),
         d.net.apply(Slice((0, 0, 0, start), (1, rows, columns, channels), (1,) * 4), pixels),
         d.net.apply(PackChannels(pack), pixels),
+        d.net.apply(PackChannels(8), column),
         d.net.apply(UnpackChannels(packs), blocks),
     )
 

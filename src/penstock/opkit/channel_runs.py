@@ -59,20 +59,25 @@ def pack_kernel(site: Site, packs: int, *, packing: bool) -> Kernel | None:
     packs: the number of packs in a row.
     packing: True to group the channels, False for the inverse.
 
-    The result is None if there is a single pack, or if the runs are too long."""
+    The result is None if the runs are too long.  With one pack or one column, no element moves, so
+    each row is a single run."""
     image, blocks = (site.inputs[0], site.output) if packing else (site.output, site.inputs[0])
     size, (width, channels) = image.dtype.size_bytes, image.shape[-2:]
-    run_bytes = blocks.shape[-1] * size
-    if packs == 1 or not is_short(run_bytes):
+    row_bytes, run_bytes = width * channels * size, blocks.shape[-1] * size
+    if packs == 1 or width == 1:
+        packs, width, run_bytes = 1, 1, row_bytes
+        if row_bytes % 4:
+            return None
+    elif not is_short(run_bytes):
         return None
-    in_image = (run_bytes, channels * size)
+    in_image = (run_bytes, packs * run_bytes)
     in_blocks = (width * run_bytes, run_bytes)
     source, target = (in_image, in_blocks) if packing else (in_blocks, in_image)
     return Kernel(
         "channel_runs",
         params=(
             ("run_bytes", run_bytes),
-            ("row_bytes", width * channels * size),
+            ("row_bytes", row_bytes),
             ("fills", 0),
             ("fill", 0),
             ("pieces", packs),

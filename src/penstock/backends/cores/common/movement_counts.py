@@ -24,20 +24,20 @@ def rearranged(p: Params, site: Site) -> Counts:
 def channel_runs(p: Params, site: Site) -> Counts:
     """Return how often each section of `channel_runs` runs.
 
-    The copy is inline for runs of some sizes ("copy 1", "copy 3", "copy 8").  For all others, an
-    innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole words."""
+    Runs of some sizes are copied inline, by loops of their own ("loop 3", "copy 3").  For all
+    others, an innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole
+    words.  If a row is a single run of words, these are "word", and "whole" counts the runs."""
     rows, size = row_count(site.output.shape), p["run_bytes"]
-    runs = rows * p["pieces"] * p["count"]
-    counts = {
-        "row": rows,
-        "loop": rows * p["pieces"],
-        "filled": rows * p["row_bytes"] * p["fills"],
-    }
+    pieces = rows * p["pieces"]
+    runs = pieces * p["count"]
+    counts = {"row": rows, "filled": rows * p["row_bytes"] * p["fills"]}
     if size in INLINE_RUNS:
-        return {**counts, f"copy {size}": runs}
+        return {**counts, f"loop {size}": pieces, f"copy {size}": runs}
     is_words = size % 4 == 0
+    if runs == rows and is_words:
+        return {**counts, "whole": rows, "word": rows * size // 4}
     steps = {"step": runs * size // 4} if is_words else {"byte": runs * size}
-    return {**counts, "copy": runs, **steps}
+    return {**counts, "loop": pieces, "copy": runs, **steps}
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:

@@ -34,22 +34,13 @@ def pixel_kernel(site: Site, maps: tuple[AxisMap, ...], fill: int) -> Kernel | N
     run_bytes = (min(x.shape[-1], last.start + channels) - last.start) * size
     if not is_short(run_bytes):
         return None
-    return Kernel(
-        "channel_runs",
-        params=(
-            ("run_bytes", run_bytes),
-            ("row_bytes", width * channels * size),
-            ("fills", int(run_bytes < channels * size)),
-            ("fill", fill),
-            ("pieces", 1),
-            ("count", width),
-            ("start", last.start * size),
-            ("in_piece", 0),
-            ("in_step", x.shape[-1] * size),
-            ("out_piece", 0),
-            ("out_step", channels * size),
-        ),
-        by_rows=True,
+    return _kernel(
+        run_bytes,
+        (width * channels * size, width),
+        (0, x.shape[-1] * size),
+        (0, channels * size),
+        start=last.start * size,
+        fill=fill if run_bytes < channels * size else None,
     )
 
 
@@ -73,16 +64,36 @@ def pack_kernel(site: Site, packs: int, *, packing: bool) -> Kernel | None:
     in_image = (run_bytes, packs * run_bytes)
     in_blocks = (width * run_bytes, run_bytes)
     source, target = (in_image, in_blocks) if packing else (in_blocks, in_image)
+    return _kernel(run_bytes, (row_bytes, width), source, target, pieces=packs)
+
+
+def _kernel(
+    run_bytes: int,
+    row: tuple[int, int],
+    source: tuple[int, int],
+    target: tuple[int, int],
+    *,
+    pieces: int = 1,
+    start: int = 0,
+    fill: int | None = None,
+) -> Kernel:
+    """Return the kernel `channel_runs` with its parameters.
+
+    row: the bytes of an output row, and the number of runs in a piece.
+    source, target: the distances in bytes between pieces and between runs, of input and output.
+    start: where the first run begins in an input row.
+    fill: the element that fills the gaps between runs; None if there are none.
+    """
     return Kernel(
         "channel_runs",
         params=(
             ("run_bytes", run_bytes),
-            ("row_bytes", row_bytes),
-            ("fills", 0),
-            ("fill", 0),
-            ("pieces", packs),
-            ("count", width),
-            ("start", 0),
+            ("row_bytes", row[0]),
+            ("fills", int(fill is not None)),
+            ("fill", fill or 0),
+            ("pieces", pieces),
+            ("count", row[1]),
+            ("start", start),
             ("in_piece", source[0]),
             ("in_step", source[1]),
             ("out_piece", target[0]),

@@ -30,7 +30,8 @@ def channel_runs(p: Params, site: Site) -> Counts:
     rows, size = row_count(site.output.shape), p["run_bytes"]
     pieces = rows * p["pieces"]
     runs = pieces * p["count"]
-    counts = {"row": rows, "filled": rows * p["row_bytes"] * p["fills"]}
+    fills = rows * p["fills"]
+    counts = {"row": rows, "fill": fills, "filled": fills * p["row_bytes"]}
     if size in INLINE_RUNS:
         return {**counts, f"loop {size}": pieces, f"copy {size}": runs}
     is_words = size % 4 == 0

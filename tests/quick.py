@@ -1,7 +1,7 @@
 """Quick: the test files of `pytest --quick`, a cross-section that ends within a minute on 2 cores.
 
 It holds laws that every operator obeys, the placement and scheduling judges, error messages, one
-model from file to simulated core, and the measures of structure and language.
+model from file to simulated core, and the measures of structure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ QUICK_FILES = (
     "laws/test_stripe.py",
     "test_architecture.py",
     "test_end_to_end.py",
-    "test_language.py",
     "test_structure.py",
     "unit/memory/test_conflict.py",
     "unit/memory/test_greedy.py",
@@ -36,7 +35,6 @@ QUICK_FILES = (
     "unit/passes",
     "unit/test_pareto.py",
     "unit/test_public_face.py",
-    "unit/tools/test_language_measures.py",
     "unit/tools/test_structure_measures.py",
 )
 """Test files and folders, relative to `tests/`."""

@@ -1,15 +1,12 @@
-"""Definitions: class names, argument counts, uses of `Any`, lengths of files."""
+"""Definitions: argument counts and uses of `Any`."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from tools.structure.source import Module, Source
 
-MAX_LINES = 400
-"""Longest file that needs no record."""
 MAX_ARGUMENTS = 7
 """Most parameters of a function, `self` and `cls` not counted."""
 
@@ -18,27 +15,6 @@ ARRAYS = ("NDArray", "ndarray", "dtype")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
-
-
-def repeated_class_names(source: Source) -> Mapping[str, Sequence[str]]:
-    """Names of public classes that several module-level classes share, with their places."""
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    for module in source.modules.values():
-        for node in module.tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(module.at(node))
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
-
-
-def long_files(source: Source, limit: int = MAX_LINES) -> Mapping[str, int]:
-    """Line counts of files with more than `limit` lines, longest first."""
-    counts = {m.path: m.line_count for m in source.modules.values() if m.line_count > limit}
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))
-
-
-def largest_file(source: Source) -> tuple[int, str]:
-    """Line count and path of the longest file."""
-    return max((m.line_count, m.path) for m in source.modules.values())
 
 
 def long_signatures(source: Source, limit: int = MAX_ARGUMENTS) -> Iterator[str]:

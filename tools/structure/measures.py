@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.ratchets import Measure, measure
 from tools.structure import concepts, definitions
-from tools.structure.definitions import MAX_ARGUMENTS, MAX_LINES
+from tools.structure.definitions import MAX_ARGUMENTS
 from tools.structure.imports import import_cycles
 from tools.structure.source import Source, read_source
 
@@ -25,8 +25,6 @@ def measures(folder: Path = SOURCE_FOLDER, package: str = PACKAGE) -> Iterator[M
     source = read_source(folder, package)
     for name, title, count in MEASURES:
         yield measure(name, title, tuple(count(source, package)))
-    lines, path = definitions.largest_file(source)
-    yield Measure("largest_file", "lines of the largest file", lines, (path,))
     if HAS_VULTURE:
         yield unused(folder, package)
 
@@ -60,15 +58,6 @@ def _cycles(source: Source, package: str) -> Iterator[str]:
     return (module for cycle in import_cycles(source) for module in cycle)
 
 
-def _repeated(source: Source, package: str) -> Iterator[str]:
-    found = definitions.repeated_class_names(source)
-    return (f"{name}: {', '.join(places)}" for name, places in found.items())
-
-
-def _long_files(source: Source, package: str) -> Iterator[str]:
-    return (f"{path} ({lines})" for path, lines in definitions.long_files(source).items())
-
-
 def _long_signatures(source: Source, package: str) -> Iterator[str]:
     return definitions.long_signatures(source)
 
@@ -79,8 +68,6 @@ def _any(source: Source, package: str) -> Iterator[str]:
 
 MEASURES: tuple[tuple[str, str, Callable[[Source, str], Iterator[str]]], ...] = (
     ("import_cycles", "modules in import cycles, TYPE_CHECKING included", _cycles),
-    ("repeated_class_names", "names shared by several public classes", _repeated),
-    ("long_files", f"files above {MAX_LINES} lines", _long_files),
     ("long_signatures", f"functions with more than {MAX_ARGUMENTS} parameters", _long_signatures),
     ("any", "uses of Any", _any),
     ("operator_helpers", "modules of ops/ without an operator", concepts.operator_helpers),

@@ -23,10 +23,6 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
-    @property
-    def line_count(self) -> int:
-        return self.text.count("\n")
-
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """Every node of the syntax tree."""

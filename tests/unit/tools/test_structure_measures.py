@@ -9,13 +9,7 @@ import pytest
 
 from tools.ratchets import Measure, above_record, lower_records, print_measures, read_records
 from tools.structure.concepts import domination_elsewhere, operator_helpers, prefetch_elsewhere
-from tools.structure.definitions import (
-    largest_file,
-    long_files,
-    long_signatures,
-    repeated_class_names,
-    uses_of_any,
-)
+from tools.structure.definitions import long_signatures, uses_of_any
 from tools.structure.imports import import_cycles
 from tools.structure.measures import measures
 from tools.structure.source import Source, read_source
@@ -71,17 +65,6 @@ def test_relative_imports_in_a_package_are_resolved(tree: Tree) -> None:
     assert import_cycles(found) == (("p.b", "p.q.a"),)
 
 
-def test_public_class_names_are_counted_once_each(tree: Tree) -> None:
-    found = tree(a="class A: ...\nclass _B: ...\n", b="class A: ...\nclass _B: ...\nclass C: ...\n")
-    assert repeated_class_names(found) == {"A": ["p/a.py:1", "p/b.py:1"]}
-
-
-def test_long_files_and_the_largest_one(tree: Tree) -> None:
-    found = tree(a="\n" * 5, b="\n" * 9, c="\n" * 7)
-    assert long_files(found, limit=5) == {"p/b.py": 9, "p/c.py": 7}
-    assert largest_file(found) == (9, "p/b.py")
-
-
 def test_long_signatures_do_not_count_self_or_commands(tree: Tree) -> None:
     text = (
         "class A:\n    def short(self, a, b): ...\n    def long(self, a, b, *, c): ...\n"
@@ -133,7 +116,6 @@ def test_a_module_of_operators_without_a_class_is_a_helper(tree: Tree) -> None:
 def test_every_measure_is_taken_of_a_small_tree(tree: Tree) -> None:
     source = tree(a="class A: ...\n")
     counts = {m.name: m.count for m in measures(source.folder, "p")}
-    assert counts.pop("largest_file") == 1
     counts.pop("unused_symbols", None)
     assert set(counts.values()) == {0}
 

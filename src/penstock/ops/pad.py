@@ -24,7 +24,7 @@ from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import StridedMap
 from penstock.opkit.checks import require
-from penstock.opkit.requantised import requantised
+from penstock.opkit.requantised import alike
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, selected_type
 
@@ -114,11 +114,13 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     mode = node.text("mode", "constant")
     if mode != "constant" or min(pads, default=0) < 0:
         raise node.unsupported(f"mode is {mode}, pads are {list(pads)}, must be constant and >= 0")
-    yield from requantised(node, Pad(tuple(before), tuple(after), _onnx_fill(node, x)), x)
+    x, made = alike(node, x, "before_pad")  # the output's quantisation has to represent the border
+    yield from made
+    yield node.made(Pad(tuple(before), tuple(after), _onnx_fill(node, x)), x)
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
-    """The fill element in the quantisation of x."""
+    """The fill element in the quantisation of x, which is that of the output."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()

@@ -30,6 +30,11 @@ from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
 
 
+def _is_nearest(attributes: Mapping[str, object]) -> bool:
+    """Whether an ONNX node repeats elements, by its attributes."""
+    return attributes.get("mode", "nearest") == "nearest"
+
+
 @dataclass(frozen=True, slots=True)
 class ResizeNearest(Selection):
     """Resizes to `rows` x `columns`."""
@@ -40,8 +45,8 @@ class ResizeNearest(Selection):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Resize": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
-        "Upsample": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+        name: OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest)
+        for name in ("Resize", "Upsample")
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
 

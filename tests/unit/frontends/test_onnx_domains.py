@@ -286,3 +286,63 @@ def test_two_models_of_onnx_agree_that_uint8_is_another_type() -> None:
     assert onnx.ModelProto.FromString(raw)
     with pytest.raises(UnsupportedError, match="of integers is not supported"):
         graph_of(raw)
+
+
+class TestChains:
+    """Element-wise operators in a row, without quantisations between, are a table."""
+
+    def one_table(self, model: Model, name: str, scale: float = 0.05) -> None:
+        raw = model.raw(model.qdq(name, scale))
+        assert kinds(graph_of(raw)) == ["ElementTable"]
+        assert worst_steps(raw) == 0
+
+    def test_a_gate(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        gate = model.node("Sigmoid", x, scale=None)
+        self.one_table(model, model.node("Mul", x, gate, scale=None))
+
+    def test_a_gate_of_sums(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        total = model.node("Add", x, number(model, 3), scale=None)
+        clipped = model.node("Clip", total, number(model, 0), number(model, 6), scale=None)
+        product = model.node("Mul", x, clipped, scale=None)
+        self.one_table(model, model.node("Div", product, number(model, 6), scale=None))
+
+    def test_a_function_of_several_terms(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        scaled = model.node("Div", x, number(model, 1.41421356), scale=None)
+        erf = model.node("Erf", scaled, scale=None)
+        total = model.node("Add", erf, number(model, 1), scale=None)
+        product = model.node("Mul", x, total, scale=None)
+        self.one_table(model, model.node("Mul", product, number(model, 0.5), scale=None))
+
+    @pytest.mark.parametrize("operator", ["Sin", "Sign", "Round"])
+    def test_operators_without_a_file(self, operator: str) -> None:
+        model = Model()
+        self.one_table(model, model.node(operator, model.input(*SHAPE), scale=None))
+
+    def test_what_is_quantised_for_another_reader_is_not_rounded(self) -> None:
+        model = Model()
+        x = model.node("Exp", model.input(*SHAPE), scale=None)
+        y = model.node("Mul", x, x, scale=None)
+        raw = model.raw(model.qdq(x, 0.5), model.qdq(y, 0.11))
+        assert worst_steps(raw) == 0
+
+    def test_its_shape_is_known(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        gate = model.node("Sigmoid", x, scale=None)
+        shape = model.node("Shape", gate, scale=None)
+        y = model.node("Mul", x, gate)
+        raw = model.raw(model.node("Reshape", y, shape))
+        assert worst_steps(raw) <= 1
+
+    def test_two_tensors_are_no_chain(self) -> None:
+        model = Model()
+        x, y = model.input(*SHAPE), model.input(*SHAPE, name="y")
+        gate = model.node("Sigmoid", y, scale=None)
+        with pytest.raises(UnsupportedError, match="no scale is known"):
+            graph_of(model.raw(model.node("Mul", x, gate)))

@@ -14,7 +14,15 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import folding, operators
-from penstock.frontends.onnx.domains import Domains, RealStorage, domains, operands, unit_scale
+from penstock.frontends.onnx.chains import table_of_chain
+from penstock.frontends.onnx.domains import (
+    Domains,
+    RealChain,
+    RealStorage,
+    domains,
+    operands,
+    unit_scale,
+)
 from penstock.frontends.onnx.element_types import REAL, element_types, operand_positions
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
@@ -23,6 +31,7 @@ from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.operators import (
     CAST,
     EIGHT_BITS,
+    ELEMENTWISE,
     KNOWN,
     RESHAPING,
     SAME,
@@ -42,6 +51,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.ops.cast import Cast
+from penstock.ops.element_table import ElementTable
 from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 
@@ -87,7 +97,7 @@ def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
 
 def _check_operators(file: File) -> None:
     """Raises UnsupportedError for nodes of unknown operators, shapes and constants excepted."""
-    known = {*KNOWN, *onnx_names()}
+    known = {*KNOWN, *ELEMENTWISE, *onnx_names()}
     numbers = {"", *file.constants}
     unknown: list[FileNode] = []
     for node in file.nodes:
@@ -306,7 +316,7 @@ class _Importer:
     def _move_copies(self, node: FileNode, source: str, target: str) -> None:
         """Imports a node that moves elements, for every copy of its input."""
         storage = self._domains.reals.get(source)
-        if storage is None:
+        if storage is None or not storage.every:
             self._move_one(node, source, target)
             return
         for scale in storage.every:
@@ -437,13 +447,18 @@ class _Importer:
         """Imports a node by its operator file, once for each quantisation of its outputs."""
         if not node.outputs:
             raise wrong(node, "it has no output")
-        if node.name not in onnx_names():
-            raise _not_supported(node)
-        presentation, _ = onnx_names()[node.name]
         stored = [self._domains.reals.get(name, RealStorage()).every for name in node.outputs]
         for name, scales in zip(node.outputs, stored, strict=True):
             if not scales and name in self._domains.reals:
-                raise self._no_scale(node, name)
+                self._skip(node, name)
+        chain = self._domains.chains.get(node.outputs[0])
+        if chain is not None and (node.outputs[0] in self._domains.tables or not stored[0]):
+            for scale in stored[0]:
+                self._tabulate(chain, node.outputs[0], scale)
+            return
+        if node.name not in onnx_names():
+            raise _not_supported(node, help=_remedy(node, self._file))
+        presentation, _ = onnx_names()[node.name]
         if presentation.carries_in(node.attributes):
             wanted = tuple(dict.fromkeys(scale for scales in stored for scale in scales))
             runs = [(w, [w if w in scales else None for scales in stored]) for w in wanted]
@@ -452,6 +467,23 @@ class _Importer:
             runs = [(None, [s[k] if k < len(s) else None for s in stored]) for k in range(count)]
         for wanted, scales in runs or [(None, [None] * len(stored))]:
             self._compute_once(node, wanted, scales)
+
+    def _skip(self, node: FileNode, name: str) -> None:
+        """Records the shape of a tensor that only shapes and chains read.  Raises UnsupportedError
+        for other tensors without a scale."""
+        chain = self._domains.chains.get(name)
+        if chain is None or self._domains.reals[name].is_read:
+            raise self._no_scale(node, name)
+        self._tensors.same(self._read(chain.source, None, node.where), name)
+
+    def _tabulate(self, chain: RealChain, name: str, scale: Quantisation) -> None:
+        """Imports element-wise nodes as a table of the elements of their source."""
+        found = self._tensors.placed(self._read(chain.source, None, self._tensors.where))
+        results = table_of_chain(chain, found.value.type, scale, self._constants, self._file.opset)
+        copy = self._new_copy(name, scale)
+        type = TensorType(found.value.type.shape, DType.INT8, scale)
+        self._add(Made(ElementTable(results), (found.value,), Value(copy, type)))
+        self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, found.order))
 
     def _compute_once(
         self, node: FileNode, wanted: Quantisation | None, scales: list[Quantisation | None]

@@ -36,6 +36,7 @@ from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.intermediate import reshaped
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
@@ -189,13 +190,19 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("transA is 1, must be 0")
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
-    b = onnx_constants.bias(node, 2, x, w, outputs)
-    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
     if node.columns is None:
         require(
             x.type.rank >= 2 and x.type.shape[-1] == depth,
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
+    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
+    if onnx_constants.centred(w) is None:
+        rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
+        x, made = reshaped(x, rows, f"{node.output().name}/rows")
+        yield from made
+    x, w, made = onnx_constants.centred_layer(node, x, w)
+    yield from made
+    b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 

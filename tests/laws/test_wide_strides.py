@@ -120,12 +120,12 @@ def _skipping(name: str, x: Value, dice: Random) -> Node:
             op = dice.choice((MaxPool2D, AveragePool2D))(rows, columns)
             return node_of(name, op, (x,), like=x.type)
         case "transposed":
-            spreads = [
+            down, across = (
                 Spread(dice.randint(1, 12), dice.randint(1, 3), dice.randint(1, 4), before)
                 for before in (dice.randint(0, 2), dice.randint(0, 2))
-            ]
-            layer = weights(3, spreads[0].size, spreads[1].size, channels), bias(3)
-            return node_of(name, TransposeConv(*spreads), (x,), *layer)
+            )
+            layer = weights(3, down.size, across.size, channels), bias(3)
+            return node_of(name, TransposeConv(down, across), (x,), *layer)
         case "slice":
             start = tuple(dice.randint(0, n - 1) for n in (height, width))
             step = dice.randint(1, 4), dice.randint(1, 4)

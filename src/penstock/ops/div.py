@@ -17,9 +17,11 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.samples import reals, sample
 
@@ -29,6 +31,7 @@ class Div(Clamped):
     """Quotient of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("DIV",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("divide")
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(np.divide, "div_f32")
@@ -38,6 +41,11 @@ class Div(Clamped):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite DIV."""
     yield from typed_nodes(node, Div(fused_activation(node)), None)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Div."""
+    return real_elementwise(node, Div())
 
 
 SAMPLES = (

@@ -352,3 +352,72 @@ REAL: dict[str, Grow] = {
 def test_operators_in_real_arithmetic(case: str) -> None:
     model = Model()
     assert judged_by_onnxruntime(model.raw(REAL[case](model))).steps <= 1
+
+
+def resized(
+    shape: tuple[int, ...],
+    scales: list[float] | None = None,
+    sizes: list[int] | None = None,
+    **attributes: Any,
+) -> Grow:
+    def grow(model: Model) -> str:
+        parts = ["", model.constant(np.array(scales, np.float32)) if scales else ""]
+        parts += [model.constant(np.array(sizes, INTS))] if sizes else []
+        scale = attributes.pop("scale", 0.05)
+        return model.node("Resize", model.input(*shape), *parts, scale=scale, **attributes)
+
+    return grow
+
+
+COORDINATES = [
+    "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric",
+    "tf_half_pixel_for_nn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", COORDINATES)
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_nearest_neighbours(where: str, rounding: str) -> None:
+    for kind in ({"scales": [1, 1, 1.7, 2]}, {"sizes": [1, 3, 4, 13]}, {"scales": [1, 1, 0.6, 3]}):
+        model = Model(opset=19)
+        attributes = {"coordinate_transformation_mode": where, "nearest_mode": rounding}
+        grow = resized(IMAGE, **kind, **attributes)
+        assert judged_by_onnxruntime(model.raw(grow(model))).steps <= 1
+
+
+@pytest.mark.parametrize("where", [w for w in COORDINATES if w != "tf_half_pixel_for_nn"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_interpolation(mode: str, where: str) -> None:
+    for kind in ({"scales": [1, 1, 1.7, 2]}, {"sizes": [1, 3, 4, 13]}, {"scales": [1, 1, 0.6, 3]}):
+        for scale in (0.05, 0.03, 0.08):
+            model = Model(opset=19)
+            grow = resized(
+                IMAGE, **kind, mode=mode, coordinate_transformation_mode=where, scale=scale
+            )
+            assert judged_by_onnxruntime(model.raw(grow(model))).steps <= 1
+
+
+RESIZED: dict[str, Grow] = {
+    "signal": resized((1, 3, 7), scales=[1, 1, 2.5], mode="linear"),
+    "signal nearest": resized((1, 3, 7), sizes=[1, 3, 9]),
+    "signal of one": resized((1, 3, 1), sizes=[1, 3, 4], mode="linear"),
+    "channels": resized(IMAGE, scales=[1, 2, 1, 1]),
+    "cubic without border": resized(IMAGE, scales=[1, 1, 2, 3], mode="cubic", exclude_outside=1),
+    "cubic of a small image": resized((1, 2, 3, 2), sizes=[1, 2, 7, 5], mode="cubic"),
+    "one output": resized(IMAGE, sizes=[1, 3, 1, 1], mode="linear"),
+    "axes": resized(IMAGE, sizes=[9, 7], mode="linear", axes=[2, 3]),
+}
+
+
+@pytest.mark.parametrize("case", RESIZED)
+def test_resized(case: str) -> None:
+    model = Model(opset=19 if case == "axes" else 13)
+    assert judged_by_onnxruntime(model.raw(RESIZED[case](model))).steps <= 1
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resize_of_opset_10(mode: str) -> None:
+    model = Model(opset=10)
+    factors = model.constant(np.array([1, 1, 2, 3], np.float32))
+    raw = model.raw(model.node("Resize", model.input(*IMAGE), factors, mode=mode))
+    assert judged_by_onnxruntime(raw).steps <= 1

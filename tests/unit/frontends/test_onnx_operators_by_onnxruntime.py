@@ -421,3 +421,56 @@ def test_resize_of_opset_10(mode: str) -> None:
     factors = model.constant(np.array([1, 1, 2, 3], np.float32))
     raw = model.raw(model.node("Resize", model.input(*IMAGE), factors, mode=mode))
     assert judged_by_onnxruntime(raw).steps <= 1
+
+
+def norm_after(
+    operator: str,
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    channels: int,
+    axis: int | None,
+    kind: str = "int8",
+    **attributes: Any,
+) -> Grow:
+    """A layer, and a batch normalisation whose factors have both signs, and are 0 once."""
+
+    def grow(model: Model) -> str:
+        rng, count = np.random.default_rng(0), 1 if axis is None else weights[axis]
+        limits = np.iinfo(kind)
+        parts = [rng.integers(limits.min, limits.max + 1, weights).astype(kind)]
+        parts.append((0.002 * (1 + np.arange(count) % 5)).astype(np.float32))
+        parts.append(rng.integers(limits.min + 99, limits.max - 99, count).astype(kind))
+        parts[1:] = [p if axis is not None else p.reshape(()) for p in parts[1:]]
+        names = [model.constant(part) for part in parts]
+        along = {} if axis is None else {"axis": axis}
+        model.nodes.append(onnx.helper.make_node("DequantizeLinear", names, ["w_d"], **along))
+        bias = model.reals(channels)
+        x = model.input(*shape)
+        y = model.node(operator, x, "w_d", bias, scale=None, **attributes)
+        factors = np.linspace(-1, 1.5, channels).astype(np.float32)
+        factors[1] = 0
+        given = [factors, reals(channels), reals(channels, seed=1), 0.5 + reals(channels) ** 2]
+        names = [model.constant(part) for part in given]
+        return model.node("BatchNormalization", y, *names, scale=0.3)
+
+    return grow
+
+
+FOLDED: dict[str, Grow] = {
+    "conv": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, None),
+    "conv per channel": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, 0, pads=[1] * 4),
+    "conv unsigned": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, 0, kind="uint8"),
+    "depthwise": norm_after("Conv", (1, 4, 5, 4), (4, 1, 3, 3), 4, 0, group=4),
+    "transposed": norm_after("ConvTranspose", IMAGE, (3, 4, 3, 2), 4, 1, strides=[2, 2]),
+    "gemm": norm_after("Gemm", (2, 7), (4, 7), 4, 0, transB=1),
+    "gemm of columns": norm_after("Gemm", (2, 7), (7, 4), 4, None),
+}
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_a_normalisation_is_folded_into_quantised_weights(case: str) -> None:
+    model = Model()
+    found = judged_by_onnxruntime(model.raw(FOLDED[case](model)))
+    assert found.steps <= 1
+    layers = ("Conv2D", "DepthwiseConv2D", "TransposeConv", "FullyConnected")
+    assert sum(node.kind in layers for node in found.graph.nodes) == 1

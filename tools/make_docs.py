@@ -149,7 +149,8 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
   (`fixedpoint/fixedpoint.h` of gemmlowp, `RoundingDivideByPOT`).
 - **SUM** follows `micro/kernels/reduce_common.cc`. The reference kernel of TensorFlow 2.19
   returns a constant.
-- **SVDF** adds in 32 bits, and ignores the fused activation. penstock lets sums of int16 states
+- **SVDF** adds the zero point of its state after the clamp, so that elements of the state wrap
+  around. It adds in 32 bits, and ignores the fused activation. penstock lets sums of int16 states
   wrap around, which is undefined in C++ (`micro/kernels/svdf_common.cc`).
 
 penstock rejects scales outside [2^-40, 2^40), and scales for which the reference overflows int32

@@ -224,6 +224,10 @@ def write_broken_files(folder: Path) -> None:
     (folder / "not_toml.toml").write_text("[compiler")
     (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
     (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["constant"]'))
+    (folder / "linked").mkdir()
+    (folder / "linked" / "src").symlink_to("elsewhere")
+    flags = 'gcc = ["-fplugin=./evil.so"]'
+    (folder / "hostile_flag.toml").write_text(host.replace("gcc = []", flags))
     np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
     np.save(folder / "two_runs.npy", np.zeros((2, 1, 1, 1, 4), np.int8))
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))

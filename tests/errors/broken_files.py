@@ -128,17 +128,6 @@ def explicit_state() -> bytes:
     return net.tflite(x, net.apply("RELU", (y,), net.tensor((1, 1, 1, 4), 0.25, 0)))
 
 
-def exchanged_states() -> bytes:
-    """Two variables, each of which receives the other one's elements, reshaped."""
-    net = StatefulNetwork(np.random.default_rng(0))
-    x = net.tensor((1, 1, 1, 4), 0.5, 0)
-    (first, one), (second, two) = net.variable(x, 1), net.variable(x, 1)
-    shape = net.integers(1, 1, 1, 4)
-    net.assign(first, net.apply("RESHAPE", (two, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    net.assign(second, net.apply("RESHAPE", (one, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    return net.tflite(x, net.apply("ADD", (x, one), net.alike(x, 1)))
-
-
 def shared_state() -> bytes:
     """Two operators that read one variable tensor."""
     tensors = (X, replace(X, name="state", is_variable=True), replace(Y, name="sum"), Y)
@@ -209,7 +198,6 @@ MODEL_FILES = {
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
     "explicit_state.tflite": explicit_state(),
-    "exchanged_states.tflite": exchanged_states(),
     "shared_state.tflite": shared_state(),
     "two_streams.tflite": two_streams(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),

@@ -89,7 +89,6 @@ COMMANDS: dict[str, str] = {
     "model-005": "compile pages.tflite",
     "model-026": "compile many_rows.onnx",
     "model-028": "compile computed_state.tflite",
-    "model-029": "compile exchanged_states.tflite",
     "model-030": "compile shared_state.tflite",
     "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",

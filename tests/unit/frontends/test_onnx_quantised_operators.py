@@ -136,7 +136,6 @@ def test_a_convolution(kind: str, channels: int, tmp_path: Path) -> None:
     bias = model.constant(rng.integers(-2000, 2000, 4).astype(np.int32))
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), bias, scale=None)
     found = judged(model.finished(last, *Y), tmp_path)
-    assert "QLinearConv" not in found.unjudged
     assert found.comparison.mismatches == 0, found.comparison.first
 
 
@@ -182,14 +181,3 @@ def test_weights_off_zero_are_refused() -> None:
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None)
     with pytest.raises(Exception, match="weights have zero point 3, must be 0"):
         graph_of(model.finished(last, *Y))
-
-
-@pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_nodes_that_the_evaluator_lacks_are_listed_and_skipped(kind: str, tmp_path: Path) -> None:
-    model = Quantised(kind=kind)
-    a = model.quantised_input(1, 3, 4, 5, name="a", scale=X[0], zero=X[1])
-    last = model.node("QLinearAdd", *a, *a, *model.scale(*Y), scale=None, domain="com.microsoft")
-    found = judged(model.finished(last, *Y), tmp_path)
-    assert found.unjudged == {"QLinearAdd"}
-    assert "not judged: QLinearAdd" in str(found)
-    assert found.comparison.mismatches == 0, found.comparison.first

@@ -309,7 +309,9 @@ OTHERWISE_TESTED = {
     "tool-026": "it names this machine's versions: tests/unit/test_executors.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
     "tool-046": "its words are those of onnxruntime: tests/unit/frontends/test_quantise.py",
-    "tool-043": "its words are those of ONNX's reference evaluator",
+    "tool-043": "its words are those of onnxruntime: tests/unit/simulators/test_onnx_reference.py",
+    "verify-002": "it names the version of onnxruntime: tests/unit/cli/test_onnx_faults.py",
+    "verify-003": "it needs onnxruntime: tests/unit/cli/test_verified_goldens.py",
     "tool-042": "its words are those of the signal that ended the other process",
 }
 """Codes without a golden: why, and where they are tested."""

@@ -23,7 +23,7 @@ from penstock.frontends.onnx.domains import (
     operands,
     unit_scale,
 )
-from penstock.frontends.onnx.element_types import REAL, element_types, operand_positions
+from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.interface import check_interface
@@ -48,6 +48,7 @@ from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.ops.cast import Cast
@@ -394,7 +395,7 @@ class _Importer:
             f"{node.name} of integers is not supported",
             where=node.where,
             why=f'"{name}" holds {self._domains.types[name]} elements, which no scale makes real '
-            "numbers; only operators that select elements take them",
+            "numbers; only operators that select or compare elements take them",
             help="dequantise the tensor with DequantizeLinear before the node",
             cause=f"operator {node.name}",
         )
@@ -491,11 +492,8 @@ class _Importer:
         """Imports a node whose inputs are read under `wanted` where possible.  `scales`: of the
         outputs; None for integers, for float32, and for outputs that another run supplies."""
         presentation, from_onnx = onnx_names()[node.name]
-        elements = self._elements(node) if presentation.carries_in(node.attributes) else None
-        takes = elements is not None or presentation.compares
-        inputs = tuple(
-            self._operand(node, k, wanted, elements, takes) for k in range(len(node.inputs))
-        )
+        elements = self._elements(node, presentation)
+        inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
         outputs = [self._result(node, k, scale, wanted, elements) for k, scale in enumerate(scales)]
         named = replace(node, inputs=inputs, outputs=tuple(name for name, _, _ in outputs))
         shown = self._presenter.presented(named, presentation.axes, [q for _, q, _ in outputs])
@@ -507,9 +505,13 @@ class _Importer:
             if kept and output.name in found:
                 self._put(name, found[output.name], shown.order)
 
-    def _elements(self, node: FileNode) -> _Elements | None:
-        """The integer elements of 8 bits that a node selects; None for nodes of other tensors."""
-        for name in operands(node, self._file.opset):
+    def _elements(self, node: FileNode, presentation: OnnxName) -> _Elements | None:
+        """The integer elements of 8 bits that a node selects or compares; None if there are none,
+        or if it computes with them."""
+        names = node.inputs if presentation.integers else ()
+        if presentation.carries_in(node.attributes):
+            names = operands(node, self._file.opset)
+        for name in names:
             offset = self._offset(name)
             if offset is not None:
                 label = self._tensors.placed(name).value.type.quantisation
@@ -517,28 +519,18 @@ class _Importer:
         return None
 
     def _operand(
-        self,
-        node: FileNode,
-        k: int,
-        wanted: Quantisation | None,
-        elements: _Elements | None,
-        takes: bool,
+        self, node: FileNode, name: str, wanted: Quantisation | None, elements: _Elements | None
     ) -> str:
-        """The name, in `Tensors` or among the constants, of input k as a node reads it; `takes`:
-        integers of 8 bits, too."""
-        name = node.inputs[k]
-        is_selected = elements is not None and k in operand_positions(node, self._file.opset)
-        if not name or (name in self._constants and not is_selected):
-            return name
-        if elements is not None and is_selected:
+        """The name, in `Tensors` or among the constants, of an input as a node reads it."""
+        if elements is not None and name and self._domains.types[name] == elements.type:
             return self._alike(node, name, elements)
+        if not name or name in self._constants:
+            return name
         if self._offset(name) is None:
             return self._read(name, wanted, node.where)
-        if self._domains.types[name] not in EIGHT_BITS:
-            return self._widened(name)
-        if not takes:
+        if self._domains.types[name] in EIGHT_BITS:
             raise self._on_integers(node, name)
-        return name
+        return self._widened(name)
 
     def _alike(self, node: FileNode, name: str, elements: _Elements) -> str:
         """An operand of integers of 8 bits, under the label that the node's operands share."""

@@ -355,7 +355,13 @@ class _Importer:
         """DequantizeLinear: the stored elements under its quantisation."""
         scale = self._domains.reals[target].exact
         if self._offset(source) is None or scale is None:
-            raise self._on_integers(node, source)
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} is between {self._domains.types[source]} and real numbers, must be "
+                f"between {' or '.join(EIGHT_BITS)} and real numbers",
+                where=node.where,
+                help="quantise the model to 8 bits",
+            )
         (zero,) = scale.zero_points
         if not -128 <= zero < 128:
             raise UnsupportedError(

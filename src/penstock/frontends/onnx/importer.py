@@ -180,8 +180,11 @@ class _Importer:
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
+        reals = self._domains.reals
         for name, found in self._tensors.made():
-            if self._domains.types.get(name) in (*EIGHT_BITS, REAL) or not self._offset(name):
+            is_stored = name not in reals or bool(reals[name].every)
+            is_wide = self._offset(name) and self._domains.types.get(name) not in EIGHT_BITS
+            if is_stored and not is_wide:
                 yield name, found.value.name, found.order
 
     def _offset(self, name: str) -> int | None:

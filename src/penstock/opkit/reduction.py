@@ -120,9 +120,8 @@ def _merged(shape: tuple[int, ...], axes: Axes) -> tuple[tuple[int, ...], Axes]:
     return merged, tuple(k for k, (is_reduced, _) in enumerate(groups) if is_reduced)
 
 
-def understood_onnx(node: OnnxNode, make: Callable[[Axes], Op]) -> Made:
-    """Node of an ONNX reduction along listed axes, by default all.  The front end drops axes."""
-    found = node.listed("axes", 1)
-    every = tuple(range(len(node.order)))
-    axes = tuple(sorted({node.axis(axis) for axis in found or every}))
-    return node.made(make(axes), node.input(0))
+def onnx_axes(node: OnnxNode) -> Axes:
+    """Axes of an ONNX reduction: listed ones, or by default all.  The front end drops axes."""
+    found = node.listed("axes", 1) or ()
+    every = () if node.integer("noop_with_empty_axes") else tuple(range(len(node.order)))
+    return tuple(sorted({node.axis(axis) for axis in found} or every))

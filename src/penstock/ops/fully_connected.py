@@ -261,13 +261,19 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("transA is 1, must be 0")
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
-    b = onnx_constants.bias(node, 2, x, w, outputs)
-    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
     if node.columns is None:
         require(
             x.type.rank >= 2 and x.type.shape[-1] == depth,
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
+    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
+    if onnx_constants.centred(w) is None:
+        rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
+        x, made = reshaped(x, rows, f"{node.output().name}/rows")
+        yield from made
+    x, w, made = onnx_constants.centred_layer(node, x, w)
+    yield from made
+    b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 

@@ -8,19 +8,21 @@ Source: TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL; `reference/reduce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_dtype
+from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 
 
@@ -70,6 +72,7 @@ class ReduceMax(_Extreme):
     """The maximum along `axes`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX", "REDUCE_ANY")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMax": OnnxName(AxisOrder.ALIKE, carries=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("max")
     SIGN: ClassVar[int] = 1
 
@@ -79,6 +82,7 @@ class ReduceMin(_Extreme):
     """The minimum along `axes`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN", "REDUCE_ALL")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMin": OnnxName(AxisOrder.ALIKE, carries=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("min")
     SIGN: ClassVar[int] = -1
 
@@ -91,6 +95,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if (x.scale, x.zero_point) != (y.scale, y.zero_point):
         raise node.unsupported("input and output differ in scale or zero point, must be equal")
     return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceMax, ReduceMin."""
+    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
+    yield from requantised(node, make(reduction.onnx_axes(node)), node.input(0))
 
 
 SAMPLES = (

@@ -3,8 +3,8 @@
 1. Nodes whose inputs are constant become constants.
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
-3. A division by a constant becomes a product.  A reduction that drops axes keeps them, followed by
-   Squeeze.
+3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
+   a single index takes a list of one, followed by Squeeze.
 4. A batch normalisation after a convolution with no other reader is folded into it, and an Add of
    a constant after a MatMul becomes its bias.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.frontends.onnx.folding import folded, listed_axes, wrong
+from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -170,17 +170,40 @@ def _plain_forms(file: File) -> File:
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
             new.nodes.append(_product(new, node))
-        elif node.name.startswith("Reduce") and node.attributes.get("keepdims", 1) == 0:
+        elif node.name.startswith(_REDUCTIONS) and node.attributes.get("keepdims", 1) == 0:
             new.nodes += _kept_axes(new, node)
+        elif node.name == "Gather" and _is_number(node, file):
+            new.nodes += _gathered_element(new, node)
         else:
             new.nodes.append(node)
     return new.done()
 
 
+_INDICES = ("ArgMax", "ArgMin")
+_REDUCTIONS = ("Reduce", *_INDICES)
+
+
+def _is_number(node: FileNode, file: File) -> bool:
+    """Whether input 1 is a constant of rank 0."""
+    found = file.constants.get(node.inputs[1]) if len(node.inputs) == 2 else None
+    return found is not None and found.ndim == 0
+
+
+def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
+    """Gather at one index as Gather at a list of one, followed by Squeeze."""
+    name, index = node.outputs[0], new.constants[node.inputs[1]]
+    listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
+    kept = new.name(f"{name}/kept")
+    yield replace(node, inputs=(node.inputs[0], listed), outputs=(kept,))
+    axis = np.array([node.attributes.get("axis", 0)], np.int64)
+    axes = new.constant(new.name(f"{name}/axes"), axis)
+    yield FileNode("Squeeze", node.where, (kept, axes), node.outputs)
+
+
 def _product(new: _Growing, node: FileNode) -> FileNode:
-    """Mul by the reciprocal of a constant."""
+    """Mul by the reciprocal of a constant whose elements have one magnitude."""
     divisor = new.constants[node.inputs[1]]
-    if divisor.dtype.kind != "f" or not np.all(divisor):
+    if divisor.dtype.kind != "f" or not np.all(divisor) or len(np.unique(np.abs(divisor))) > 1:
         return node
     name = new.constant(new.name(f"{node.outputs[0]}/reciprocal"), (1 / divisor).astype(np.float32))
     return replace(node, name="Mul", inputs=(node.inputs[0], name))
@@ -189,7 +212,7 @@ def _product(new: _Growing, node: FileNode) -> FileNode:
 def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     """The reduction with kept axes, followed by Squeeze."""
     constants = [new.constants.get(name) for name in node.inputs]
-    axes = listed_axes(node, constants)
+    axes = (whole(node, "axis", 0),) if node.name in _INDICES else listed_axes(node, constants)
     kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))

@@ -19,7 +19,6 @@ from penstock.ir.tensor import Data, DType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_dtype, require_quantised
 from penstock.opkit.intermediate import reshaped, with_shape
-from penstock.ops.tile import Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,8 @@ def _of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Itera
 
 def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
     """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
+    from penstock.ops.tile import Tile  # which imports this module
+
     found = Value(name, x.type.with_shape(shape))
     if x.data is not None:
         every = np.broadcast_to(x.data.array(x.type), shape)

@@ -21,6 +21,7 @@ from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.plain import Plain, typed_nodes
 from penstock.opkit.requantised import alike
 
@@ -54,9 +55,16 @@ def from_foreign_extreme(op: Extreme, plain: Plain, node: ForeignNode) -> Iterab
     yield from typed_nodes(node, plain, op)
 
 
-def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
+def from_onnx_extreme(op: Extreme, plain: Plain, node: OnnxNode) -> Iterable[Made]:
     """Nodes of an ONNX node; inputs are first requantised to the output's scale.  That is exact,
     because rounding is monotonic."""
+    if is_real(node):
+        real = RealNodes(node)
+        found, *rest = (real.input(k) for k, _ in enumerate(node.inputs))
+        for other in rest or [found]:
+            found = real.apply(plain, found, other)
+        yield from real.result(found)
+        return
     values: list[Value] = []
     for k, _ in enumerate(node.inputs):
         value, made = _in_scale_of_output(node, k)

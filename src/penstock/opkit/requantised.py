@@ -9,7 +9,8 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.ops.quantize import Quantize
+from penstock.ops.dequantize import Dequantize
+from penstock.ops.quantize import Quantize, QuantizeReal
 
 
 def requantised(
@@ -18,13 +19,21 @@ def requantised(
     """Nodes that compute output k by `op` on x, followed by Quantize if necessary.
 
     `natural`: quantisation of the result of `op`; that of x by default."""
-    natural = natural or x.type.quantisation
-    if node.output(k).type.quantisation in (natural, None):
+    natural, wanted = natural or x.type.quantisation, node.output(k).type.quantisation
+    if wanted == natural:
         yield node.made(op, x, k=k)
         return
     first = node.between(op, x, label="before_quantize", like=natural, k=k)
     yield first
-    yield node.made(Quantize(), first.output, k=k)
+    yield node.made(_conversion(x, wanted), first.output, k=k)
+
+
+def _conversion(x: Value, wanted: Quantisation | None) -> Op:
+    """The operator that converts a value, or what is selected from it, to a quantisation, or to
+    real numbers if that is None."""
+    if wanted is None:
+        return Dequantize()
+    return QuantizeReal() if x.type.dtype is DType.FLOAT32 else Quantize()
 
 
 def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:
@@ -32,6 +41,6 @@ def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, 
     wanted = node.output().type.quantisation
     if value.type.quantisation == wanted:
         return value, ()
-    type = TensorType(value.type.shape, DType.INT8, wanted)
+    type = TensorType(value.type.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
     found = Value(f"{node.output().name}/{label}", type)
-    return found, (Made(Quantize(), (value,), found),)
+    return found, (Made(_conversion(value, wanted), (value,), found),)

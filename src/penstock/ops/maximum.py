@@ -55,7 +55,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Max of two tensors."""
-    yield from from_onnx_extreme(Maximum(), node)
+    yield from from_onnx_extreme(Maximum(), PlainMaximum(), node)
 
 
 SAMPLES = (

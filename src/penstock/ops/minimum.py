@@ -55,7 +55,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Min of two tensors."""
-    yield from from_onnx_extreme(Minimum(), node)
+    yield from from_onnx_extreme(Minimum(), PlainMinimum(), node)
 
 
 SAMPLES = (

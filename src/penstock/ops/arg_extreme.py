@@ -40,7 +40,7 @@ class _ArgExtreme(OperatorDefaults):
     SIGN: ClassVar[int]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, (self.axis,), DType.INT32, real=True)
+        return reduction.result_type(inputs, (self.axis,), DType.INT32, (DType.FLOAT32,))
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)

@@ -1,9 +1,12 @@
 """FullyConnected: fully connected layer; each output is a weighted sum of all inputs of a row.
 
     x  (..., I)  int8       as (B, I)
-    w  (O, I)    int8       zero point 0; one scale, or one per O
+    w  (O, I)    int8       zero point 0; one scale, or one per O; constant
     b  (O)       int32
     y  (B, O), or (..., O) if dimensions are kept
+
+Weights with another zero point are split in two terms of 8 bits; inputs whose weights need both are
+read twice.  Computed weights: BatchMatmul.
 
 Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
@@ -11,7 +14,7 @@ Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -31,7 +34,7 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
@@ -43,6 +46,8 @@ from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.gather import Gather
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.reshape import Reshape
 from penstock.ops.running_product import RunningProduct
@@ -175,11 +180,75 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite FULLY_CONNECTED."""
     x, w = node.input(0), node.input(1)
     require_rank(w.type, (2,), "weights")
-    node.constant(1)
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
+    if w.data is None:
+        yield from _of_computed_weights(node)
+        return
+    b = with_bias(node, w.type.shape[0])
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
-    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+    if w.type.dtype is DType.INT8 and w.type.quantisation and any(w.type.quantisation.zero_points):
+        yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
+        return
+    yield layer_node(op, node, (x, w, b), axis=0)
+
+
+def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
+    """The input as a matrix (B, I), and the nodes that reshape it."""
+    x, depth = node.input(0), node.input(1).type.shape[1]
+    require(
+        depth > 0 and x.type.elements % depth == 0,
+        f"input has {x.type.elements} elements, must be a multiple of the weights' {depth}",
+    )
+    return reshaped(x, (x.type.elements // depth, depth), f"{node.output().name}/flat")
+
+
+def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
+    """FULLY_CONNECTED of two computed matrices (`tf.matmul`)."""
+    y = node.output()
+    require_int8(y.type, "output")
+    x, made = _flat(node)
+    yield from made
+    bias = (node.input(2),) if node.optional(2) is not None else ()
+    op = batch_matmul.BatchMatmul(b_transposed=True, activation=fused_activation(node))
+    yield from batch_matmul.product_nodes(op, (x, node.input(1), *bias), 3, y)
+
+
+def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:
+    """FULLY_CONNECTED of weights with a zero point.
+
+    Weights less their zero point have 9 bits: they are the sum of two int8 terms, of which most of
+    the second are 0.  Inputs of which one is not are repeated after all others."""
+    w, y = node.input(1), node.output()
+    if w.type.quantisation and len(w.type.quantisation.scales) > 1:
+        raise node.unsupported(
+            "weights have a zero point for each channel, must have one for all, or none",
+            help="convert the model again: current TensorFlow Lite converters write none",
+        )
+    require_int8(w.type, "weights")
+    x, made = _flat(node)
+    yield from made
+    shifted = node.constant(1).astype(np.int64) - w.type.zero_point
+    first = np.clip(shifted, -128, 127)
+    rest = shifted - first
+    repeated = tuple(int(k) for k in np.flatnonzero(rest.any(axis=0)))
+    if repeated:
+        again = Value(f"{y.name}/again", x.type.with_shape((x.type.shape[0], len(repeated))))
+        yield Made(Gather(1, repeated), (x,), again)
+        joined = x.type.with_shape((x.type.shape[0], x.type.shape[1] + len(repeated)))
+        twice = Value(f"{y.name}/twice", joined)
+        yield Made(Concatenation(1), (x, again), twice)
+        x = twice
+    terms = np.concatenate([first, rest[:, repeated]], axis=1).astype(np.int8)
+    type = TensorType(terms.shape, DType.INT8, Quantisation((w.type.scale,), (0,)))
+    weights = Value(f"{y.name}/weights", type, Data.of(terms))
+    result = Value(f"{y.name}/before_reshape", y.type.with_shape((x.type.shape[0], len(terms))))
+    if y.type.shape == result.type.shape:
+        result = y
+    inner = replace(node, inputs=(x, weights, b), outputs=(result,))
+    yield layer_node(op, inner, (x, weights, b), axis=0)
+    if result is not y:
+        yield Made(Reshape(y.type.shape), (result,), y)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -21,7 +21,7 @@ from penstock.opkit import reduction
 from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_total import ScaledTotal
-from penstock.ops.div import Div
+from penstock.ops.div import PlainDiv
 from penstock.ops.plain_sum import PlainSum
 
 
@@ -58,7 +58,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))
         count = math.prod(node.input(0).type.shape[axis] for axis in axes)
-        yield from real.result(real.apply(Div(), total, real.constant(count, "count")))
+        yield from real.result(real.apply(PlainDiv(), total, real.constant(count, "count")))
     else:
         yield node.made(Mean(axes), node.input(0))
 

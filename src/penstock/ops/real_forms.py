@@ -16,27 +16,27 @@ from penstock.opkit.onnx_reals import RealNodes
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd
 from penstock.ops.ceil import Ceil
-from penstock.ops.div import Div
+from penstock.ops.div import PlainDiv
 from penstock.ops.elu import PlainElu
 from penstock.ops.exp import PlainExp
 from penstock.ops.floor import Floor
-from penstock.ops.log import Log
+from penstock.ops.log import PlainLog
 from penstock.ops.logistic import PlainLogistic
 from penstock.ops.maximum import PlainMaximum
 from penstock.ops.minimum import PlainMinimum
 from penstock.ops.mul import PlainMul
 from penstock.ops.neg import Neg
 from penstock.ops.plain_erf import PlainErf
-from penstock.ops.sqrt import Sqrt
+from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.tanh import PlainTanh
 
 _SINGLE: Mapping[str, Op] = {
     "Ceil": Ceil(),
     "Erf": PlainErf(),
     "Floor": Floor(),
-    "Log": Log(),
+    "Log": PlainLog(),
     "Neg": Neg(),
-    "Sqrt": Sqrt(),
+    "Sqrt": PlainSqrt(),
 }
 
 
@@ -63,7 +63,7 @@ class _Form:
         return self.real.apply(PlainMinimum(), raised, self._number(p[1]))
 
     def reciprocal(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.real.apply(Div(), self._number(1.0), x)
+        return self.real.apply(PlainDiv(), self._number(1.0), x)
 
     def hard_sigmoid(self, x: Value, p: tuple[float, ...]) -> Value:
         return self.clip(self._plus(self._times(x, p[0]), p[1]), (0.0, 1.0))
@@ -75,13 +75,13 @@ class _Form:
         return self._product(x, self.real.apply(PlainLogistic(), self._times(x, p[0])))
 
     def softsign(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.real.apply(Div(), x, self._plus(self.real.apply(PlainAbs(), x), 1.0))
+        return self.real.apply(PlainDiv(), x, self._plus(self.real.apply(PlainAbs(), x), 1.0))
 
     def softplus(self, x: Value, p: tuple[float, ...]) -> Value:
         """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
         size = self.real.apply(Neg(), self.real.apply(PlainAbs(), x))
         power = self._plus(self.real.apply(PlainExp(), size), 1.0)
-        return self._sum(self._above(x), self.real.apply(Log(), power))
+        return self._sum(self._above(x), self.real.apply(PlainLog(), power))
 
     def mish(self, x: Value, p: tuple[float, ...]) -> Value:
         return self._product(x, self.real.apply(PlainTanh(), self.softplus(x, ())))

@@ -41,7 +41,7 @@ class OnnxName:
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
-    `integers`: the output holds plain integers, which have no quantisation.
+    `integers`: the output holds plain integers or truth values, which have no quantisation.
     """
 
     axes: AxisOrder

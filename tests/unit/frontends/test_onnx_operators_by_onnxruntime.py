@@ -474,3 +474,48 @@ def test_a_normalisation_is_folded_into_quantised_weights(case: str) -> None:
     assert found.steps <= 1
     layers = ("Conv2D", "DepthwiseConv2D", "TransposeConv", "FullyConnected")
     assert sum(node.kind in layers for node in found.graph.nodes) == 1
+
+
+def chosen(relation: str, *, number: bool = False, negated: bool = False) -> Grow:
+    """Where, by a comparison of two tensors or of one with a number."""
+
+    def grow(model: Model) -> str:
+        a, b = model.input(*IMAGE), model.input(3, 1, 5, name="y", scale=0.03)
+        other = model.constant(np.asarray(np.float32(0.35))) if number else b
+        condition = model.node(relation, a, other, scale=None)
+        if negated:
+            condition = model.node("Not", condition, scale=None)
+        return model.node("Where", condition, a, b, scale=0.04)
+
+    return grow
+
+
+def masked(model: Model) -> str:
+    a, b = model.input(*IMAGE), model.input(*IMAGE, name="y", scale=0.03)
+    first = model.node("Less", a, b, scale=None)
+    zero = model.constant(np.asarray(np.float32(0)))
+    both = model.node("And", first, model.node("Greater", a, zero, scale=None), scale=None)
+    either = model.node("Or", both, model.node("Equal", b, zero, scale=None), scale=None)
+    return model.node("Where", either, a, model.constant(np.asarray(np.float32(-2))))
+
+
+def with_mask(model: Model) -> str:
+    mask = model.constant(np.random.default_rng(0).integers(0, 2, (3, 6, 1)).astype(np.bool_))
+    return model.node("Where", mask, model.input(*IMAGE), model.constant(reals(5)))
+
+
+CHOSEN: dict[str, Grow] = {
+    "less": chosen("Less"),
+    "greater": chosen("Greater", number=True),
+    "less or equal": chosen("LessOrEqual"),
+    "greater or equal": chosen("GreaterOrEqual", number=True, negated=True),
+    "equal": chosen("Equal"),
+    "connectives": masked,
+    "constant mask": with_mask,
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_choices(case: str) -> None:
+    model = Model(opset=16)
+    assert judged_by_onnxruntime(model.raw(CHOSEN[case](model))).steps <= 1

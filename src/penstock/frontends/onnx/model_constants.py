@@ -26,7 +26,7 @@ class ModelConstant:
     @property
     def is_operand(self) -> bool:
         """Whether the elements are data of the network, not a list of axes or extents."""
-        return self.quantisation is not None or self.elements.dtype.kind == "f"
+        return self.quantisation is not None or self.elements.dtype.kind in "fb"
 
     def value(self, name: str) -> Value:
         """A constant of the graph; element types that the graph lacks become int64."""

@@ -75,13 +75,15 @@ class _Quantised:
     """Inputs of an operator on quantised tensors.
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
-    zero point); positions of the output's scale and zero point; and the position of the bias, whose
-    scale is the product of those of input and weights."""
+    zero point); positions of the output's scale and zero point; the position of the bias, whose
+    scale is the product of those of input and weights; and positions of inputs that are not
+    quantised, which come first."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
+    plain: tuple[int, ...] = ()
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -96,6 +98,8 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
+    "QLinearReduceMean": _Quantised("ReduceMean", _TRIPLES[:1], (3, 4)),
+    "QLinearWhere": _Quantised("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
 }
 
 
@@ -143,7 +147,8 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         yield FileNode("DequantizeLinear", node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
     real = new.name(f"{name}/real")
-    yield FileNode(form.name, node.where, tuple(reals), (real,), attributes)
+    plain = (_named(node, position) for position in form.plain)
+    yield FileNode(form.name, node.where, (*plain, *reals), (real,), attributes)
     output = tuple(_named(node, position) for position in form.output)
     yield FileNode("QuantizeLinear", node.where, (real, *output), node.outputs[:1])
 

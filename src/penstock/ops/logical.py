@@ -44,7 +44,7 @@ class Logical(Elementwise):
 
     TFLITE: ClassVar[tuple[str, ...]] = (*Connective.__members__, "LOGICAL_NOT")
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, integers=True) for name in ("And", "Or", "Not")
+        name: OnnxName(AxisOrder.ALIKE) for name in ("And", "Or", "Not")
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
         RelayName(connective.name.lower(), (("connective", connective.name),))

@@ -27,7 +27,7 @@ class Minimum(Extreme):
     """Element-wise minimum of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MINIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Min": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Min": OnnxName(AxisOrder.ALIKE, carries=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("minimum")
     COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = False

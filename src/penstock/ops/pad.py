@@ -24,7 +24,7 @@ from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import StridedMap
 from penstock.opkit.checks import require
-from penstock.opkit.requantised import requantised
+from penstock.opkit.requantised import alike, requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, selected_type
 from penstock.ops.gather import Gather
@@ -108,6 +108,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     x, mode = node.input(0), node.text("mode", "constant")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     before, after = _onnx_pads(node)
+    if mode == "constant":  # the output's quantisation has to represent the border
+        x, made = alike(node, x, "before_pad")
+        yield from made
     steps = _cropping(x.type.shape, before, after)
     before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
     if mode == "constant":
@@ -166,7 +169,7 @@ def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ..
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
-    """The fill element in the quantisation of x."""
+    """The fill element in the quantisation of x, which is that of the output."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()

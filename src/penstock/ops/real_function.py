@@ -19,6 +19,7 @@ from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
+from penstock.opkit import onnx_constants
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.onnx_reals import is_real
@@ -127,10 +128,10 @@ def clip_bounds(node: OnnxNode) -> tuple[float, float]:
 
 
 def _number(node: OnnxNode, k: int) -> float:
-    """The single element of constant input k."""
-    elements = node.constant(k).ravel()
-    require(len(elements) == 1, f"input {k} has {len(elements)} elements, must have 1")
-    return float(elements[0])
+    """The real number of constant input k, which has one element."""
+    numbers = onnx_constants.real_numbers(node, k).ravel()
+    require(len(numbers) == 1, f"input {k} has {len(numbers)} elements, must have 1")
+    return float(numbers[0])
 
 
 SAMPLES = (

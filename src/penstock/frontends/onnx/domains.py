@@ -1,0 +1,356 @@
+"""The domain of each tensor of an ONNX model: integer elements, or real numbers.
+
+Integer elements have an element type and no scale: they are what the tensor holds.  Those of 8 bits
+are stored as int8, element = stored + offset, with offset 128 for uint8.  The quantisation of the
+value that stores them is a label that DequantizeLinear replaces.
+
+Real numbers are stored under a quantisation.  A tensor that DequantizeLinear yields, and what is
+selected from it, has an exact one.  Any other tensor is rounded, so it is computed once for each
+quantisation that its readers state (QuantizeLinear, also after operators that commute with
+rounding), and no other operator may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.errors import UnsupportedError
+from penstock.frontends.onnx.element_types import REAL, operand_positions
+from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.model_constants import ModelConstants
+from penstock.frontends.onnx.operators import (
+    CAST,
+    DEQUANTISE,
+    EIGHT_BITS,
+    MOVING,
+    QUANTISE,
+    SHAPE,
+)
+from penstock.frontends.onnx.scales import activation_scale
+from penstock.guides import guide
+from penstock.ir.operator_facts import OnnxName
+from penstock.ir.tensor import DType, Quantisation
+
+ASSUMED = Quantisation((1 / 32,), (0,))
+"""Quantisation of real numbers in [-4, 4), the range of normalised signals."""
+MOVING_REALS = (*MOVING, CAST, "Slice", "Split", "Concat")
+"""Nodes through which states of recurrent layers may pass as real numbers."""
+OFFSETS = {"int8": 0, "uint8": 128}
+"""Element minus stored int8, by element type."""
+
+LARGEST = 3.0e38
+"""Magnitude from which on a bound has no effect, as exporters write it."""
+EXACTLY = 1e-4
+"""Steps by which a number may miss an element: the rounding of constants to float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealStorage:
+    """The quantisations under which a tensor of real numbers is stored.
+
+    `rounded`: those of the QuantizeLinears that read it.  `exact`: the one for all other readers,
+    which represents every element; None if there is none."""
+
+    rounded: tuple[Quantisation, ...] = ()
+    exact: Quantisation | None = None
+
+    @property
+    def every(self) -> tuple[Quantisation, ...]:
+        more = () if self.exact is None or self.exact in self.rounded else (self.exact,)
+        return (*self.rounded, *more)
+
+    def read_as(self, wanted: Quantisation | None) -> Quantisation | None:
+        """The quantisation for a reader that computes under `wanted`; None if there is none."""
+        return wanted if wanted in self.rounded else self.exact
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The domain of each computed tensor, by name.
+
+    `types`: element types; `REAL` for real numbers.
+    `reals`: storage of real numbers.
+    `floats`: names of real numbers that are stored as float32, without quantisation.
+    `offsets`: element minus stored int8, of integer elements of 8 bits.
+    `labels`: the quantisation under which integer elements are dequantised first."""
+
+    types: Mapping[str, str]
+    reals: Mapping[str, RealStorage]
+    floats: frozenset[str]
+    offsets: Mapping[str, int]
+    labels: Mapping[str, Quantisation]
+
+
+def domains(
+    file: File,
+    types: Mapping[str, str],
+    constants: ModelConstants,
+    names: Mapping[str, OnnxName],
+    *,
+    assumed: bool,
+) -> Domains:
+    """The domains of a model's tensors, of which the file has the computed ones.
+
+    `types`: element types of all tensors.  `assumed`: real numbers that no node quantises get
+    `ASSUMED`, and may be rounded anywhere.
+    Raises UnsupportedError if nothing is quantised and nothing may be assumed."""
+    quantised = any(node.name in (QUANTISE, DEQUANTISE) for node in file.nodes)
+    if not (assumed or quantised or any(b.dtype in EIGHT_BITS for b in file.inputs)):
+        raise UnsupportedError(
+            "onnx-006",
+            "the model is not quantised",
+            where=file.name,
+            why="it contains no QuantizeLinear and no operators on quantised tensors",
+            help="quantise it with representative inputs (--quantise; "
+            f"{guide('quantise-onnx')}); --assume-int8 compiles it as if it were: shapes and costs "
+            "are then correct, outputs are meaningless",
+            cause="element type float32",
+        )
+    return _Analysis(file, types, constants, names, assumed).domains()
+
+
+def unit_scale(offset: int) -> Quantisation:
+    """The quantisation under which stored int8 represent their elements as real numbers."""
+    return Quantisation((1.0,), (-offset,))
+
+
+def operands(node: FileNode, opset: int) -> tuple[str, ...]:
+    """Inputs whose elements are elements of the output, if the node selects elements."""
+    if node.name in (*MOVING, CAST):
+        return node.inputs[:1]
+    return tuple(node.inputs[k] for k in operand_positions(node, opset) if node.inputs[k])
+
+
+@dataclass(slots=True)
+class _Analysis:
+    """`exact`: quantisations that represent every element of a tensor.  `near`: the same, but for
+    bounds and borders, which they represent within half a step.  `wanted`: quantisations that
+    readers state; `read`: tensors with other readers."""
+
+    file: File
+    types: Mapping[str, str]
+    constants: ModelConstants
+    names: Mapping[str, OnnxName]
+    assumed: bool
+    offsets: dict[str, int] = field(default_factory=dict[str, int])
+    exact: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+    near: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+    wanted: dict[str, tuple[Quantisation, ...]] = field(
+        default_factory=dict[str, tuple[Quantisation, ...]]
+    )
+    read: set[str] = field(default_factory=set[str])
+    labels: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+
+    def domains(self) -> Domains:
+        nodes = tuple(self._computed_nodes())
+        for border in self.file.inputs:
+            if border.dtype in EIGHT_BITS:
+                self.offsets[border.name] = OFFSETS[border.dtype]
+        for node in nodes:
+            self._forward(node)
+        self.read.update(border.name for border in self.file.outputs)
+        for node in reversed(nodes):
+            self._backward(node)
+        fixed = {
+            name: asked.fixed
+            for node in nodes
+            if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
+            for name in node.outputs
+        }
+        known = {*self.wanted, *self.exact, *fixed}
+        floats = _float_tensors(self.file, self.names, known)
+        reals = dict(self._inputs(floats))
+        for node in nodes:
+            for name in node.outputs:
+                if self.types[name] == REAL and name and name not in floats:
+                    reals[name] = self._storage(node, name, fixed.get(name), reals)
+        return Domains(self.types, reals, floats, self.offsets, self.labels)
+
+    def _computed_nodes(self) -> Iterator[FileNode]:
+        """Nodes that do not only depend on constants and shapes."""
+        known = {"", *self.constants.names()}
+        for node in self.file.nodes:
+            if node.name == SHAPE or known.issuperset(node.inputs):
+                known.update(node.outputs)
+            else:
+                yield node
+
+    def _selects(self, node: FileNode) -> bool:
+        """Whether every element of the output is an element of an operand, so that rounding
+        commutes with the node."""
+        asked = self.names.get(node.name)
+        return node.name in MOVING or (asked is not None and asked.carries_in(node.attributes))
+
+    def _forward(self, node: FileNode) -> None:
+        """Offsets and exact quantisations of the outputs."""
+        name, target = node.inputs[0], node.outputs[0]
+        if node.name == QUANTISE:
+            activation_scale(node, self.constants)
+            self.offsets[target] = OFFSETS[self.types[target]]
+        elif node.name == DEQUANTISE:
+            offset = self.offsets.get(name)
+            if offset is not None:
+                self.exact[target] = activation_scale(
+                    node, self.constants, self.types[name], offset
+                )
+        elif node.name == CAST:
+            self._forward_cast(name, target)
+        elif self._selects(node):
+            computed = [n for n in operands(node, self.file.opset) if n not in self.constants]
+            outputs = [n for n in node.outputs if self.types[n] == self.types[target]]
+            offsets = {self.offsets.get(n) for n in computed}
+            if len(offsets) == 1 and (offset := offsets.pop()) is not None:
+                self.offsets.update(dict.fromkeys(outputs, offset))
+            for scales, tolerance in ((self.exact, 0.0), (self.near, 0.5)):
+                found = {self.exact.get(n) or scales.get(n) for n in computed}
+                scale = found.pop() if len(found) == 1 else None
+                if scale is not None and self._represents(scale, node, tolerance):
+                    scales.update(dict.fromkeys(outputs, scale))
+
+    def _forward_cast(self, name: str, target: str) -> None:
+        source, wanted = self.types[name], self.types[target]
+        offset = self.offsets.get(name)
+        if source == wanted == REAL:
+            for scales in (self.exact, self.near):
+                if name in scales:
+                    scales[target] = scales[name]
+        elif offset is not None and wanted == REAL:
+            self.exact[target] = unit_scale(offset)
+        elif offset is not None and _contains(wanted, offset):
+            self.offsets[target] = offset
+
+    def _represents(self, scale: Quantisation, node: FileNode, tolerance: float) -> bool:
+        """Whether the quantisation represents the constant operands of a node that selects
+        elements, within `tolerance` steps."""
+        arrays = [
+            self.constants[n].reals for n in operands(node, self.file.opset) if n in self.constants
+        ]
+        for name in ("min", "max", "value"):
+            if isinstance(number := node.attributes.get(name), float):
+                arrays.append(np.array(number))
+        for array in arrays:
+            steps = array[np.isfinite(array) & (np.abs(array) < LARGEST)].astype(np.float64)
+            steps = steps / scale.scales[0] + scale.zero_points[0]
+            if node.name == "Clip":  # a bound that no element reaches does not matter
+                steps = np.clip(steps, -128, 127)
+            off = np.abs(steps - np.clip(np.rint(steps), -128, 127))
+            if (off > max(tolerance, EXACTLY)).any():
+                return False
+        return True
+
+    def _backward(self, node: FileNode) -> None:
+        """What a node asks of its inputs."""
+        if node.name == QUANTISE:
+            self._want(node.inputs[0], (activation_scale(node, self.constants),))
+        elif node.name == DEQUANTISE:
+            if node.outputs[0] in self.exact:
+                self.labels[node.inputs[0]] = self.exact[node.outputs[0]]
+        elif self._selects(node) or self._keeps_reals(node):
+            self._backward_selection(node)
+        else:
+            self.read.update(node.inputs)
+
+    def _keeps_reals(self, node: FileNode) -> bool:
+        return node.name == CAST and {self.types[node.inputs[0]], self.types[node.outputs[0]]} == {
+            REAL
+        }
+
+    def _backward_selection(self, node: FileNode) -> None:
+        selected = operands(node, self.file.opset)
+        self.read.update(name for name in node.inputs if name not in selected)
+        for name in selected:
+            for target in node.outputs:
+                if target in self.labels and name in self.offsets:
+                    self.labels[name] = self.labels[target]
+                if name in self.exact:
+                    self.read.add(name)
+                else:
+                    self._want(name, self.wanted.get(target, ()))
+                    if target in self.read:
+                        self.read.add(name)
+
+    def _want(self, name: str, scales: tuple[Quantisation, ...]) -> None:
+        if scales and self.types[name] == REAL:
+            self.wanted[name] = tuple(dict.fromkeys((*scales, *self.wanted.get(name, ()))))
+
+    def _inputs(self, floats: frozenset[str]) -> Iterator[tuple[str, RealStorage]]:
+        for border in self.file.inputs:
+            if self.types[border.name] == REAL and border.name not in floats:
+                yield border.name, self._rounded(border.name, None)
+
+    def _storage(
+        self,
+        node: FileNode,
+        name: str,
+        fixed: Quantisation | None,
+        reals: Mapping[str, RealStorage],
+    ) -> RealStorage:
+        exact = self.exact.get(name)
+        if node.name in (*MOVING, CAST) and node.inputs[0] in reals:
+            return reals[node.inputs[0]]
+        if node.name in (DEQUANTISE, CAST):
+            return RealStorage((), exact)
+        if exact is None and name in {border.name for border in self.file.outputs}:
+            exact = self.near.get(name)
+        exact = exact or fixed
+        if exact is None and self.assumed:
+            found = {reals[n].exact for n in operands(node, self.file.opset) if n in reals}
+            exact = found.pop() if self._selects(node) and len(found) == 1 else None
+        return self._rounded(name, exact)
+
+    def _rounded(self, name: str, exact: Quantisation | None) -> RealStorage:
+        """The storage of a tensor that readers may have as `exact`."""
+        wanted = self.wanted.get(name, ())
+        if self.assumed:
+            return RealStorage((), (*wanted, exact or ASSUMED)[0])
+        return RealStorage(wanted, exact if name in self.read or not wanted else None)
+
+
+def _contains(dtype: str, offset: int) -> bool:
+    """Whether an integer type holds every element that is stored as int8 with that offset."""
+    if dtype not in {d.value for d in DType} or dtype == "bool":
+        return False
+    limits = np.iinfo(dtype)
+    return limits.min <= offset - 128 and offset + 127 <= limits.max
+
+
+def _float_tensors(file: File, names: Mapping[str, OnnxName], known: set[str]) -> frozenset[str]:
+    """Names of computed tensors that are float32 in the graph.
+
+    These are states of recurrent layers without a quantisation: outputs of the layers and inputs
+    of the model, also through nodes that move elements, that only such layers and the caller
+    read."""
+    allowed = {
+        "",
+        *(b.name for b in file.inputs),
+        *(n for node in file.nodes for n in node.outputs),
+    }
+    allowed -= known
+    for node in reversed(file.nodes):
+        allowed -= {
+            n for k, n in enumerate(node.inputs) if n and not _takes_real(node, k, names, allowed)
+        }
+    computed = {b.name for b in file.inputs if b.dtype == REAL}
+    for node in file.nodes:
+        elements = node.inputs if node.name == "Concat" else node.inputs[:1]
+        if _has_states(node, names) or (
+            node.name in MOVING_REALS and computed.issuperset(elements)
+        ):
+            computed.update(node.outputs)
+    return frozenset(allowed & computed)
+
+
+def _takes_real(node: FileNode, k: int, names: Mapping[str, OnnxName], allowed: set[str]) -> bool:
+    """Whether input k of a node may be real numbers, if these of its outputs may be."""
+    if node.name in MOVING_REALS:
+        return allowed.issuperset(node.outputs)
+    if node.name == SHAPE:
+        return True
+    return _has_states(node, names) and k in names[node.name].real_inputs
+
+
+def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
+    return node.name in names and bool(names[node.name].real_inputs)

@@ -107,9 +107,9 @@ class AveragePool2D(OperatorDefaults):
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
-        rows = pool.rows_of_one(self.rows, self.columns, x.shape)
-        seen = [self.columns.needs((c, c + 1), x.shape[2]) for c in range(site.output.shape[2])]
-        counts = tuple(rows * (upper - lower) for lower, upper in seen)
+        rows = pool.rows_of_one(self.rows, x.shape)
+        columns = range(site.output.shape[2])
+        counts = tuple(rows * self.columns.taps_inside(c, x.shape[2]) for c in columns)
         if min(counts) == 0:
             return None
         sums = RunningSum(rows, self.columns)
@@ -231,4 +231,6 @@ def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
 SAMPLES = (
     sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
+    sample(AveragePool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2)), int8(2, 7, 6, 9)),
+    sample(AveragePool2D(Window(4, 1, 2, 2, 1), Window(4, 2, 2, 1, 2)), int8(1, 7, 6, 16)),
 )

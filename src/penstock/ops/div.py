@@ -53,7 +53,6 @@ class Div(Elementwise):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("DIV",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("divide", "qnn.divide")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -127,6 +126,7 @@ def _sign_bits(x: Int64s) -> Int64s:
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers."""
 
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(np.divide, "div_f32")
     }
@@ -139,7 +139,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Div, in real arithmetic, whose results are within a step."""
+    """ONNX Div."""
     return real_elementwise(node, PlainDiv())
 
 

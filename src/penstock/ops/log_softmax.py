@@ -25,7 +25,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import row_vectors
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.exponentials import (
     DIFFERENCE_BITS,
     MOST_ELEMENTS,

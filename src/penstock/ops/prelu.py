@@ -25,7 +25,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import saturated
 from penstock.opkit.onnx_constants import exact_operand
 from penstock.opkit.onnx_reals import RealNodes

@@ -21,6 +21,7 @@ from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
 from penstock.opkit.checks import require
 from penstock.opkit.intermediate import reshaped
+from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
 
@@ -82,8 +83,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Expand and Tile."""
-    from penstock.opkit.requantised import requantised  # its operators are made of this one
-
     x, numbers = node.input(0), node.constant_ints(1)
     if node.name == "Tile":
         require(

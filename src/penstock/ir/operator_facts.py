@@ -44,6 +44,7 @@ class OnnxName:
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
+    `floats`: inputs and outputs may be real numbers without quantisation, float32 in the graph.
     """
 
     axes: AxisOrder
@@ -51,6 +52,7 @@ class OnnxName:
     compares: bool = False
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
+    floats: bool = False
 
     def carries_in(self, attributes: Mapping[str, object]) -> bool:
         """Whether a node with these attributes carries elements."""

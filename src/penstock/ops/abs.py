@@ -36,7 +36,7 @@ class Abs(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ABS",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Abs": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Abs": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("abs", "qnn.abs")
 
     def table(self, x: TensorType, y: TensorType) -> Array:

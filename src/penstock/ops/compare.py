@@ -110,7 +110,7 @@ class PlainCompare(Elementwise):
     relation: Relation
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE) for name in ONNX_RELATIONS
+        name: OnnxName(AxisOrder.ALIKE, floats=True) for name in ONNX_RELATIONS
     }
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:

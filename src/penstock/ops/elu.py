@@ -42,7 +42,7 @@ class Elu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

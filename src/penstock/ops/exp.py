@@ -40,7 +40,7 @@ class Exp(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("EXP",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Exp": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Exp": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("exp", "qnn.exp")
 
     def table(self, x: TensorType, y: TensorType) -> Array:

@@ -40,7 +40,7 @@ class Gelu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

@@ -44,7 +44,7 @@ class HardSwish(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

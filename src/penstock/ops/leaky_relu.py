@@ -40,7 +40,7 @@ class LeakyRelu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.leaky_relu", "qnn.leaky_relu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:

@@ -40,7 +40,7 @@ class Logistic(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL)
+        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("sigmoid", "qnn.sigmoid")
 

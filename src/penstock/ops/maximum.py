@@ -27,7 +27,9 @@ class Maximum(Extreme):
     """Element-wise maximum of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MAXIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Max": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Max": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("maximum")
     COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = True

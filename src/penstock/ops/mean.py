@@ -36,8 +36,8 @@ class Mean(ScaledTotal):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MEAN",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "GlobalAveragePool": OnnxName(AxisOrder.CHANNELS_LAST),
-        "ReduceMean": OnnxName(AxisOrder.ALIKE),
+        "GlobalAveragePool": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
+        "ReduceMean": OnnxName(AxisOrder.ALIKE, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = (
         *relay("mean"),

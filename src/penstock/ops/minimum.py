@@ -27,7 +27,9 @@ class Minimum(Extreme):
     """Element-wise minimum of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MINIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Min": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Min": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("minimum")
     COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = False

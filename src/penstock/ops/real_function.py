@@ -94,7 +94,7 @@ class RealFunction(Lookup):
     parameters: Parameters = ()
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name))
+        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name), floats=True)
         for name in _DEFINITIONS
         if name != "Clip"
     }

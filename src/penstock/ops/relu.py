@@ -50,8 +50,8 @@ class Relu(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Relu": OnnxName(AxisOrder.ALIKE, carries=True),
-        "Clip": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Relu": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+        "Clip": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = (
         *relay("clip"),

@@ -37,7 +37,9 @@ class Select(Elementwise):
     """Element-wise choice between two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Where": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("where")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:

@@ -27,7 +27,7 @@ class Sum(ScaledTotal):
     """Sum along `axes`, which keep extent 1."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("sum")
     MEAN: ClassVar[bool] = False
 

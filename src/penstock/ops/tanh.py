@@ -39,7 +39,7 @@ class Tanh(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL)
+        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("tanh", "qnn.tanh")
 

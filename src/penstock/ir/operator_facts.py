@@ -39,20 +39,20 @@ class OnnxName:
     `carries`: every output element is an element of an input of the output's type (moved, chosen
         or clamped), so rounding commutes with the operator, output and inputs may share a scale,
         and integers are selected as real numbers are; or for which attributes that is so.
-    `compares`: the output consists of other integers, which depend on the order of the elements of
-        input 0 only, so that integers are taken as real numbers are.
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
     `floats`: inputs and outputs may be real numbers without quantisation, float32 in the graph.
+    `integers`: the output holds plain integers, which have no quantisation.  They depend on the
+        order of the inputs' elements only, so that integers are compared as real numbers are.
     """
 
     axes: AxisOrder
     carries: bool | Callable[[Mapping[str, object]], bool] = False
-    compares: bool = False
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
     floats: bool = False
+    integers: bool = False
 
     def carries_in(self, attributes: Mapping[str, object]) -> bool:
         """Whether a node with these attributes carries elements."""

@@ -87,7 +87,7 @@ class ArgMax(_ArgExtreme):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "ArgMax": OnnxName(AxisOrder.ALIKE, compares=True, floats=True)
+        "ArgMax": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmax")
     SIGN: ClassVar[int] = 1
@@ -99,7 +99,7 @@ class ArgMin(_ArgExtreme):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "ArgMin": OnnxName(AxisOrder.ALIKE, compares=True, floats=True)
+        "ArgMin": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmin")
     SIGN: ClassVar[int] = -1

@@ -3,17 +3,15 @@ are onnxruntime's, with graph optimisation disabled, or that are refused."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_models import drawn, graph_of, kinds
+from onnx_judged import worst_steps
+from onnx_models import graph_of, kinds
 from penstock.errors import UnsupportedError
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import DType
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 
@@ -38,46 +36,6 @@ def number(model: Model, value: float, kind: str = "float32") -> str:
 
 def integers(model: Model, *values: int) -> str:
     return model.constant(np.array(values, np.int64))
-
-
-def worst_steps(raw: bytes, numbers: int = 4) -> float:
-    """The largest difference from onnxruntime, in steps of the outputs or in elements."""
-    graph = graph_of(raw)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session: Any = onnxruntime.InferenceSession(raw, options)
-    worst = 0.0
-    for k in range(numbers):
-        mine = drawn(graph, k)
-        if k == 0:
-            every = np.arange(-128, 128, dtype=np.int8)
-            mine |= {
-                v.name: np.resize(every, v.type.shape)
-                for v in graph.inputs
-                if v.type.dtype is DType.INT8
-            }
-        theirs = {
-            border.name: _as_the_model(mine[v.name], v.type, border.type)
-            for v, border in zip(graph.inputs, session.get_inputs(), strict=True)
-        }
-        found = run_graph(graph, mine)
-        for v, expected in zip(graph.outputs, session.run(None, theirs), strict=True):
-            elements = found[v.name].astype(np.float64)
-            if expected.dtype == np.uint8:
-                elements = elements + 128
-            elif expected.dtype == np.float32 and v.type.dtype is DType.INT8:
-                expected = expected / np.float32(v.type.scale) + v.type.zero_point
-            assert elements.shape == expected.shape
-            worst = max(worst, float(np.abs(elements - np.rint(expected)).max()))
-    return worst
-
-
-def _as_the_model(elements: Array, type: Any, kind: str) -> Array:
-    if type.dtype is not DType.INT8:
-        return elements
-    if kind == "tensor(float)":
-        return (elements.astype(np.float32) - type.zero_point) * np.float32(type.scale)
-    return elements if kind == "tensor(int8)" else (elements.astype(int) + 128).astype(np.uint8)
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
@@ -327,3 +285,62 @@ def test_two_models_of_onnx_agree_that_uint8_is_another_type() -> None:
     assert onnx.ModelProto.FromString(raw)
     with pytest.raises(UnsupportedError, match="of integers is not supported"):
         graph_of(raw)
+
+
+class TestChains:
+    """Element-wise operators in a row, without quantisations between, are a table."""
+
+    def one_table(self, model: Model, name: str, scale: float = 0.05) -> None:
+        raw = model.raw(model.qdq(name, scale))
+        assert kinds(graph_of(raw)) == ["ElementTable"]
+        assert worst_steps(raw) == 0
+
+    def test_a_gate(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        gate = model.node("Sigmoid", x, scale=None)
+        self.one_table(model, model.node("Mul", x, gate, scale=None))
+
+    def test_a_gate_of_sums(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        total = model.node("Add", x, number(model, 3), scale=None)
+        clipped = model.node("Clip", total, number(model, 0), number(model, 6), scale=None)
+        product = model.node("Mul", x, clipped, scale=None)
+        self.one_table(model, model.node("Div", product, number(model, 6), scale=None))
+
+    def test_a_function_of_several_terms(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        scaled = model.node("Div", x, number(model, 1.41421356), scale=None)
+        erf = model.node("Erf", scaled, scale=None)
+        total = model.node("Add", erf, number(model, 1), scale=None)
+        product = model.node("Mul", x, total, scale=None)
+        self.one_table(model, model.node("Mul", product, number(model, 0.5), scale=None))
+
+    @pytest.mark.parametrize("operator", ["Sin", "Sign", "Round"])
+    def test_operators_without_a_file(self, operator: str) -> None:
+        model = Model()
+        self.one_table(model, model.node(operator, model.input(*SHAPE), scale=None))
+
+    def test_what_is_quantised_for_another_reader_is_not_rounded(self) -> None:
+        model = Model()
+        x = model.node("Exp", model.input(*SHAPE), scale=None)
+        y = model.node("Mul", x, x, scale=None)
+        raw = model.raw(model.qdq(x, 0.5), model.qdq(y, 0.11))
+        assert worst_steps(raw) == 0
+
+    def test_its_shape_is_known(self) -> None:
+        model = Model()
+        x = model.input(*SHAPE)
+        gate = model.node("Sigmoid", x, scale=None)
+        shape = model.node("Shape", gate, scale=None)
+        y = model.node("Mul", x, gate)
+        raw = model.raw(model.node("Reshape", y, shape))
+        assert worst_steps(raw) <= 1
+
+    def test_two_tensors_are_no_chain_but_real_numbers(self) -> None:
+        model = Model()
+        x, y = model.input(*SHAPE), model.input(*SHAPE, name="y")
+        gate = model.node("Sigmoid", y, scale=None)
+        assert worst_steps(model.raw(model.node("Mul", x, gate))) <= 1

@@ -7,7 +7,8 @@ value that stores them is a label that DequantizeLinear replaces.
 Real numbers are stored under a quantisation.  A tensor that DequantizeLinear yields, and what is
 selected from it, has an exact one.  Any other tensor is rounded, so it is computed once for each
 quantisation that its readers state (QuantizeLinear, also after operators that commute with
-rounding), and no other operator may read it.
+rounding), and no other operator may read it.  Element-wise operators in a row are one operator if
+they depend on one exact tensor: a table of its elements.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from penstock.frontends.onnx.operators import (
     CAST,
     DEQUANTISE,
     EIGHT_BITS,
+    ELEMENTWISE,
     MOVING,
     QUANTISE,
+    SAME,
     SHAPE,
 )
 from penstock.frontends.onnx.scales import activation_scale
@@ -52,10 +55,12 @@ class RealStorage:
     """The quantisations under which a tensor of real numbers is stored.
 
     `rounded`: those of the QuantizeLinears that read it.  `exact`: the one for all other readers,
-    which represents every element; None if there is none."""
+    which represents every element; None if there is none.  `is_read`: whether anything but shapes
+    and chains of element-wise operators reads the tensor."""
 
     rounded: tuple[Quantisation, ...] = ()
     exact: Quantisation | None = None
+    is_read: bool = False
 
     @property
     def every(self) -> tuple[Quantisation, ...]:
@@ -68,6 +73,14 @@ class RealStorage:
 
 
 @dataclass(frozen=True, slots=True)
+class RealChain:
+    """Element-wise nodes, in order, whose last one computes a tensor from `source` alone."""
+
+    source: str
+    nodes: tuple[FileNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Domains:
     """The domain of each computed tensor, by name.
 
@@ -75,13 +88,17 @@ class Domains:
     `reals`: storage of real numbers.
     `floats`: names of real numbers that are stored as float32, without quantisation.
     `offsets`: element minus stored int8, of integer elements of 8 bits.
-    `labels`: the quantisation under which integer elements are dequantised first."""
+    `labels`: the quantisation under which integer elements are dequantised first.
+    `chains`: real numbers that are element-wise functions of an exact tensor; `tables`: those that
+    are computed so, because no operator file computes them from the inputs of their node."""
 
     types: Mapping[str, str]
     reals: Mapping[str, RealStorage]
     floats: frozenset[str]
     offsets: Mapping[str, int]
     labels: Mapping[str, Quantisation]
+    chains: Mapping[str, RealChain]
+    tables: frozenset[str]
 
 
 def domains(
@@ -127,8 +144,9 @@ def operands(node: FileNode, opset: int) -> tuple[str, ...]:
 @dataclass(slots=True)
 class _Analysis:
     """`exact`: quantisations that represent every element of a tensor.  `near`: the same, but for
-    bounds and borders, which they represent within half a step.  `wanted`: quantisations that
-    readers state; `read`: tensors with other readers."""
+    bounds and borders, which they represent within half a step.  `chains`: tensors that are
+    element-wise functions of an exact one.  `wanted`: quantisations that readers state; `read`:
+    tensors with other readers, `shown`: those that are outputs of the model."""
 
     file: File
     types: Mapping[str, str]
@@ -141,7 +159,9 @@ class _Analysis:
     wanted: dict[str, tuple[Quantisation, ...]] = field(
         default_factory=dict[str, tuple[Quantisation, ...]]
     )
+    chains: dict[str, RealChain] = field(default_factory=dict[str, RealChain])
     read: set[str] = field(default_factory=set[str])
+    shown: set[str] = field(default_factory=set[str])
     labels: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
 
     def domains(self) -> Domains:
@@ -151,7 +171,7 @@ class _Analysis:
                 self.offsets[border.name] = OFFSETS[border.dtype]
         for node in nodes:
             self._forward(node)
-        self.read.update(border.name for border in self.file.outputs)
+        self.shown.update(border.name for border in self.file.outputs)
         for node in reversed(nodes):
             self._backward(node)
         fixed = {
@@ -160,32 +180,34 @@ class _Analysis:
             if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
             for name in node.outputs
         }
-        known = {*self.exact, *fixed, *(self.wanted if self.assumed else ())}
-        floats = _float_tensors(
-            self.file, self.names, self._needed(nodes), known, assumed=self.assumed
-        )
+        tables = {node.outputs[0] for node in nodes if self._is_table(node)}
+        floats = self._floats(nodes, fixed, tables)
         reals = dict(self._inputs(floats))
         for node in nodes:
             for name in node.outputs:
                 if self.types[name] == REAL and name and name not in floats:
                     reals[name] = self._storage(node, name, fixed.get(name), reals)
-        return Domains(self.types, reals, floats, self.offsets, self.labels)
+        tables -= floats
+        return Domains(
+            self.types, reals, floats, self.offsets, self.labels, self.chains, frozenset(tables)
+        )
 
-    def _needed(self, nodes: tuple[FileNode, ...]) -> set[str]:
-        """Tensors of real numbers that are read unrounded: by no QuantizeLinear alone."""
-        ends = {border.name for border in self.file.outputs}
-        every = {
-            *(border.name for border in self.file.inputs),
-            *(name for node in nodes for name in node.outputs),
-        }
-        return {
-            name
-            for name in every
-            if name
-            and self.types[name] == REAL
-            and (name in self.read or name not in self.wanted)
-            and not (name in ends and name in self.near)
-        }
+    def _floats(
+        self, nodes: tuple[FileNode, ...], fixed: Mapping[str, Quantisation], tables: set[str]
+    ) -> frozenset[str]:
+        """Names of real numbers that are float32 in the graph: those that some reader needs
+        unrounded, if whatever writes and reads them computes on real numbers."""
+        states = (node for node in nodes if _has_states(node, self.names))
+        needed = self.read | self.shown | {name for node in states for name in node.outputs}
+        for node in reversed(nodes):  # what a table skips is computed if its result is needed
+            if not needed.isdisjoint(tables.intersection(node.outputs)):
+                needed.update(name for name in node.inputs if name in self.chains)
+        if self.assumed:
+            known = {*self.exact, *fixed, *self.wanted}
+        else:
+            known = {*self.exact, *((self.near.keys() | fixed.keys()) - self.read)}
+        found = {name for name in needed - known if name and self.types[name] == REAL}
+        return _float_tensors(self.file, self.names, found, known, tables, assumed=self.assumed)
 
     def _computed_nodes(self) -> Iterator[FileNode]:
         """Nodes that do not only depend on constants and shapes."""
@@ -202,8 +224,39 @@ class _Analysis:
         asked = self.names.get(node.name)
         return node.name in MOVING or (asked is not None and asked.carries_in(node.attributes))
 
+    def _chain(self, node: FileNode) -> RealChain | None:
+        """The nodes that compute an output from an exact tensor; None if there is none."""
+        parts: list[RealChain] = []
+        for name in node.inputs:
+            if name in self.constants:
+                if self.constants[name].elements.size != 1:
+                    return None
+            elif name:
+                found = RealChain(name) if name in self.exact else self.chains.get(name)
+                if found is None:
+                    return None
+                parts.append(found)
+        if node.name not in (*ELEMENTWISE, *SAME) or len({part.source for part in parts}) != 1:
+            return None
+        before = {n.outputs: n for part in parts for n in part.nodes}
+        return RealChain(parts[0].source, (*before.values(), node))
+
+    def _is_table(self, node: FileNode) -> bool:
+        """Whether the node is computed as a function of an exact tensor, because no operator file
+        computes it from its inputs."""
+        if self.assumed or node.outputs[0] not in self.chains:
+            return False
+        inexact = any(n not in self.exact and n not in self.constants for n in node.inputs if n)
+        return node.name not in self.names or (inexact and not self._selects(node))
+
     def _forward(self, node: FileNode) -> None:
-        """Offsets and exact quantisations of the outputs."""
+        """Offsets, exact quantisations and chains of the outputs."""
+        self._forward_exact(node)
+        chain = self._chain(node)
+        if chain is not None and node.outputs[0] not in self.exact:
+            self.chains[node.outputs[0]] = chain
+
+    def _forward_exact(self, node: FileNode) -> None:
         name, target = node.inputs[0], node.outputs[0]
         if node.name == QUANTISE:
             activation_scale(node, self.constants)
@@ -268,6 +321,8 @@ class _Analysis:
                 self.labels[node.inputs[0]] = self.exact[node.outputs[0]]
         elif self._selects(node) or self._keeps_reals(node):
             self._backward_selection(node)
+        elif self._is_table(node):
+            self.read.add(self.chains[node.outputs[0]].source)
         else:
             self.read.update(node.inputs)
 
@@ -285,10 +340,11 @@ class _Analysis:
                     self.labels[name] = self.labels[target]
                 if name in self.exact:
                     self.read.add(name)
-                else:
-                    self._want(name, self.wanted.get(target, ()))
-                    if target in self.read:
-                        self.read.add(name)
+                    continue
+                self._want(name, self.wanted.get(target, ()))
+                for readers in (self.read, self.shown):
+                    if target in readers:
+                        readers.add(name)
 
     def _want(self, name: str, scales: tuple[Quantisation, ...]) -> None:
         if scales and self.types[name] == REAL:
@@ -310,10 +366,9 @@ class _Analysis:
         if node.name in (*MOVING, CAST) and node.inputs[0] in reals:
             return reals[node.inputs[0]]
         if node.name in (DEQUANTISE, CAST):
-            return RealStorage((), exact)
-        if exact is None and name in {border.name for border in self.file.outputs}:
-            exact = self.near.get(name)
-        exact = exact or fixed
+            return RealStorage((), exact, is_read=True)
+        if exact is None and (name not in self.read or self.assumed):
+            exact = self.near.get(name) or fixed
         if exact is None and self.assumed:
             found = {reals[n].exact for n in operands(node, self.file.opset) if n in reals}
             exact = found.pop() if self._selects(node) and len(found) == 1 else None
@@ -323,8 +378,9 @@ class _Analysis:
         """The storage of a tensor that readers may have as `exact`."""
         wanted = self.wanted.get(name, ())
         if self.assumed:
-            return RealStorage((), (*wanted, exact or ASSUMED)[0])
-        return RealStorage(wanted, exact if name in self.read or not wanted else None)
+            return RealStorage((), (*wanted, exact or ASSUMED)[0], is_read=True)
+        is_read = name in self.read or name in self.shown
+        return RealStorage(wanted, exact if is_read else None, is_read or bool(wanted))
 
 
 def _contains(dtype: str, offset: int) -> bool:
@@ -336,17 +392,20 @@ def _contains(dtype: str, offset: int) -> bool:
 
 
 def _float_tensors(
-    file: File, names: Mapping[str, OnnxName], needed: set[str], known: set[str], *, assumed: bool
+    file: File,
+    names: Mapping[str, OnnxName],
+    needed: set[str],
+    known: set[str],
+    tables: set[str],
+    *,
+    assumed: bool,
 ) -> frozenset[str]:
-    """Names of tensors that are float32 in the graph.
+    """The needed tensors, and what moves their elements, that operators write and read as float32:
+    those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
 
-    These are tensors of real numbers that some reader needs unrounded, if whatever writes and reads
-    them computes on real numbers: operators with a float form, and, also with `assumed`, recurrent
-    layers, of whose states it is true.
-
-    needed: tensors whose quantisation is no reader's.  known: those with a quantisation that is
-    exact or fixed."""
-    found = needed - known
+    known: tensors with a quantisation that is exact or fixed.  tables: tensors that are computed
+    from another than the inputs of their node, unless they are float32."""
+    found = set(needed)
     for node in file.nodes:
         if node.name in (*MOVING, CAST) and node.inputs[0] in found:
             found.update(set(node.outputs) - known)
@@ -354,8 +413,10 @@ def _float_tensors(
     while before != found:
         before = set(found)
         for node in file.nodes:
-            taken = {n for k, n in enumerate(node.inputs) if _takes(node, k, names, found, assumed)}
-            found -= {n for n in node.inputs if n not in taken}
+            if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
+                reads = enumerate(node.inputs)
+                taken = {n for k, n in reads if _takes(node, k, names, found, assumed)}
+                found -= {n for n in node.inputs if n not in taken}
             if not _makes(node, names, found, assumed):
                 found.difference_update(node.outputs)
     return frozenset(found)
@@ -385,3 +446,7 @@ def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assu
         return floats.issuperset(node.inputs if node.name == "Concat" else node.inputs[:1])
     asked = names.get(node.name)
     return asked is not None and (bool(asked.real_inputs) or (asked.floats and not assumed))
+
+
+def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
+    return node.name in names and bool(names[node.name].real_inputs)

@@ -14,8 +14,16 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import folding, operators
-from penstock.frontends.onnx.domains import Domains, RealStorage, domains, operands, unit_scale
-from penstock.frontends.onnx.element_types import REAL, element_types, operand_positions
+from penstock.frontends.onnx.chains import table_of_chain
+from penstock.frontends.onnx.domains import (
+    Domains,
+    RealChain,
+    RealStorage,
+    domains,
+    operands,
+    unit_scale,
+)
+from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.interface import check_interface
@@ -23,6 +31,7 @@ from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.operators import (
     CAST,
     EIGHT_BITS,
+    ELEMENTWISE,
     KNOWN,
     RESHAPING,
     SAME,
@@ -39,9 +48,11 @@ from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.ops.cast import Cast
+from penstock.ops.element_table import ElementTable
 from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 
@@ -87,7 +98,7 @@ def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
 
 def _check_operators(file: File) -> None:
     """Raises UnsupportedError for nodes of unknown operators, shapes and constants excepted."""
-    known = {*KNOWN, *onnx_names()}
+    known = {*KNOWN, *ELEMENTWISE, *onnx_names()}
     numbers = {"", *file.constants}
     unknown: list[FileNode] = []
     for node in file.nodes:
@@ -306,7 +317,7 @@ class _Importer:
     def _move_copies(self, node: FileNode, source: str, target: str) -> None:
         """Imports a node that moves elements, for every copy of its input."""
         storage = self._domains.reals.get(source)
-        if storage is None:
+        if storage is None or not storage.every:
             self._move_one(node, source, target)
             return
         for scale in storage.every:
@@ -384,7 +395,7 @@ class _Importer:
             f"{node.name} of integers is not supported",
             where=node.where,
             why=f'"{name}" holds {self._domains.types[name]} elements, which no scale makes real '
-            "numbers; only operators that select elements take them",
+            "numbers; only operators that select or compare elements take them",
             help="dequantise the tensor with DequantizeLinear before the node",
             cause=f"operator {node.name}",
         )
@@ -437,13 +448,19 @@ class _Importer:
         """Imports a node by its operator file, once for each quantisation of its outputs."""
         if not node.outputs:
             raise wrong(node, "it has no output")
-        if node.name not in onnx_names():
-            raise _not_supported(node)
-        presentation, _ = onnx_names()[node.name]
         stored = [self._domains.reals.get(name, RealStorage()).every for name in node.outputs]
         for name, scales in zip(node.outputs, stored, strict=True):
             if not scales and name in self._domains.reals:
-                raise self._no_scale(node, name)
+                self._skip(node, name)
+        name = node.outputs[0]
+        chain = None if name in self._domains.floats else self._domains.chains.get(name)
+        if chain is not None and (name in self._domains.tables or not stored[0]):
+            for scale in stored[0]:
+                self._tabulate(chain, name, scale)
+            return
+        if node.name not in onnx_names():
+            raise _not_supported(node, help=_remedy(node, self._file))
+        presentation, _ = onnx_names()[node.name]
         if presentation.carries_in(node.attributes):
             wanted = tuple(dict.fromkeys(scale for scales in stored for scale in scales))
             runs = [(w, [w if w in scales else None for scales in stored]) for w in wanted]
@@ -453,17 +470,31 @@ class _Importer:
         for wanted, scales in runs or [(None, [None] * len(stored))]:
             self._compute_once(node, wanted, scales)
 
+    def _skip(self, node: FileNode, name: str) -> None:
+        """Records the shape of a tensor that only shapes and chains read.  Raises UnsupportedError
+        for other tensors without a scale."""
+        chain = self._domains.chains.get(name)
+        if chain is None or self._domains.reals[name].is_read:
+            raise self._no_scale(node, name)
+        self._tensors.same(self._read(chain.source, None, node.where), name)
+
+    def _tabulate(self, chain: RealChain, name: str, scale: Quantisation) -> None:
+        """Imports element-wise nodes as a table of the elements of their source."""
+        found = self._tensors.placed(self._read(chain.source, None, self._tensors.where))
+        results = table_of_chain(chain, found.value.type, scale, self._constants, self._file.opset)
+        copy = self._new_copy(name, scale)
+        type = TensorType(found.value.type.shape, DType.INT8, scale)
+        self._add(Made(ElementTable(results), (found.value,), Value(copy, type)))
+        self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, found.order))
+
     def _compute_once(
         self, node: FileNode, wanted: Quantisation | None, scales: list[Quantisation | None]
     ) -> None:
         """Imports a node whose inputs are read under `wanted` where possible.  `scales`: of the
         outputs; None for integers, for float32, and for outputs that another run supplies."""
         presentation, from_onnx = onnx_names()[node.name]
-        elements = self._elements(node) if presentation.carries_in(node.attributes) else None
-        takes = elements is not None or presentation.compares
-        inputs = tuple(
-            self._operand(node, k, wanted, elements, takes) for k in range(len(node.inputs))
-        )
+        elements = self._elements(node, presentation)
+        inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
         outputs = [self._result(node, k, scale, wanted, elements) for k, scale in enumerate(scales)]
         named = replace(node, inputs=inputs, outputs=tuple(name for name, _, _ in outputs))
         shown = self._presenter.presented(named, presentation.axes, [q for _, q, _ in outputs])
@@ -475,9 +506,13 @@ class _Importer:
             if kept and output.name in found:
                 self._put(name, found[output.name], shown.order)
 
-    def _elements(self, node: FileNode) -> _Elements | None:
-        """The integer elements of 8 bits that a node selects; None for nodes of other tensors."""
-        for name in operands(node, self._file.opset):
+    def _elements(self, node: FileNode, presentation: OnnxName) -> _Elements | None:
+        """The integer elements of 8 bits that a node selects or compares; None if there are none,
+        or if it computes with them."""
+        names = node.inputs if presentation.integers else ()
+        if presentation.carries_in(node.attributes):
+            names = operands(node, self._file.opset)
+        for name in names:
             offset = self._offset(name)
             if offset is not None:
                 label = self._tensors.placed(name).value.type.quantisation
@@ -485,28 +520,18 @@ class _Importer:
         return None
 
     def _operand(
-        self,
-        node: FileNode,
-        k: int,
-        wanted: Quantisation | None,
-        elements: _Elements | None,
-        takes: bool,
+        self, node: FileNode, name: str, wanted: Quantisation | None, elements: _Elements | None
     ) -> str:
-        """The name, in `Tensors` or among the constants, of input k as a node reads it; `takes`:
-        integers of 8 bits, too."""
-        name = node.inputs[k]
-        is_selected = elements is not None and k in operand_positions(node, self._file.opset)
-        if not name or (name in self._constants and not is_selected):
-            return name
-        if elements is not None and is_selected:
+        """The name, in `Tensors` or among the constants, of an input as a node reads it."""
+        if elements is not None and name and self._domains.types[name] == elements.type:
             return self._alike(node, name, elements)
+        if not name or name in self._constants:
+            return name
         if self._offset(name) is None:
             return self._read(name, wanted, node.where)
-        if self._domains.types[name] not in EIGHT_BITS:
-            return self._widened(name)
-        if not takes:
+        if self._domains.types[name] in EIGHT_BITS:
             raise self._on_integers(node, name)
-        return name
+        return self._widened(name)
 
     def _alike(self, node: FileNode, name: str, elements: _Elements) -> str:
         """An operand of integers of 8 bits, under the label that the node's operands share."""

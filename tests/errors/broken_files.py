@@ -204,9 +204,6 @@ MODEL_FILES = {
     "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
     "rfft2d.tflite": changed("builtin", 131),
     "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
-    "rank_5.tflite": binary(
-        "ADD", replace(X, shape=(1, 1, 1, 1, 4)), X, replace(Y, shape=(1, 1, 1, 1, 4))
-    ),
     "two_scales.tflite": binary("MAXIMUM", X, replace(X, name="other", scales=(0.25,))),
     "scales_apart.tflite": write_tflite(
         (replace(X, scales=(2.0**20,)), replace(Y, scales=(2.0**-20,))), (RELU,), (0,), (1,)

@@ -18,7 +18,7 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
@@ -102,6 +102,8 @@ class AveragePool2D(OperatorDefaults):
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
+        if site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
+            return None
         rows = pool.rows_of_one(self.rows, self.columns, x.shape)
         seen = [self.columns.needs((c, c + 1), x.shape[2]) for c in range(site.output.shape[2])]
         counts = tuple(rows * (upper - lower) for lower, upper in seen)

@@ -68,8 +68,11 @@ class Spread:
 
     def taps(self, out: Interval) -> int:
         """Number of taps of the output interval, including those outside the input."""
-        phases = ((o + self.before) % self.stride for o in range(*out))
-        return sum(len(range(phase, self.size, self.stride)) for phase in phases)
+        periods, rest = divmod(out[1] - out[0], self.stride)
+        phases = ((out[0] + o + self.before) % self.stride for o in range(rest))
+        return periods * self.size + sum(
+            len(range(phase, self.size, self.stride)) for phase in phases
+        )
 
     def affine(self) -> Form:
         """(factor, extra, offset) of `needs`."""

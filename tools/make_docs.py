@@ -149,10 +149,10 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
   (`fixedpoint/fixedpoint.h` of gemmlowp, `RoundingDivideByPOT`).
 - **SUM** follows `micro/kernels/reduce_common.cc`. The reference kernel of TensorFlow 2.19
   returns a constant.
-- **DIV** of int8 tensors: a quotient by 0, on which TensorFlow fails, is clamped like an infinite
-  one, and 0 / 0 is 0. Where both references shift by more than 31 bits, which is undefined in C++,
-  the quotient rounds to 0; this needs a scale of the output above 1/64 of the quotient of the
-  inputs' scales (`kernels/internal/reference/div.h`).
+- **DIV** of int8 tensors: a quotient by 0, on which TensorFlow fails, is that of TensorFlow Lite
+  Micro, which has no meaning. Where both shift by more than 31 bits, which is undefined in C++, the
+  quotient rounds to 0; this needs a scale of the output above 1/64 of the quotient of the inputs'
+  scales (`kernels/internal/reference/div.h`).
 - **LOG** and **SQRT** of int8 tensors, **SELECT_V2** of integers, **REDUCE_ANY** and **REDUCE_ALL**
   have no kernel in TensorFlow Lite Micro; penstock follows TensorFlow. The root of a negative
   number, on which TensorFlow fails, is 0 (`kernels/elementwise.cc`, `select.cc`, `reduce.cc`).

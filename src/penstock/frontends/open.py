@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
+from penstock.frontends.control_flow import without_control_flow
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
@@ -186,7 +187,7 @@ def import_tflite(model: ForeignModel) -> Graph:
 
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
-    stateless = without_variables(with_values_before(model))
+    stateless = without_variables(with_values_before(without_control_flow(model)))
     model, variables = stateless.model, list(stateless.variables)
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[ImportProblem] = []

@@ -53,6 +53,13 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
+def five_axes() -> bytes:
+    """A sum of two tensors that are broadcast in turn along five axes."""
+    model = Model()
+    x, y = model.input(2, 1, 3, 1, 2), model.input(1, 3, 1, 2, 1, name="y")
+    return model.raw(model.node("Add", x, y))
+
+
 def pooled() -> bytes:
     """A pool with stride 2 over 8 frames."""
     x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
@@ -128,17 +135,6 @@ def explicit_state() -> bytes:
     return net.tflite(x, net.apply("RELU", (y,), net.tensor((1, 1, 1, 4), 0.25, 0)))
 
 
-def exchanged_states() -> bytes:
-    """Two variables, each of which receives the other one's elements, reshaped."""
-    net = StatefulNetwork(np.random.default_rng(0))
-    x = net.tensor((1, 1, 1, 4), 0.5, 0)
-    (first, one), (second, two) = net.variable(x, 1), net.variable(x, 1)
-    shape = net.integers(1, 1, 1, 4)
-    net.assign(first, net.apply("RESHAPE", (two, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    net.assign(second, net.apply("RESHAPE", (one, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    return net.tflite(x, net.apply("ADD", (x, one), net.alike(x, 1)))
-
-
 def shared_state() -> bytes:
     """Two operators that read one variable tensor."""
     tensors = (X, replace(X, name="state", is_variable=True), replace(Y, name="sum"), Y)
@@ -169,6 +165,7 @@ ONNX_FILES = {
     "opset_6.onnx": Model(opset=6).raw("x"),
     "elsewhere.onnx": onnx_elsewhere(),
     "cycle.onnx": onnx_cycle(),
+    "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx(scale=None),
@@ -198,6 +195,9 @@ MODEL_FILES = {
     "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
     "rfft2d.tflite": changed("builtin", 131),
     "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
+    "no_elements.tflite": write_tflite(
+        (replace(X, shape=(0, 4)), replace(Y, shape=(0, 4))), (RELU,), (0,), (1,)
+    ),
     "two_scales.tflite": binary("MAXIMUM", X, replace(X, name="other", scales=(0.25,))),
     "scales_apart.tflite": write_tflite(
         (replace(X, scales=(2.0**20,)), replace(Y, scales=(2.0**-20,))), (RELU,), (0,), (1,)
@@ -206,7 +206,6 @@ MODEL_FILES = {
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
     "explicit_state.tflite": explicit_state(),
-    "exchanged_states.tflite": exchanged_states(),
     "shared_state.tflite": shared_state(),
     "two_streams.tflite": two_streams(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
@@ -221,6 +220,10 @@ def write_broken_files(folder: Path) -> None:
     (folder / "not_toml.toml").write_text("[compiler")
     (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
     (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["constant"]'))
+    (folder / "linked").mkdir()
+    (folder / "linked" / "src").symlink_to("elsewhere")
+    flags = 'gcc = ["-fplugin=./evil.so"]'
+    (folder / "hostile_flag.toml").write_text(host.replace("gcc = []", flags))
     np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
     np.save(folder / "two_runs.npy", np.zeros((2, 1, 1, 1, 4), np.int8))
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))

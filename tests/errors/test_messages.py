@@ -36,7 +36,6 @@ from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.memory.text import parse as parse_problem
-from penstock.opkit.broadcast import result_shape
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.flash_capacity import boards_with
 from penstock.pipeline.graphs import simplify
@@ -90,7 +89,6 @@ COMMANDS: dict[str, str] = {
     "model-005": "compile pages.tflite",
     "model-026": "compile many_rows.onnx",
     "model-028": "compile computed_state.tflite",
-    "model-029": "compile exchanged_states.tflite",
     "model-030": "compile shared_state.tflite",
     "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
@@ -118,15 +116,19 @@ COMMANDS: dict[str, str] = {
     "model-016": "compile cycle.tflite",
     "model-020": "compile rfft2d.tflite",
     "model-021": "compile floats.tflite",
+    "model-022": "compile five_axes.onnx",
+    "model-033": "compile no_elements.tflite",
     "model-023": "compile two_scales.tflite",
     "model-024": "compile scales_apart.tflite",
     "model-025": "compile bias_too_large.tflite",
     "output-001": "compile good.tflite -o .",
     "output-002": "compile good.tflite -o good.tflite/out",
+    "output-005": "compile good.tflite -o linked --force",
     "target-001": "compile good.tflite --target missing.toml",
     "target-002": "compile good.tflite --target not_toml.toml",
     "target-003": "compile good.tflite --target no_size.toml",
     "target-004": "compile good.tflite --target no_arena.toml",
+    "target-005": "compile good.tflite --target hostile_flag.toml",
     "usage-001": "compile good.tflite --sram lots",
     "usage-002": "compile good.tflite --target moon",
     "usage-010": "golden zoo:lenet5 -o out.npz",
@@ -239,7 +241,6 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-003": lambda: parse_frequency("168 Mhertz"),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
-    "model-022": lambda: result_shape((TensorType((2, 1, 2, 1, 2), DType.INT8),)),
     "model-011": lambda: graph_of(
         "CONV_2D", (int8("x", 1, 2, 2, 1), int8("w", 1, 1, 1, 1)), (int8("y", 1, 2, 2, 1),),
         padding="SAME",
@@ -309,7 +310,9 @@ OTHERWISE_TESTED = {
     "tool-026": "it names this machine's versions: tests/unit/test_executors.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
     "tool-046": "its words are those of onnxruntime: tests/unit/frontends/test_quantise.py",
-    "tool-043": "its words are those of ONNX's reference evaluator",
+    "tool-043": "its words are those of onnxruntime: tests/unit/simulators/test_onnx_reference.py",
+    "verify-002": "it names the version of onnxruntime: tests/unit/cli/test_onnx_faults.py",
+    "verify-003": "it needs onnxruntime: tests/unit/cli/test_verified_goldens.py",
     "tool-042": "its words are those of the signal that ended the other process",
 }
 """Codes without a golden: why, and where they are tested."""

@@ -3,22 +3,17 @@ broadcasting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
-
-import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
-from penstock.ir.tensor import Data, DType
+from penstock.ir.tensor import DType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_dtype, require_quantised
-from penstock.opkit.intermediate import reshaped, with_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,60 +39,17 @@ class Elementwise(OperatorDefaults):
         return broadcast.in_place(site)
 
 
-def elementwise_nodes(
-    op: Op, node: ForeignNode, count: int, dtype: DType = DType.INT8
-) -> Iterator[Made]:
-    """Nodes that apply `op` to the first `count` inputs of a node with output type `dtype`.
+def unary_node(op: Op, node: ForeignNode, dtype: DType = DType.INT8) -> Made:
+    """A node that applies `op` to input 0 of a node with output type `dtype`.
 
-    An operand of rank 2 is first reshaped to the rank of the output, so that its rows (`row_axis`)
-    are rows of the output.  Where several operands have more axes than kernels see, neighbouring
-    axes are merged; operands along which that is impossible are first repeated.  Raises
-    UnsupportedError for another output type."""
-    output = node.output()
-    require_dtype(output.type, (dtype,), "output")
+    Raises UnsupportedError for another output type."""
+    require_output(node, dtype)
+    return Made(op, (node.input(0),), node.output())
+
+
+def require_output(node: ForeignNode, dtype: DType) -> None:
+    """Raises UnsupportedError unless the output has that element type, and a scale if it is
+    int8."""
+    require_dtype(node.output().type, (dtype,), "output")
     if dtype is DType.INT8:
-        require_quantised(output.type, "output")
-    operands = tuple(node.input(k) for k in range(count))
-    if count > 1 and max(operand.type.rank for operand in operands) > broadcast.RANK:
-        yield from _of_merged_axes(op, operands, output)
-        return
-    viewed: list[Value] = []
-    for k, operand in enumerate(operands):
-        if operand.type.rank == 2 < output.type.rank:
-            shape = (1,) * (output.type.rank - 2) + operand.type.shape
-            operand, views = reshaped(operand, shape, f"{output.name}/operand{k}")
-            yield from views
-        viewed.append(operand)
-    yield Made(op, tuple(viewed), output)
-
-
-def _of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterator[Made]:
-    """Nodes that apply `op` to operands with neighbouring axes merged."""
-    merged = broadcast.with_merged_axes(tuple(operand.type.shape for operand in operands))
-    values: list[Value] = []
-    for k, (operand, shape, whole) in enumerate(
-        zip(operands, merged.shapes, merged.repeated, strict=True)
-    ):
-        name = f"{output.name}/operand{k}"
-        if operand.type.shape != whole:
-            operand, made = _repeated(operand, whole, f"{name}/repeated")
-            yield from made
-        operand, views = reshaped(operand, shape, name)
-        yield from views
-        values.append(operand)
-    shape = op.result_type(tuple(value.type for value in values)).shape
-    yield from with_shape(op, tuple(values), shape, output)
-
-
-def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
-    """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
-    from penstock.ops.tile import Tile  # which imports this module
-
-    found = Value(name, x.type.with_shape(shape))
-    if x.data is not None:
-        every = np.broadcast_to(x.data.array(x.type), shape)
-        return replace(found, data=Data.of(every)), ()
-    extents = (1,) * (len(shape) - x.type.rank) + x.type.shape
-    source, views = reshaped(x, extents, f"{name}/input")
-    multiples = tuple(whole // extent for whole, extent in zip(shape, extents, strict=True))
-    return found, (*views, Made(Tile(multiples), (source,), found))
+        require_quantised(node.output().type, "output")

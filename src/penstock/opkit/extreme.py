@@ -23,7 +23,6 @@ from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.plain import Plain, typed_nodes
 from penstock.opkit.requantised import alike
-from penstock.ops.reshape import Reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,7 @@ def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
         value, made = _in_scale_of_output(node, k)
         yield from made
         values.append(value)
-    if len(values) == 1:
-        yield node.made(Reshape(values[0].type.shape), values[0])
-        return
-    x, *others = values
+    x, *others = values if len(values) > 1 else values * 2
     for k, other in enumerate(others[:-1]):
         step = node.between(op, x, other, label=f"of{k + 2}", like=x.type.quantisation)
         yield step

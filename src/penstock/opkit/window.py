@@ -60,6 +60,16 @@ class Window:
             -(-d // self.dilation) < self.size and -d % self.dilation < extent for d in distances
         )
 
+    def taps_inside(self, out: int, extent: int) -> int:
+        """Number of elements in [0, extent) that output `out` reads.
+
+        >>> Window(3, dilation=2, before=2).taps_inside(0, extent=4)
+        2
+        """
+        first = out * self.stride - self.before
+        lower, upper = -(first // self.dilation), (extent - 1 - first) // self.dilation + 1
+        return max(0, min(self.size, upper) - max(0, lower))
+
     def reads(self, out: Interval) -> Interval:
         """Input interval that the output interval reads, unclipped; it may include padding."""
         lower = out[0] * self.stride - self.before

@@ -204,11 +204,18 @@ def product_nodes(
     yield from with_shape(op, inputs, shape, out)
 
 
-def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
-    """ONNX MatMul of two computed matrices."""
+def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
+    """ONNX MatMul of two computed matrices, or of a constant and a computed one, and Gemm of such
+    without an offset."""
     values = (node.input(0), node.input(1))
-    if node.name != "MatMul" or any(value.type.rank not in (2, 3, 4) for value in values):
-        raise node.unsupported("a product of two computed matrices, must be MatMul of rank 2 to 4")
+    if any(value.type.rank not in (2, 3, 4) for value in values):
+        raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
+    if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
+        raise node.unsupported("a product of computed matrices with an offset or alpha")
+    for value in values:
+        if value.data is not None:
+            require_int8(value.type, f'constant "{value.name}"')
+    op = BatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
     rank = max(3, *(value.type.rank for value in values))
     viewed = [
         reshaped(
@@ -220,7 +227,7 @@ def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
     ]
     for _, made in viewed:
         yield from made
-    op, inputs = BatchMatmul(), tuple(value for value, _ in viewed)
+    inputs = tuple(value for value, _ in viewed)
     if max(value.type.rank for value in values) > 2:
         yield node.made(op, *inputs)
         return

@@ -27,7 +27,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 
 EXTRA_BITS = 8

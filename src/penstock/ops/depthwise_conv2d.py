@@ -194,10 +194,11 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
     return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
 
-def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
-    """Nodes that compute the mean under a window, padding included as zeros, by equal weights."""
-    shape, size = (1, rows.size, columns.size, x.type.shape[3]), rows.size * columns.size
-    ones = np.full(shape, 1 / size, np.float32)
+def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int) -> Made:
+    """The node that computes the sum under a window, padding as zeros, divided by `count`, by equal
+    weights."""
+    shape = (1, rows.size, columns.size, x.type.shape[3])
+    ones = np.full(shape, 1 / count, np.float32)
     name = node.output().name
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)

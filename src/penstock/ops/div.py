@@ -28,13 +28,15 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
@@ -124,6 +126,7 @@ def _sign_bits(x: Int64s) -> Int64s:
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers."""
 
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(np.divide, "div_f32")
     }
@@ -133,6 +136,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite DIV."""
     activation = fused_activation(node)
     yield from typed_nodes(node, PlainDiv(activation), Div(activation))
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Div."""
+    return real_elementwise(node, PlainDiv())
 
 
 SAMPLES = (

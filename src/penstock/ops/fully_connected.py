@@ -51,6 +51,7 @@ from penstock.ops.gather import Gather
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.reshape import Reshape
 from penstock.ops.running_product import RunningProduct
+from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +255,16 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
     following Add, which the front end has merged into it."""
     x = node.input(0)
-    if node.input(1).data is None:
-        yield from batch_matmul.from_onnx_matmul(node)
+    if node.name == "MatMul" and 1 in (x.type.rank, node.input(1).type.rank):
+        yield from _of_vectors(node)
+        return
+    if x.data is not None or node.input(1).data is None:
+        yield from batch_matmul.from_onnx_products(node)
         return
     if node.name == "Gemm" and node.integer("transA"):
-        raise node.unsupported("transA is 1, must be 0")
+        turned = node.between(Transpose((1, 0)), x, label="transposed", like=x.type.quantisation)
+        yield turned
+        x = turned.output
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
     if node.columns is None:
@@ -275,6 +281,33 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+
+
+def _of_vectors(node: OnnxNode) -> Iterable[Made]:
+    """MatMul whose first input is a vector, (I), or whose second is."""
+    a, b = node.input(0), node.input(1)
+    name, shapes = node.output().name, [a.type.shape, b.type.shape]
+    if a.type.rank == 1:
+        shapes[0] = (1, *shapes[0])
+    if b.type.rank == 1:
+        shapes[1] = (*shapes[1], 1)
+    matrices: list[Value] = []
+    for k, value in enumerate((a, b)):
+        viewed, made = reshaped(value, shapes[k], f"{name}/matrix{k}")
+        yield from made
+        matrices.append(viewed)
+    product = replace(node.output(), name=f"{name}/product")
+    inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.type.rank > 1 else None
+    last: Made | None = None
+    for last in from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns)):
+        yield last
+    assert last is not None
+    shape = list(last.output.type.shape)
+    if b.type.rank == 1:
+        shape.pop()
+    if a.type.rank == 1:
+        shape.pop(-1 if b.type.rank == 1 else -2)
+    yield node.made(Reshape(tuple(shape)), last.output)
 
 
 SAMPLES = (

@@ -23,7 +23,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_dtype, require_one_quantisation
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.intermediate import reshaped
 from penstock.opkit.samples import int8, integers, sample
 

@@ -73,6 +73,8 @@ class Presenter:
     def _with_rows(self, node: FileNode) -> OnnxNode:
         """Input 0 as the tensor that it is flattened from; else every input in the model's
         order."""
+        if node.inputs and node.inputs[0] in self.constants:
+            return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
         first = self._computed_input(node)
         flat = self.tensors.flat(first)
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])

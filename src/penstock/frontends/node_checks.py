@@ -17,7 +17,7 @@ def check_foreign(node: ForeignNode) -> None:
         counted = value.data is None or value.type.dtype is DType.INT8
         if value.type.elements == 0 and counted:
             raise UnsupportedError(
-                "model-014",
+                "model-033",
                 f'tensor "{value.name}" has shape {list(value.type.shape)}, must not be empty',
                 why="an extent of 0 often stands for one that the model leaves open",
                 help="fix the extents of the inputs, such as a batch of 1, and convert again",

@@ -13,13 +13,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
 from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
-from penstock.ground_truth import against_goldens, distances_from_reals, is_real
+from penstock.ground_truth import against_goldens
 from penstock.hops import Hops
 from penstock.ir.graph import Value
 from penstock.ir.region import Region
@@ -53,8 +51,8 @@ from penstock.simulators.machine import Counts, Machine
 from penstock.simulators.tensor_trace import TensorTrace, gathered
 from penstock.workers import mapped
 
-RealJudge = Callable[[Mapping[str, Array]], Judgement]
-"""Compare the operators that computed the tensors of one set with real arithmetic."""
+Judge = Callable[[Sequence[Mapping[str, Array]]], Judgement]
+"""Compare the operators that computed the tensors of all sets with a reference, node by node."""
 InputSets = Sequence[Mapping[str, Array]]
 C_STEPS = frozenset(("host", "core"))
 """Rungs that run generated C."""
@@ -65,13 +63,15 @@ class Rung(Brief):
     """The result of one rung.
 
     `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
-    from real arithmetic, on rungs where a distance is no mismatch.  `error`: the limit exceeded."""
+    from the reference, on rungs where a distance is no mismatch; `judgement` states it node by
+    node.  `error`: the limit exceeded."""
 
     step: str
     comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
     error: CapacityError | None = None
+    judgement: Judgement | None = None
 
     @property
     def mismatches(self) -> int | None:
@@ -92,7 +92,7 @@ def climb(
     sets: InputSets,
     on_rung: Callable[[str], None] = lambda name: None,
     *,
-    real: RealJudge | None = None,
+    judge: Judge | None = None,
     every_point: bool = False,
     compiler: str = "zig",
     executor: Executor | None = None,
@@ -102,7 +102,7 @@ def climb(
     """Yield the rungs, lowest first, each as soon as it is compared.
 
     `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
-    `real` compares operators with real arithmetic, on the first set.  `every_point` adds a rung
+    `judge` compares node by node and end to end, in place of `goldens`.  `every_point` adds a rung
     that runs every point of the frontier on the machine.  `hops`, for an incremental network, adds
     a rung that compares it with the network with the window; ground truth is that of the latter, at
     the end of every `steps` runs."""
@@ -113,12 +113,8 @@ def climb(
     if hops is not None:
         windows = tuple(hops.windows(sets, steps))[steps - 1 :: steps]
         model, results = hops.window, tuple(run_graph(hops.window, one) for one in windows)
-    if real is not None:
-        judged = real(results[0])
-        near = RealDifference(judged.near, min(judged.near, 1))
-        yield Rung("operators", judged.comparison, str(judged), near)
-    if goldens is not None and is_real(goldens, model):
-        yield _measured(distances_from_reals(model, results, goldens))
+    if judge is not None:
+        yield from _judged_rungs(judge(results))
     elif goldens is not None:
         yield Rung("reference", against_goldens(model, results, goldens))
     if hops is not None:
@@ -382,12 +378,19 @@ def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Map
     return found
 
 
-def _measured(off: Sequence[Array]) -> Rung:
-    """The rung of the distances of all outputs from real numbers, in quantisation steps.
+def _judged_rungs(judged: Judgement) -> Iterator[Rung]:
+    """The rungs of the operators and of the whole network.
 
-    A distance is no mismatch: each operator may be off by a step, and later operators amplify
-    it."""
-    steps = np.concatenate(off) if off else np.zeros(1, np.int64)
-    found = RealDifference(int(np.count_nonzero(steps)), int(steps.max()))
-    note = f"measured: {found.elements} of {steps.size} elements differ, by at most "
-    return Rung("end to end", Comparison(len(off), steps.size), f"{note}{found.steps} steps", found)
+    A distance end to end is no mismatch if all operators are within their steps, which explain it:
+    each may be off by a step, and later ones amplify it."""
+    near = RealDifference(judged.differing, judged.steps)
+    yield Rung("operators", judged.comparison, str(judged), near, judgement=judged)
+    ends = judged.end_to_end
+    altered = ends.unexplained
+    wrong = 0 if altered is None else altered.elements
+    yield Rung(
+        "end to end",
+        Comparison(ends.outputs, ends.elements, wrong, altered),
+        f"measured: {ends}",
+        RealDifference(ends.differing, ends.steps),
+    )

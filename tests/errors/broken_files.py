@@ -128,17 +128,6 @@ def explicit_state() -> bytes:
     return net.tflite(x, net.apply("RELU", (y,), net.tensor((1, 1, 1, 4), 0.25, 0)))
 
 
-def exchanged_states() -> bytes:
-    """Two variables, each of which receives the other one's elements, reshaped."""
-    net = StatefulNetwork(np.random.default_rng(0))
-    x = net.tensor((1, 1, 1, 4), 0.5, 0)
-    (first, one), (second, two) = net.variable(x, 1), net.variable(x, 1)
-    shape = net.integers(1, 1, 1, 4)
-    net.assign(first, net.apply("RESHAPE", (two, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    net.assign(second, net.apply("RESHAPE", (one, shape), net.alike(x, 1), new_shape=(1, 1, 1, 4)))
-    return net.tflite(x, net.apply("ADD", (x, one), net.alike(x, 1)))
-
-
 def shared_state() -> bytes:
     """Two operators that read one variable tensor."""
     tensors = (X, replace(X, name="state", is_variable=True), replace(Y, name="sum"), Y)
@@ -209,7 +198,6 @@ MODEL_FILES = {
     "sparse.tflite": sparse(),
     "computed_state.tflite": computed_state(),
     "explicit_state.tflite": explicit_state(),
-    "exchanged_states.tflite": exchanged_states(),
     "shared_state.tflite": shared_state(),
     "two_streams.tflite": two_streams(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
@@ -224,6 +212,10 @@ def write_broken_files(folder: Path) -> None:
     (folder / "not_toml.toml").write_text("[compiler")
     (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
     (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["constant"]'))
+    (folder / "linked").mkdir()
+    (folder / "linked" / "src").symlink_to("elsewhere")
+    flags = 'gcc = ["-fplugin=./evil.so"]'
+    (folder / "hostile_flag.toml").write_text(host.replace("gcc = []", flags))
     np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
     np.save(folder / "two_runs.npy", np.zeros((2, 1, 1, 1, 4), np.int8))
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))

@@ -41,12 +41,14 @@ class OnnxName:
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
+    `integers`: the output holds plain integers, which have no quantisation.
     """
 
     axes: AxisOrder
     carries: bool = False
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
+    integers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

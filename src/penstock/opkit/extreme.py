@@ -12,14 +12,15 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.checks import require_one_quantisation
+from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.plain import Plain, typed_nodes
 from penstock.opkit.requantised import alike
 
@@ -54,10 +55,29 @@ def from_foreign_extreme(op: Extreme, plain: Plain, node: ForeignNode) -> Iterab
 
 
 def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
-    """Nodes of an ONNX node; inputs are first requantised to the output's scale."""
-    if len(node.inputs) != 2:
-        raise node.unsupported(f"has {len(node.inputs)} inputs, must have 2")
-    a, made_a = alike(node, operand(node, 0), "input0")
-    b, made_b = alike(node, operand(node, 1), "input1")
-    yield from (*made_a, *made_b)
-    yield node.made(op, a, b)
+    """Nodes of an ONNX node; inputs are first requantised to the output's scale.  That is exact,
+    because rounding is monotonic."""
+    values: list[Value] = []
+    for k, _ in enumerate(node.inputs):
+        value, made = _in_scale_of_output(node, k)
+        yield from made
+        values.append(value)
+    x, *others = values if len(values) > 1 else values * 2
+    for k, other in enumerate(others[:-1]):
+        step = node.between(op, x, other, label=f"of{k + 2}", like=x.type.quantisation)
+        yield step
+        x = step.output
+    yield node.made(op, x, others[-1])
+
+
+def _in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]:
+    """Input k in the quantisation of the output, and the nodes that convert it."""
+    value, y = node.input(k), node.output().type
+    if value.data is None:
+        return alike(node, value, f"input{k}")
+    with np.errstate(all="ignore"):
+        steps = np.rint(real_numbers(node, k) / y.scale) + y.zero_point
+    require(not bool(np.isnan(steps).any()), f'"{value.name}" holds what is no number')
+    elements = np.clip(steps, -128, 127).astype(np.int8)
+    type = TensorType(elements.shape, DType.INT8, y.quantisation)
+    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements)), ()

@@ -24,7 +24,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require_int8
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import real_table

@@ -23,7 +23,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import finite_parameter, real_table

@@ -52,7 +52,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name == "GlobalAveragePool":
         yield node.made(Mean((1, 2)), node.input(0))
     else:
-        yield reduction.understood_onnx(node, Mean)
+        yield node.made(Mean(reduction.onnx_axes(node)), node.input(0))
 
 
 SAMPLES = (

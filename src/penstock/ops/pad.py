@@ -17,7 +17,7 @@ from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Site
+from penstock.ir.op import Op, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
@@ -27,6 +27,10 @@ from penstock.opkit.checks import require
 from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.ops.gather import Gather
+from penstock.ops.mirror_pad import MirrorPad
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,34 @@ def _fill(node: ForeignNode) -> int:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Pad."""
-    x, rank = node.input(0), len(node.order)
-    pads = node.listed("pads", 1) or ()
+    """ONNX Pad; negative pads crop the input first."""
+    x, mode = node.input(0), node.text("mode", "constant")
+    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    before, after = _onnx_pads(node)
+    steps = _cropping(x.type.shape, before, after)
+    before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
+    if mode == "constant":
+        steps.append(Pad(before, after, _onnx_fill(node, x)))
+    elif mode == "reflect":
+        steps.append(MirrorPad(before, after, 1))
+    else:
+        shape = steps[0].result_type((x.type,)).shape if steps else x.type.shape
+        for axis, sides in enumerate(zip(before, after, strict=True)):
+            if sides != (0, 0):
+                steps.append(Gather(axis, _repeating(shape[axis], *sides, mode)))
+    for k, op in enumerate(steps[:-1]):
+        made = node.between(op, x, label=f"padded{k}", like=x.type.quantisation)
+        yield made
+        x = made.output
+    yield from requantised(node, steps[-1] if steps else Reshape(x.type.shape), x)
+
+
+_MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(before, after) of every axis."""
+    rank, pads = len(node.order), node.listed("pads", 1) or ()
     chosen = [node.axis(a) for a in (node.constant_ints(3) if node.optional(3) else range(rank))]
     require(
         len(pads) == 2 * len(chosen) and all(abs(pad) < 2**31 for pad in pads),
@@ -111,10 +140,29 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     before, after = [0] * rank, [0] * rank
     for a, axis in enumerate(chosen):
         before[axis], after[axis] = pads[a], pads[a + len(chosen)]
-    mode = node.text("mode", "constant")
-    if mode != "constant" or min(pads, default=0) < 0:
-        raise node.unsupported(f"mode is {mode}, pads are {list(pads)}, must be constant and >= 0")
-    yield from requantised(node, Pad(tuple(before), tuple(after), _onnx_fill(node, x)), x)
+    return tuple(before), tuple(after)
+
+
+def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[Op]:
+    """The slice that negative pads take of the input; none if there are none."""
+    if min((*before, *after), default=0) >= 0:
+        return []
+    start = tuple(max(-pad, 0) for pad in before)
+    triples = zip(shape, start, after, strict=True)
+    extents = tuple(extent - first + min(pad, 0) for extent, first, pad in triples)
+    require(
+        min(extents) > 0,
+        f"pads {list(before)} and {list(after)} leave nothing of shape {list(shape)}",
+    )
+    return [Slice(start, extents, (1,) * len(shape))]
+
+
+def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ...]:
+    """Input indices along an axis that is padded with its edges, or periodically."""
+    indices = range(-before, extent + after)
+    if mode == "wrap":
+        return tuple(k % extent for k in indices)
+    return tuple(min(max(k, 0), extent - 1) for k in indices)
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:

@@ -37,7 +37,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ReduceSum."""
-    yield reduction.understood_onnx(node, Sum)
+    yield node.made(Sum(reduction.onnx_axes(node)), node.input(0))
 
 
 SAMPLES = (

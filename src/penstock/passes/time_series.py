@@ -27,7 +27,6 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Data
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -136,7 +135,9 @@ def _continued(
         for one, region in zip(inputs, regions, strict=True)
     )
     values = tuple(
-        value if value.data is None else _part(value, region, f"{node.name}/input{k}")
+        value
+        if value.data is None or region.empty
+        else value.section(region, f"{node.name}/input{k}")
         for k, (value, region) in enumerate(zip(node.inputs, regions, strict=True))
     )
     op = _for_rows(node, series)
@@ -260,15 +261,6 @@ def _computes(step: RunStep, inputs: Sequence[TimeSeries | None]) -> bool:
     except ModelError:
         return False
     return found.shape == _with(step.node.output.type.shape, step.series.axis, step.series.new)
-
-
-def _part(value: Value, region: Region, name: str) -> Value:
-    """A region of a constant, under this name unless it is all of it."""
-    assert value.data is not None
-    if region == Region.whole(value.type.shape) or region.empty:
-        return value
-    data = Data.of(value.data.array(value.type)[region.slices])
-    return Value(name, value.type.with_shape(region.shape), data)
 
 
 def _along(region: Region, axis: int) -> Interval:

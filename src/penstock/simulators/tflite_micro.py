@@ -150,7 +150,7 @@ def _ask(
     )
     if child.returncode != 0:
         return Refusal(child.returncode, child.stderr.decode(errors="replace"))
-    with np.load(io.BytesIO(child.stdout)) as archive:
+    with np.load(io.BytesIO(child.stdout), allow_pickle=False) as archive:
         return dict(archive)
 
 

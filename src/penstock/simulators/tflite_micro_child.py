@@ -144,7 +144,7 @@ def main() -> int:
     Output of the runtime is redirected to stderr."""
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with np.load(io.BytesIO(sys.stdin.buffer.read())) as archive:
+    with np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False) as archive:
         request: dict[str, Array] = dict(archive)
     try:
         replies = answer(request)

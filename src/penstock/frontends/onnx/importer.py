@@ -116,7 +116,10 @@ class _Importer:
         self._file, self._scales, self._reals, self._reading = file, scales, reals, reading
         self._constants = ModelConstants(file.constants)
         self._tensors = Tensors(taken=file.names())
-        self._presenter = Presenter(file, scales, reals, reading, self._constants, self._tensors)
+        integral = frozenset(name for name, (asked, _) in onnx_names().items() if asked.integers)
+        self._presenter = Presenter(
+            file, scales, reals, reading, integral, self._constants, self._tensors
+        )
 
     def graph(self) -> Graph:
         inputs = tuple(self._input(border) for border in self._file.inputs)

@@ -32,12 +32,14 @@ class Presenter:
     """Turns nodes of the file into `OnnxNode`s.
 
     `scales`: quantisation of each tensor of the model, as int8, by name.  `reals`: names of
-    tensors that are real numbers instead."""
+    tensors that are real numbers instead.  `integral`: names of operators whose outputs are plain
+    integers."""
 
     file: File
     scales: Mapping[str, Quantisation]
     reals: frozenset[str]
     reading: Reading
+    integral: frozenset[str]
     constants: ModelConstants
     tensors: Tensors
 
@@ -71,6 +73,8 @@ class Presenter:
     def _with_rows(self, node: FileNode) -> OnnxNode:
         """Input 0 as the tensor that it is flattened from; else every input in the model's
         order."""
+        if node.inputs and node.inputs[0] in self.constants:
+            return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
         first = self._computed_input(node)
         flat = self.tensors.flat(first)
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])
@@ -183,6 +187,8 @@ class Presenter:
     def _scale(self, node: FileNode, name: str) -> Quantisation | None:
         """The quantisation of an output; None if it holds real numbers or has no name."""
         found = self.scales.get(name)
+        if node.name in self.integral:
+            return None
         if found is None and name and name not in self.reals:
             raise UnsupportedError(
                 "onnx-007",

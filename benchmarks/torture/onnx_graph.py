@@ -1,13 +1,11 @@
-"""Slices of ONNX graphs, and the types of their tensors."""
+"""Parts of ONNX graphs, and the types of their tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import onnx
-from onnx import helper, shape_inference
-
-from penstock.ir.tensor import Array
+from onnx import shape_inference
 
 
 def inferred(model: onnx.ModelProto) -> Mapping[str, int]:
@@ -43,26 +41,3 @@ def nodes_between(
             found.append(node)
             missing |= {name for name in node.input if name and name not in cuts}
     return found[::-1]
-
-
-def sliced(
-    model: onnx.ModelProto, cuts: Mapping[str, Array], *wanted: str
-) -> tuple[onnx.ModelProto, Sequence[str]]:
-    """The part of a model that computes tensors from others, whose elements are in `cuts`; and the
-    names of those that it reads."""
-    graph = model.graph
-    wanted_names = set(wanted)
-    nodes = nodes_between(graph, set(cuts) - wanted_names, wanted_names)
-    read = {name for node in nodes for name in node.input if name}
-    needed = [name for name in cuts if name in read and name not in wanted_names]
-    inputs = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in ((name, cuts[name]) for name in needed)
-    ]
-    constants = [t for t in graph.initializer if t.name in read and t.name not in needed]
-    outputs = [onnx.ValueInfoProto(name=name) for name in wanted]
-    part = helper.make_graph(nodes, "slice", inputs, outputs, constants)
-    made = helper.make_model(part, opset_imports=model.opset_import, ir_version=model.ir_version)
-    return made, needed

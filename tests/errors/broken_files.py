@@ -53,6 +53,13 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
+def five_axes() -> bytes:
+    """A sum of two tensors that are broadcast in turn along five axes."""
+    model = Model()
+    x, y = model.input(2, 1, 3, 1, 2), model.input(1, 3, 1, 2, 1, name="y")
+    return model.raw(model.node("Add", x, y))
+
+
 def pooled() -> bytes:
     """A pool with stride 2 over 8 frames."""
     x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
@@ -173,6 +180,7 @@ ONNX_FILES = {
     "opset_6.onnx": Model(opset=6).raw("x"),
     "elsewhere.onnx": onnx_elsewhere(),
     "cycle.onnx": onnx_cycle(),
+    "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
     "integers.onnx": onnx_of_integers(),
     "read_twice.onnx": onnx_read_twice(),
@@ -204,6 +212,9 @@ MODEL_FILES = {
     "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
     "rfft2d.tflite": changed("builtin", 131),
     "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
+    "no_elements.tflite": write_tflite(
+        (replace(X, shape=(0, 4)), replace(Y, shape=(0, 4))), (RELU,), (0,), (1,)
+    ),
     "two_scales.tflite": binary("MAXIMUM", X, replace(X, name="other", scales=(0.25,))),
     "scales_apart.tflite": write_tflite(
         (replace(X, scales=(2.0**20,)), replace(Y, scales=(2.0**-20,))), (RELU,), (0,), (1,)

@@ -42,6 +42,7 @@ class OnnxName:
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
+    `floats`: inputs and outputs may be real numbers without quantisation, float32 in the graph.
     `integers`: the output holds plain integers, which have no quantisation.  They depend on the
         order of the inputs' elements only, so that integers are compared as real numbers are.
     """
@@ -50,6 +51,7 @@ class OnnxName:
     carries: bool | Callable[[Mapping[str, object]], bool] = False
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
+    floats: bool = False
     integers: bool = False
 
     def carries_in(self, attributes: Mapping[str, object]) -> bool:

@@ -53,7 +53,7 @@ class PlainSum(OperatorDefaults):
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
         **{
-            name: OnnxName(AxisOrder.ALIKE)
+            name: OnnxName(AxisOrder.ALIKE, floats=True)
             for name in (
                 "ReduceL1",
                 "ReduceL2",
@@ -63,9 +63,9 @@ class PlainSum(OperatorDefaults):
                 "LpNormalization",
             )
         },
-        "LayerNormalization": OnnxName(AxisOrder.MODEL),
-        "InstanceNormalization": OnnxName(AxisOrder.CHANNELS_LAST),
-        "GroupNormalization": OnnxName(AxisOrder.CHANNELS_LAST),
+        "LayerNormalization": OnnxName(AxisOrder.MODEL, floats=True),
+        "InstanceNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
+        "GroupNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
     }
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:

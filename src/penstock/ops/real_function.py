@@ -22,6 +22,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import Lookup
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import (
     SIGNED_UNIT_INTERVAL,
     UNIT_INTERVAL,
@@ -30,6 +31,7 @@ from penstock.opkit.real_arithmetic import (
     real_table,
 )
 from penstock.opkit.samples import int8, sample
+from penstock.ops.real_forms import real_form
 
 Parameters = tuple[float, ...]
 
@@ -92,7 +94,7 @@ class RealFunction(Lookup):
     parameters: Parameters = ()
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name))
+        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name), floats=True)
         for name in _DEFINITIONS
         if name != "Clip"
     }
@@ -107,6 +109,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     defaults = _DEFINITIONS[node.name].defaults
     parameters = tuple(finite_parameter(node, *item) for item in defaults.items())
     require(node.name != "Celu" or parameters != (0.0,), "alpha is 0, must not be")
+    if is_real(node):
+        yield from real_form(node, node.name, parameters)
+        return
     yield node.made(RealFunction(node.name, parameters), node.input(0))
 
 

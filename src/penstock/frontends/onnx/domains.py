@@ -180,15 +180,34 @@ class _Analysis:
             if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
             for name in node.outputs
         }
-        known = {*self.wanted, *self.exact, *fixed}
-        floats = _float_tensors(self.file, self.names, known)
+        tables = {node.outputs[0] for node in nodes if self._is_table(node)}
+        floats = self._floats(nodes, fixed, tables)
         reals = dict(self._inputs(floats))
         for node in nodes:
             for name in node.outputs:
                 if self.types[name] == REAL and name and name not in floats:
                     reals[name] = self._storage(node, name, fixed.get(name), reals)
-        tables = frozenset(node.outputs[0] for node in nodes if self._is_table(node))
-        return Domains(self.types, reals, floats, self.offsets, self.labels, self.chains, tables)
+        tables -= floats
+        return Domains(
+            self.types, reals, floats, self.offsets, self.labels, self.chains, frozenset(tables)
+        )
+
+    def _floats(
+        self, nodes: tuple[FileNode, ...], fixed: Mapping[str, Quantisation], tables: set[str]
+    ) -> frozenset[str]:
+        """Names of real numbers that are float32 in the graph: those that some reader needs
+        unrounded, if whatever writes and reads them computes on real numbers."""
+        states = (node for node in nodes if _has_states(node, self.names))
+        needed = self.read | self.shown | {name for node in states for name in node.outputs}
+        for node in reversed(nodes):  # what a table skips is computed if its result is needed
+            if not needed.isdisjoint(tables.intersection(node.outputs)):
+                needed.update(name for name in node.inputs if name in self.chains)
+        if self.assumed:
+            known = {*self.exact, *fixed, *self.wanted}
+        else:
+            known = {*self.exact, *((self.near.keys() | fixed.keys()) - self.read)}
+        found = {name for name in needed - known if name and self.types[name] == REAL}
+        return _float_tensors(self.file, self.names, found, known, tables, assumed=self.assumed)
 
     def _computed_nodes(self) -> Iterator[FileNode]:
         """Nodes that do not only depend on constants and shapes."""
@@ -372,39 +391,61 @@ def _contains(dtype: str, offset: int) -> bool:
     return limits.min <= offset - 128 and offset + 127 <= limits.max
 
 
-def _float_tensors(file: File, names: Mapping[str, OnnxName], known: set[str]) -> frozenset[str]:
-    """Names of computed tensors that are float32 in the graph.
+def _float_tensors(
+    file: File,
+    names: Mapping[str, OnnxName],
+    needed: set[str],
+    known: set[str],
+    tables: set[str],
+    *,
+    assumed: bool,
+) -> frozenset[str]:
+    """The needed tensors, and what moves their elements, that operators write and read as float32:
+    those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
 
-    These are states of recurrent layers without a quantisation: outputs of the layers and inputs
-    of the model, also through nodes that move elements, that only such layers and the caller
-    read."""
-    allowed = {
-        "",
-        *(b.name for b in file.inputs),
-        *(n for node in file.nodes for n in node.outputs),
-    }
-    allowed -= known
-    for node in reversed(file.nodes):
-        allowed -= {
-            n for k, n in enumerate(node.inputs) if n and not _takes_real(node, k, names, allowed)
-        }
-    computed = {b.name for b in file.inputs if b.dtype == REAL}
+    known: tensors with a quantisation that is exact or fixed.  tables: tensors that are computed
+    from another than the inputs of their node, unless they are float32."""
+    found = set(needed)
     for node in file.nodes:
-        elements = node.inputs if node.name == "Concat" else node.inputs[:1]
-        if _has_states(node, names) or (
-            node.name in MOVING_REALS and computed.issuperset(elements)
-        ):
-            computed.update(node.outputs)
-    return frozenset(allowed & computed)
+        if node.name in (*MOVING, CAST) and node.inputs[0] in found:
+            found.update(set(node.outputs) - known)
+    before: set[str] = set()
+    while before != found:
+        before = set(found)
+        for node in file.nodes:
+            if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
+                reads = enumerate(node.inputs)
+                taken = {n for k, n in reads if _takes(node, k, names, found, assumed)}
+                found -= {n for n in node.inputs if n not in taken}
+            if not _makes(node, names, found, assumed):
+                found.difference_update(node.outputs)
+    return frozenset(found)
 
 
-def _takes_real(node: FileNode, k: int, names: Mapping[str, OnnxName], allowed: set[str]) -> bool:
-    """Whether input k of a node may be real numbers, if these of its outputs may be."""
-    if node.name in MOVING_REALS:
-        return allowed.issuperset(node.outputs)
+def _takes(
+    node: FileNode, k: int, names: Mapping[str, OnnxName], floats: set[str], assumed: bool
+) -> bool:
+    """Whether input k of a node may be float32."""
+    if node.name in (*MOVING, CAST):
+        return floats.issuperset(node.outputs)
     if node.name == SHAPE:
         return True
-    return _has_states(node, names) and k in names[node.name].real_inputs
+    if assumed and node.name in MOVING_REALS:
+        return floats.issuperset(node.outputs)
+    asked = names.get(node.name)
+    if not assumed and (node.name == QUANTISE or (asked is not None and asked.floats)):
+        return True
+    return asked is not None and k in asked.real_inputs
+
+
+def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assumed: bool) -> bool:
+    """Whether the outputs of a node may be float32."""
+    if node.name in (*MOVING, CAST):
+        return node.inputs[0] in floats
+    if assumed and node.name in MOVING_REALS:
+        return floats.issuperset(node.inputs if node.name == "Concat" else node.inputs[:1])
+    asked = names.get(node.name)
+    return asked is not None and (bool(asked.real_inputs) or (asked.floats and not assumed))
 
 
 def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:

@@ -461,10 +461,11 @@ class _Importer:
         for name, scales in zip(node.outputs, stored, strict=True):
             if not scales and name in self._domains.reals:
                 self._skip(node, name)
-        chain = self._domains.chains.get(node.outputs[0])
-        if chain is not None and (node.outputs[0] in self._domains.tables or not stored[0]):
+        name = node.outputs[0]
+        chain = None if name in self._domains.floats else self._domains.chains.get(name)
+        if chain is not None and (name in self._domains.tables or not stored[0]):
             for scale in stored[0]:
-                self._tabulate(chain, node.outputs[0], scale)
+                self._tabulate(chain, name, scale)
             return
         if node.name not in onnx_names():
             raise _not_supported(node, help=_remedy(node, self._file))

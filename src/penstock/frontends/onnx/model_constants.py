@@ -31,7 +31,7 @@ class ModelConstant:
     @property
     def is_operand(self) -> bool:
         """Whether the elements are data of the network, not a list of axes or extents."""
-        return self.quantisation is not None or self.elements.dtype.kind == "f"
+        return self.quantisation is not None or self.elements.dtype.kind in "fb"
 
     @property
     def reals(self) -> Array:

@@ -88,13 +88,15 @@ class _Quantised:
     """Inputs of an operator on quantised tensors.
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
-    zero point); positions of the output's scale and zero point; and the position of the bias, whose
-    scale is the product of those of input and weights."""
+    zero point); positions of the output's scale and zero point; the position of the bias, whose
+    scale is the product of those of input and weights; and positions of inputs that are not
+    quantised, which come first."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
+    plain: tuple[int, ...] = ()
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -109,6 +111,8 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
+    "QLinearReduceMean": _Quantised("ReduceMean", _TRIPLES[:1], (3, 4)),
+    "QLinearWhere": _Quantised("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
 }
 
 
@@ -156,7 +160,8 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
     real = new.name(f"{name}/real")
-    yield FileNode(form.name, node.where, tuple(reals), (real,), attributes)
+    plain = (_named(node, position) for position in form.plain)
+    yield FileNode(form.name, node.where, (*plain, *reals), (real,), attributes)
     output = tuple(_named(node, position) for position in form.output)
     yield FileNode(QUANTISE, node.where, (real, *output), node.outputs[:1])
 
@@ -390,7 +395,7 @@ def _constant_weights(new: _Growing, readers: _Readers, name: str) -> _Weights |
         found = new.constants[name]
         return _Weights(found) if found.dtype.kind == "f" else None
     node = readers.writers.get(name)
-    if node is None or node.name != "DequantizeLinear" or node.attributes.get("block_size"):
+    if node is None or node.name != DEQUANTISE or node.attributes.get("block_size"):
         return None
     parts = [new.constants.get(part) if part else None for part in (*node.inputs, "")[:3]]
     elements, scales, points = parts
@@ -444,7 +449,7 @@ def _scaled_weights(
         new.constant(new.name(f"{name}/points"), points),
     )
     real = new.name(f"{name}/weights")
-    new.nodes.append(FileNode("DequantizeLinear", norm.where, parts, (real,), {"axis": axis}))
+    new.nodes.append(FileNode(DEQUANTISE, norm.where, parts, (real,), {"axis": axis}))
     return real
 
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_judged import worst_steps
+from onnx_judge import worst_steps
 from onnx_models import graph_of, kinds
 from penstock.errors import UnsupportedError
 from penstock.ir.tensor import DType

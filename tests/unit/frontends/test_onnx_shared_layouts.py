@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_judged import worst_steps
+from onnx_judge import worst_steps
 from tools.onnx_writer import Model
 
 Tensor = tuple[str, tuple[int, ...]]
@@ -82,4 +82,4 @@ def test_what_reads_two_layouts_of_a_tensor_is_onnxruntimes(data: st.DataObject)
     pairs = data.draw(st.permutations([(a, b) for a in tensors for b in tensors]))
     results = [found for a, b in pairs[:12] if (found := combined(data, model, a, b))]
     name, _ = tensors[-1]
-    assert worst_steps(model.raw(*results, model.qdq(name, 0.07)), numbers=2) <= 1
+    assert worst_steps(model.raw(*results, model.qdq(name, 0.07))) <= 1

@@ -180,8 +180,11 @@ class _Importer:
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
+        reals = self._domains.reals
         for name, found in self._tensors.made():
-            if self._domains.types.get(name) in (*EIGHT_BITS, REAL) or not self._offset(name):
+            is_stored = name not in reals or bool(reals[name].every)
+            is_wide = self._offset(name) and self._domains.types.get(name) not in EIGHT_BITS
+            if is_stored and not is_wide:
                 yield name, found.value.name, found.order
 
     def _offset(self, name: str) -> int | None:
@@ -355,7 +358,13 @@ class _Importer:
         """DequantizeLinear: the stored elements under its quantisation."""
         scale = self._domains.reals[target].exact
         if self._offset(source) is None or scale is None:
-            raise self._on_integers(node, source)
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} is between {self._domains.types[source]} and real numbers, must be "
+                f"between {' or '.join(EIGHT_BITS)} and real numbers",
+                where=node.where,
+                help="quantise the model to 8 bits",
+            )
         (zero,) = scale.zero_points
         if not -128 <= zero < 128:
             raise UnsupportedError(

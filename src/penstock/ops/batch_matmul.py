@@ -212,6 +212,8 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
         raise node.unsupported("a product of computed matrices with an offset or alpha")
+    if node.output().type.quantisation is None:
+        raise node.unsupported("a product of computed matrices without a scale of its output")
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')

@@ -4,7 +4,7 @@ Everything that a request does not need is computed through this file: graphs th
 in another way, bands of columns, points of the frontier beside others, plans with other options,
 remedies in messages, pages.  If such work fails, which is a defect of penstock, it is dropped,
 recorded and logged, and the compilation continues.  In `strict` mode, as in tests and in searches
-for defects, its error is raised.
+for defects, it is an InternalError.
 
 Some errors always pass: KeyboardInterrupt, which includes `TimeLimitReached`, and SystemExit;
 BackendError, because it tells the author of an accelerator what to mend.
@@ -51,7 +51,7 @@ _records: ContextVar[list[Dropped] | None] = ContextVar("records", default=None)
 
 @contextmanager
 def strict(enabled: bool = True) -> Generator[None]:
-    """Raise the errors of optional work in the context, or drop them as by default."""
+    """Raise an InternalError if optional work fails in the context, or drop it as by default."""
     token = _strict.set(enabled)
     try:
         yield
@@ -139,7 +139,7 @@ def outcome(function: Callable[[_Item], _Result], item: _Item | Failed) -> _Resu
     except Exception as error:
         raise_interruption(error)
         if _strict.get():
-            raise
+            raise _defect("one of several tasks", error) from error
         return Failed(_known(error))
 
 
@@ -177,10 +177,16 @@ def _drop(plan: str, error: Exception) -> None:
     """Record and log an error; raise it if it is an interruption, or in strict mode."""
     raise_interruption(error)
     if _strict.get():
-        raise error
+        raise _defect(plan, error) from error
     known = _known(error)
     place = f" ({known.where})" if known.where else ""
     _record(Dropped(plan, f"{known.code}: {known.what}{place}"))
+
+
+def _defect(plan: str, error: Exception) -> InternalError:
+    """The error of strict mode: also a refusal of optional work is a defect of penstock."""
+    known = _known(error)
+    return InternalError("internal-002", f"{plan}: {known.code}: {known.what}", where=known.where)
 
 
 def _known(error: Exception) -> PenstockError:

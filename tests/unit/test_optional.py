@@ -91,11 +91,11 @@ def test_one_of_all_must_succeed(lenient: None) -> None:
 
 
 def test_strict_mode_raises() -> None:
-    with pytest.raises(RuntimeError, match="a defect"):
+    with pytest.raises(InternalError, match="a defect"):
         attempt("a plan", fail, lambda: 0)
-    with pytest.raises(RuntimeError, match="a defect"):
+    with pytest.raises(InternalError, match="a defect"):
         list(attempt_all("plans", [1], fail))
-    with pytest.raises(RuntimeError, match="a defect"):
+    with pytest.raises(InternalError, match="a defect"):
         outcome(fail, 1)
     with pytest.raises(InternalError, match="a plan"):
         collected(Elsewhere(1, (Dropped("a plan", "why"),)))
@@ -242,7 +242,7 @@ def test_the_same_failure_is_raised_in_tests(
     place, name, condition = fault
     broken = fail if condition is None else fail_if(condition, getattr(place, name))
     monkeypatch.setattr(place, name, broken)
-    with pytest.raises(RuntimeError, match="a defect"):
+    with pytest.raises(InternalError, match="a defect"):
         api.compile(network(), "cortex-m4", optimize="size")
 
 

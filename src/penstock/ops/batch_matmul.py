@@ -208,6 +208,7 @@ def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
 
 
 SAMPLES = (
+    sample(BatchMatmul(), int8(1, 4, 4), int8(1, 4, 4, zero=9), scale=0.3),
     sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
     sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
     sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from hypothesis import strategies as st
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
+from penstock.ir.tensor import Array
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.relu import Relu
 from penstock.ops.slice import Slice
+from penstock.ops.transpose import Transpose
 
 MOST_STRIDE = 4
 """Largest product of the strides of a network."""
@@ -19,11 +22,22 @@ MOST_STRIDE = 4
 
 @dataclass(frozen=True)
 class StreamingNetwork:
-    """A network, the frames of its window, and the product of its strides along time."""
+    """A network, the frames of its window, and the product of its strides along time.
+
+    channels_first: whether its input is an image (1, C, T, W)."""
 
     graph: Graph
     frames: int
     stride: int
+    channels_first: bool = False
+
+    def input(self, frames: Array, shape: tuple[int, ...]) -> Array:
+        """Frames of shape (n, W * C) as an input of this shape, of the network or of its hop."""
+        if not self.channels_first:
+            return frames.reshape(shape)
+        _, channels, _, columns = shape
+        image = frames.reshape(1, len(frames), columns, channels)
+        return np.ascontiguousarray(image.transpose(0, 3, 1, 2))
 
 
 @st.composite
@@ -31,12 +45,14 @@ def streaming_networks(draw: st.DrawFn, most_layers: int = 5) -> StreamingNetwor
     """Layers along time, then a head that reads all rows or those that are left."""
     net = GraphBuilder("streaming", seed=draw(st.integers(0, 999)))
     shape = (1, draw(st.integers(9, 24)), draw(st.integers(1, 3)), draw(st.integers(1, 4)))
-    x, stride = _input(draw, net, shape), 1
+    channels_first = draw(st.booleans()) and shape[3] > 1
+    x = _channels_first(draw, net, shape) if channels_first else _input(draw, net, shape)
+    stride = 1
     for _ in range(draw(st.integers(1, most_layers))):
         y = draw(st.sampled_from((_windowed, _windowed, _branches, _pointwise)))(draw, net, x)
         if stride * y.stride <= MOST_STRIDE:
             x, stride = y.value, stride * y.stride
-    return StreamingNetwork(net.build(_head(draw, net, x)), shape[1], stride)
+    return StreamingNetwork(net.build(_head(draw, net, x)), shape[1], stride, channels_first)
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,15 @@ def _input(draw: st.DrawFn, net: GraphBuilder, shape: tuple[int, int, int, int])
             return net.reshape(net.input((1, frames, columns * channels)), shape)
         case _:
             return net.reshape(net.input((1, 1, frames, columns * channels)), shape)
+
+
+def _channels_first(draw: st.DrawFn, net: GraphBuilder, shape: tuple[int, int, int, int]) -> Value:
+    """An input image with its channels first, as in ONNX."""
+    _, frames, columns, channels = shape
+    x = net.input((1, channels, frames, columns))
+    if draw(st.booleans()):
+        x = net.apply(Relu(), x, quantisation=x.type.quantisation)
+    return net.apply(Transpose((0, 2, 3, 1)), x, quantisation=x.type.quantisation)
 
 
 def _windowed(draw: st.DrawFn, net: GraphBuilder, x: Value) -> _Layer:

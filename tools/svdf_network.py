@@ -18,13 +18,15 @@ UNSCALED = 2**30
 
 @dataclass(frozen=True, slots=True)
 class SvdfSpec:
-    """An SVDF layer.  `state`: the element type of its state and of the weights over time."""
+    """An SVDF layer.  `state`: the element type of its state and of the weights over time;
+    `state_zero`: the zero point of the state."""
 
     units: int
     steps: int
     rank: int = 1
     state: str = "int16"
     activation: str = "NONE"
+    state_zero: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +66,12 @@ class SvdfNetwork:
         shape = (1, filters * spec.steps)
         state = self.add(
             TensorSpec(
-                f"s{len(self.tensors)}", shape, spec.state, (state_scale,), (0,), is_variable=True
+                f"s{len(self.tensors)}",
+                shape,
+                spec.state,
+                (state_scale,),
+                (spec.state_zero,),
+                is_variable=True,
             )
         )
         zero = -128 if spec.activation == "RELU" else int(self.rng.integers(-60, 60))

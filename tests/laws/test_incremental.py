@@ -6,10 +6,15 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lowered import lower
+from lowered import assert_equal_to_graph, lower
 from penstock.errors import UnsupportedError
-from penstock.ir.graph import Graph
-from penstock.ir.tensor import Array
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit.samples import int8
+from penstock.opkit.window import Window
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.transpose import Transpose
 from penstock.passes.incremental import incremental
 from penstock.simulators.graph import run_graph, run_sequences
 from penstock.simulators.machine import Machine
@@ -53,9 +58,9 @@ def test_every_run_equals_the_network_with_the_window(
     made = made_incremental(window, hop)
     ends = [network.frames + (k + 1) * hop for k in range(HOPS)]
     new = made.inputs[0].type.shape
-    runs = [{x.name: frames[end - hop : end].reshape(new)} for end in ends]
+    runs = [{x.name: network.input(frames[end - hop : end], new)} for end in ends]
     for end, found in zip(ends, run_sequences(made, runs, HOPS), strict=True):
-        last = frames[end - network.frames : end].reshape(x.type.shape)
+        last = network.input(frames[end - network.frames : end], x.type.shape)
         expected = run_graph(window, {x.name: last})[y.name]
         rows = found[y.name].shape[1]
         np.testing.assert_array_equal(found[y.name], expected[:, -rows:])
@@ -71,6 +76,35 @@ def test_the_program_of_an_incremental_network_equals_it(
     frames = signal(network, seed)[network.frames :]
     made = made_incremental(window, hop)
     machine, new = Machine(lower(made).program), made.inputs[0].type.shape
-    runs = [{x.name: frames[k * hop : (k + 1) * hop].reshape(new)} for k in range(HOPS)]
+    runs = [{x.name: network.input(frames[k * hop : (k + 1) * hop], new)} for k in range(HOPS)]
     for inputs, expected in zip(runs, run_sequences(made, runs, HOPS), strict=True):
         np.testing.assert_array_equal(machine.run(inputs)[y.name], expected[y.name])
+
+
+def test_the_channels_of_an_image_are_no_frames() -> None:
+    """Equal weights of all channels, as of a mean over windows with a scale of its own."""
+    net = GraphBuilder("pool")
+    x = net.input((1, 4, 8, 8))
+    y = net.apply(Transpose((0, 2, 3, 1)), x, quantisation=x.type.quantisation)
+    window = Window(2, 2)
+    type = TensorType((1, 2, 2, 4), DType.INT8, Quantisation((0.002,) * 4, (0,) * 4, 3))
+    weights = Value("w", type, Data.of(np.full((1, 2, 2, 4), 127, np.int8)))
+    zeros = net.constant(np.zeros(4, np.int32), None, "bias")
+    mean = net.apply(DepthwiseConv2D(window, window), y, weights, zeros)
+    graph = net.build(net.apply(Transpose((0, 3, 1, 2)), mean, quantisation=mean.type.quantisation))
+    assert incremental(graph, 2).inputs[0].type.shape == (1, 4, 2, 8)
+
+
+def test_constants_along_time_keep_the_scales_of_their_rows() -> None:
+    """A series along an axis of which weights have a scale for each index."""
+    x = Value("x", int8(1, 1, 1, 6))
+    type = TensorType((1, 1, 1, 6), DType.INT8, Quantisation((0.01,) * 6, (0,) * 6, 3))
+    weights = Value("w", type, Data.of(np.full(type.shape, 3, np.int8)))
+    bias = Value("b", TensorType((6,), DType.INT32), Data.of(np.zeros(6, np.int32)))
+    one = Window(1)
+    y = Value("y", int8(1, 1, 1, 6))
+    graph = Graph("g", (x,), (y,), (Node(DepthwiseConv2D(one, one), (x, weights, bias), y),))
+    made = incremental(graph, 2)
+    for value in made.constants():
+        assert value.type.quantisation is None or len(value.type.quantisation.scales) == 2
+    assert_equal_to_graph(lower(made), seed=1)

@@ -52,6 +52,11 @@ class Settings(TypedDict, total=False):
         "core family whose kernels to use: 'portable', 'thumb', 'dsp' or 'mve'; None: that of the "
         "target",
     ]
+    trust_target: Annotated[
+        bool,
+        "accept every compiler flag of a target file; such flags can run programs and overwrite "
+        "files",
+    ]
     sram: Annotated[Size | None, "RAM budget, stack included"]
     memory: Annotated[
         Mapping[str, Size], "capacities of memories of the target or of accelerators, by name"
@@ -109,6 +114,7 @@ DEFAULT_SETTINGS = Settings(
     name=None,
     clock=None,
     kernels=None,
+    trust_target=False,
     sram=None,
     memory={},
     flash=None,
@@ -151,7 +157,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     check_type("target", target, str, "the call")
     check_is_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
-    described = load_checked_target(target)
+    described = load_checked_target(target, trusted=settings.get("trust_target", False))
     chip = described.resized(sizes)
     if settings.get("clock") is not None:
         chip = dataclasses.replace(chip, clock_hz=_hertz(settings.get("clock")))

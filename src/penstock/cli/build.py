@@ -118,6 +118,7 @@ def explore(
 
 def demo(
     target: p.TargetName = DEFAULT_TARGET,
+    trust_target: p.TrustTarget = False,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     as_json: p.Json = False,
 ) -> None:
@@ -132,7 +133,9 @@ def demo(
         begun.append(description)
         print(f"[{len(begun)}/{demonstration.STEPS}] {description}", file=sys.stderr, flush=True)
 
-    found = demonstration.run(target, Path(folder), on_step, force=destination.force)
+    found = demonstration.run(
+        target, Path(folder), on_step, force=destination.force, trust_target=trust_target
+    )
     if as_json:
         print_json(found.as_json())
     else:

@@ -64,6 +64,14 @@ Kernels = Annotated[
         "target.",
     ),
 ]
+TrustTarget = Annotated[
+    bool,
+    typer.Option(
+        "--trust-target",
+        help="Accept every compiler flag of a target file. Without this option, flags that can run "
+        "programs or overwrite files are refused.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Verbose = Annotated[
     bool,
@@ -275,6 +283,7 @@ class Limits:
 
     clock: Clock = None
     kernels: Kernels = None
+    trust_target: TrustTarget = False
     sram: Sram = None
     memory: Memory = None
     flash: Flash = None

@@ -40,6 +40,7 @@ def show(
     with_data: Annotated[
         bool, typer.Option(help="Include constants, so that the text can be parsed back.")
     ] = False,
+    trust_target: p.TrustTarget = False,
     strict: p.Strict = False,
     assume_int8: p.AssumeInt8 = False,
     quantise: p.Quantise = None,
@@ -58,6 +59,7 @@ def show(
     wanted = api.request(
         model,
         target,
+        trust_target=trust_target,
         accelerators=accelerator or (),
         strict=strict,
         assume_int8=assume_int8,

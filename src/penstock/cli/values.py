@@ -37,6 +37,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
     return api.Settings(
         clock=limits.clock,
         kernels=limits.kernels,
+        trust_target=limits.trust_target,
         sram=limits.sram,
         memory=sizes(limits.memory or ()),
         flash=limits.flash,

@@ -47,8 +47,8 @@ def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
         has changed them.
 
     Raises OutputError as `check_output`."""
-    folder = _real(folder)
     check_output(folder, [name for name, _ in bundle.files], force=force)
+    folder = _real(folder)
     with _reported(folder), delayed() as check_interruption, _new_parents(folder):
         staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
@@ -68,19 +68,43 @@ def check_output(folder: Path, names: Collection[str] = (), *, force: bool = Fal
 
     names: files to be written, as far as they are known.
 
-    Raises OutputError if the folder cannot be written, or if, without `force`, it is not empty.
-    It may contain an unchanged earlier bundle with one of the files `names`."""
-    folder = _real(folder)
-    with _reported(folder):
+    Raises OutputError if the folder cannot be written, if it is or contains a symbolic link, or if,
+    without `force`, it is not empty.  It may contain an unchanged earlier bundle with one of the
+    files `names`."""
+    real = _real(folder)
+    with _reported(real):
+        if folder.is_symlink():
+            raise _linked("the output folder is a link", folder, "name the folder that it leads to")
+        folder = real
         if folder.exists() and not folder.is_dir():
             raise _occupied("the output is a file", folder)
-        if folder.exists() and any(folder.iterdir()) and not force:
+        is_filled = folder.exists() and any(folder.iterdir())
+        if is_filled and not force and not os.path.lexists(folder / MANIFEST):
+            raise _occupied("the output folder exists", folder)
+        _check_has_no_links(folder)
+        if is_filled and not force:
             _check_is_earlier_bundle(folder, names)
         existing = next(place for place in (folder, *folder.parents) if place.exists())
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _check_has_no_links(folder: Path) -> None:
+    """Raises OutputError if a folder contains a link, at any depth: someone else may have made it,
+    so that files elsewhere are replaced or removed."""
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for path in (Path(place, name) for name in (*folders, *sorted(files))):
+            if path.is_symlink():
+                help = "remove the link, or name another folder"
+                raise _linked("the output folder contains a link", path, help)
+
+
+def _linked(what: str, link: Path, help: str) -> OutputError:
+    why = f"it leads to {os.readlink(link)}; files there would be replaced or removed"
+    return OutputError("output-005", what, where=str(link), why=why, help=help)
 
 
 def _check_is_earlier_bundle(folder: Path, names: Collection[str]) -> None:
@@ -99,7 +123,7 @@ def _check_is_earlier_bundle(folder: Path, names: Collection[str]) -> None:
 
 
 def _real(folder: Path) -> Path:
-    """The folder that a path denotes: the target of a symbolic link is replaced, not the link."""
+    """The folder that a path denotes: folders above it may be links."""
     return Path(os.path.realpath(folder))
 
 

@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 MANIFEST = ".penstock-files"
 _SEPARATOR = "  "
+MOST_BYTES = 2**31
+"""Of a manifest, or of a file whose digest is computed: no package has larger files."""
 
 
 def manifest(files: tuple[tuple[str, bytes], ...]) -> bytes:
@@ -31,19 +33,39 @@ def listed_files(folder: Path) -> Mapping[str, bool]:
 
 
 def _listed(folder: Path) -> Iterator[tuple[str, bool]]:
+    if not _is_plain_file(folder / MANIFEST):
+        return
     try:
         lines = (folder / MANIFEST).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:
         digest, _, name = line.partition(_SEPARATOR)
-        path = PurePosixPath(name)
-        if not name or path.is_absolute() or ".." in path.parts:
+        if not is_relative(name):
             continue
-        place = folder / path
+        place = folder / PurePosixPath(name)
         if os.path.lexists(place):
-            is_file = place.is_file() and not place.is_symlink()
-            yield name, is_file and _digest(place.read_bytes()) == digest
+            yield name, _is_plain_file(place) and _file_digest(place) == digest
+
+
+def is_relative(name: str) -> bool:
+    """Whether a path leads to a file in the folder to which it is relative, on every system.
+
+    >>> [is_relative(name) for name in ("src/a.c", "", "../a", "/a", "C:a", "a\\\\b", "a\\0")]
+    [True, False, False, False, False, False, False]
+    """
+    parts = PurePosixPath(name).parts
+    return bool(parts) and ".." not in parts and parts[0] != "/" and not set(name) & set("\\:\0")
+
+
+def _is_plain_file(path: Path) -> bool:
+    """Whether a path is a file of at most `MOST_BYTES`, no link."""
+    return not path.is_symlink() and path.is_file() and path.stat().st_size <= MOST_BYTES
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(content: bytes) -> str:

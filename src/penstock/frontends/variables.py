@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import UnsupportedError
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Node, State, Value, free_name
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ops.registry import COPY
 
 Key = tuple[str, str]
@@ -176,11 +176,11 @@ class _Resolver:
 
 
 def zeros(type: TensorType) -> Data:
-    """The elements that represent 0.
+    """The elements to which TensorFlow Lite Micro resets a variable tensor: those that represent 0
+    if they are int8, else 0.
 
-    Source: `ResetTensorData` (`micro_interpreter_graph.cc`) for int8; other types of variable
-    tensors have zero point 0."""
-    zero = 0 if type.quantisation is None else type.quantisation.zero_points[0]
+    Source: `ResetTensorData` (`micro_interpreter_graph.cc`)."""
+    zero = type.zero_point if type.dtype is DType.INT8 else 0
     return Data.of(np.full(type.shape, zero, type.dtype.value))
 
 

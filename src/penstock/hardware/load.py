@@ -17,12 +17,16 @@ from pydantic import ValidationError
 
 from penstock.errors import TargetError, UsageError
 from penstock.guides import guide
+from penstock.hardware.compiler_flags import VOCABULARY, first_outside
 from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_error, wrong_field
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
 _GENERIC = files("penstock.hardware") / "targets"
 _BOARDS = files("penstock.hardware") / "boards"
+MOST_BYTES = 2**20
+"""Of a target file: a thousand times as much as those that exist."""
+_COMPILERS = ("zig", "gcc")
 
 
 def generic_target_names() -> tuple[str, ...]:
@@ -65,8 +69,10 @@ def _unknown(name: str, option: str) -> UsageError:
     )
 
 
-def load_target(name: str) -> Target:
+def load_target(name: str, *, trusted: bool = False) -> Target:
     """The shipped target of that name, or the target described by the TOML file at that path.
+
+    trusted: the file may state any compiler flag, see `compiler_flags`.
 
     Raises UsageError if there is neither, TargetError if the file is unreadable or invalid."""
     if name in target_names():
@@ -75,7 +81,9 @@ def load_target(name: str) -> Target:
     if path.suffix != ".toml":
         raise _unknown(name, "--target")
     try:
-        text = path.read_text("utf-8")
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TargetError(
             "target-001",
@@ -84,15 +92,24 @@ def load_target(name: str) -> Target:
             why=_reason(error),
             help="name a TOML file, or use one of " + ", ".join(target_names()),
         ) from error
-    return parse_target(text, name)
+    if len(raw) > MOST_BYTES:
+        raise TargetError(
+            "target-001",
+            f"the target file has more than {MOST_BYTES} bytes",
+            where=name,
+            help=EXAMPLE,
+        )
+    return parse_target(text, name, trusted=trusted)
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or "") if isinstance(error, OSError) else str(error)
 
 
-def parse_target(text: str, file: str) -> Target:
+def parse_target(text: str, file: str, *, trusted: bool = False) -> Target:
     """The target described by a TOML text; `file` names it in messages.
+
+    trusted: see `load_target`.
 
     Raises TargetError for text that is not TOML, or that violates the schema."""
     try:
@@ -108,6 +125,8 @@ def parse_target(text: str, file: str) -> Target:
     _check_kinds(read, file)
     _check_names(read, data, file)
     _check_flags(read, file)
+    if not trusted:
+        _check_vocabulary(read, file)
     return _convert(read)
 
 
@@ -153,13 +172,28 @@ def _check_distinct(
 
 def _check_flags(read: TargetFile, file: str) -> None:
     """Raises TargetError if a simulated core has no flags to compile for it."""
-    for compiler in ("zig", "gcc"):
+    for compiler in _COMPILERS:
         if read.core is not None and not getattr(read.compiler, compiler):
             raise wrong_field(
                 f"{compiler} is an empty list",
                 f"the arguments that select {read.core}, the core of this target",
                 f"{file}, [compiler]",
                 suggestion='for example gcc = ["-mthumb", "-mcpu=cortex-m4"]',
+            )
+
+
+def _check_vocabulary(read: TargetFile, file: str) -> None:
+    """Raises TargetError for a compiler flag that may do more than select how code is generated."""
+    for compiler in _COMPILERS:
+        flags: tuple[str, ...] = getattr(read.compiler, compiler)
+        index = first_outside(flags)
+        if index is not None:
+            raise TargetError(
+                "target-005",
+                f"{compiler}[{index}] is {shown(flags[index])}, must be {VOCABULARY}",
+                where=f"{file}, [compiler]",
+                why="other flags can run programs, read and write files, or change results",
+                help="remove it; if you trust the author of the file, add --trust-target",
             )
 
 

@@ -7,6 +7,7 @@ and none is converted to another, except that an integer may stand for a float.
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -38,9 +39,9 @@ def _printable(text: str) -> str:
     return text
 
 
-def _without_blanks(text: str) -> str:
-    if any(character.isspace() for character in _printable(text)):
-        raise ValueError("contains a blank")
+def _plain_word(text: str) -> str:
+    if shlex.quote(text) != text:
+        raise ValueError("has a meaning in shells")
     return text
 
 
@@ -158,10 +159,10 @@ Flag = Annotated[
         strict=True,
         min_length=1,
         max_length=LONGEST_TEXT,
-        description="one argument of a compiler, without blanks",
+        description="one argument of a compiler: letters, digits and @ % _ - + = : , . /",
         examples=["-mthumb"],
     ),
-    AfterValidator(_without_blanks),
+    AfterValidator(_plain_word),
 ]
 Flags = Annotated[
     tuple[Flag, ...],

@@ -28,6 +28,14 @@ class Value(Brief):
     data: Data | None = None
     origin: int | None = None
 
+    def section(self, region: Region, name: str) -> Value:
+        """A region of a constant, under this name unless it is the whole constant."""
+        assert self.data is not None, self.name
+        if region == Region.whole(self.type.shape):
+            return self
+        elements = self.data.array(self.type)[region.slices]
+        return Value(name, self.type.of_region(region), Data.of(elements))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Node(Brief):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brief import Brief
+from penstock.ir.region import Region
 
 Array = NDArray[Any]
 
@@ -52,6 +53,13 @@ class Quantisation:
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
     axis: int | None = None
+
+    def of_region(self, region: Region) -> Quantisation:
+        """The quantisation of a region of the tensor."""
+        if self.axis is None:
+            return self
+        part = region.slices[self.axis]
+        return Quantisation(self.scales[part], self.zero_points[part], self.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,11 @@ class TensorType:
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The type of a row-major tensor of another shape, otherwise alike."""
         return TensorType(shape, self.dtype, self.quantisation)
+
+    def of_region(self, region: Region) -> TensorType:
+        """The type of a region of a row-major tensor."""
+        q = self.quantisation
+        return TensorType(region.shape, self.dtype, None if q is None else q.of_region(region))
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"

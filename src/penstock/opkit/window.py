@@ -76,17 +76,23 @@ class Window:
         return lower, (out[1] - 1) * self.stride - self.before + self.extent
 
     def cropped(self, out: Interval, extent: int) -> Window:
-        """The window that computes the output interval from the input interval `needs`.
+        """The window that computes the output interval from the input interval `needs`, which is
+        not empty.
 
-        Only the padding differs: it remains where the output interval reads it."""
-        lower, upper = self.reads(out)
-        return replace(self, before=max(0, -lower), after=max(0, upper - extent))
+        Only the padding differs: what the output interval reads outside that interval."""
+        (lower, upper), (first, end) = self.reads(out), self.needs(out, extent)
+        return replace(self, before=first - lower, after=max(0, upper - end))
 
     def needs(self, out: Interval, extent: int) -> Interval:
-        """Input interval that the output interval reads, clipped to [0, extent)."""
-        lower, upper = self.reads(out)
+        """Input interval that the output interval reads, clipped to [0, extent).
+
+        It is the hull of what the single outputs read: outputs that read padding alone, at either
+        end, do not count.  If there are no others, it is empty."""
+        first = max(out[0], -(-(self.before + 1 - self.extent) // self.stride))
+        end = min(out[1], (extent - 1 + self.before) // self.stride + 1)
+        lower, upper = self.reads((first, end)) if first < end else self.reads(out)
         lower = min(max(lower, 0), extent)
-        return lower, max(lower, min(upper, extent))
+        return lower, max(lower, min(upper, extent)) if first < end else lower
 
 
 def stated_windows(rows: Window, columns: Window) -> tuple[StatedAttribute, ...]:

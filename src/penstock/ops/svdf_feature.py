@@ -2,9 +2,11 @@
 
     x  (1, I)        int8
     w  (F, I)        int8            zero point 0, one scale
-    y  (1, 1, 1, F)  int8 or int16   clamp(M * sum w * (x - zero_x)), zero point 0
+    y  (1, 1, 1, F)  int8 or int16   zero_y + clamp(M * sum w * (x - zero_x))
 
-Created from SVDF (`ops/svdf_time.py`).
+Created from SVDF (`ops/svdf_time.py`).  As in TFLite Micro, the zero point is added after the
+clamp, and the sum keeps its lowest bits.
+
 Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
 """
 
@@ -50,7 +52,7 @@ class SvdfFeature(OperatorDefaults):
         centred = x.astype(np.int64) - site.inputs[0].zero_point
         sums = w[out.slices[-1]].astype(np.int64) @ centred[0]
         scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], y))
-        found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1)
+        found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1) + y.zero_point
         return found.astype(y.dtype.value).reshape(out.shape)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
@@ -80,6 +82,7 @@ class SvdfFeature(OperatorDefaults):
                 ("in_c", depth),
                 ("out_c", filters),
                 ("in_zero", site.inputs[0].zero_point),
+                ("out_zero", y.zero_point),
                 ("multiplier", multiplier),
                 ("shift", shift),
                 ("element_bytes", y.dtype.size_bytes),
@@ -91,5 +94,5 @@ class SvdfFeature(OperatorDefaults):
 
 SAMPLES = (
     sample(SvdfFeature(), int8(1, 9), weights(6, 9), scale=0.0003, zero=0),
-    sample(SvdfFeature(DType.INT8), int8(1, 4), weights(5, 4), scale=0.02, zero=0),
+    sample(SvdfFeature(DType.INT8), int8(1, 4), weights(5, 4), scale=0.02, zero=-9),
 )

@@ -1,14 +1,15 @@
 """SvdfTime: SVDF layer; weighted sums over its state, the last outputs of SvdfFeature.
 
-    x  (1, T, 1, F)  int8 or int16   the last T outputs of SvdfFeature, in order; zero point 0
+    x  (1, T, 1, F)  int8 or int16   the last T outputs of SvdfFeature, in order
     w  (F, T)        of x's type     zero point 0, one scale
     b  (U)           int32           U = F / rank
     y  (1, U)        int8            clamp(zero_y + M * (b[u] + sum w * x))
 
 Unit u adds the sums of filters [u * rank, (u + 1) * rank).  Accumulators wrap around in 32 bits.
 
-TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime.  As in TFLite
-Micro, a fused activation has no effect beyond the clamp to int8.
+TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime, whose bias
+contains the zero point of x.  As in TFLite Micro, a fused activation has no effect beyond the clamp
+to int8.
 
 Source: TFLite Micro SVDF, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
 """
@@ -131,22 +132,30 @@ class SvdfTime(OperatorDefaults):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SVDF, with one sequence at a time."""
-    x, w, v, b = node.input(0), node.input(1), node.input(2), _bias(node)
+    x, w, v = node.input(0), node.input(1), node.input(2)
     op = SvdfTime(node.integer("rank"))
     before = _state_before(node, x, v)
     _check(node, before)
     _check_sums(node, before)
+    b = _bias(node, before.type.zero_point)
     window = Value(f"{before.name}/steps", before.type)
     yield from _queue(x, w, before, window)
     yield from _as_in_file(node.variables[STATE], window)
     yield Made(op, (window, v, b), node.output())
 
 
-def _bias(node: ForeignNode) -> Value:
-    """The bias, zeros if it is absent."""
-    type = TensorType((node.output().type.elements,), DType.INT32)
-    zeros = Data.of(np.zeros(type.shape, np.int32))
-    return node.optional(3) or Value(f"{node.output().name}/no_bias", type, zeros)
+def _bias(node: ForeignNode, zero: int) -> Value:
+    """The bias, less the products of the time weights and the zero point of the state."""
+    given = node.optional(3)
+    if given is not None and not zero:
+        return given
+    units, filters = node.output().type.elements, node.input(2).type.shape[0]
+    require(filters % units == 0, f"{filters} filters, must be a multiple of the {units} outputs")
+    sums = node.constant(2).astype(np.int64).reshape(units, -1).sum(axis=1)
+    bias = 0 if given is None else node.constant(3).astype(np.int64)
+    type = TensorType((units,), DType.INT32)
+    data = Data.of(wrap_int32(bias - zero * sums).astype(np.int32))
+    return Value(f"{node.output().name}/bias", type, data)
 
 
 def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
@@ -180,8 +189,6 @@ def _check(node: ForeignNode, state: Value) -> None:
         require_quantised(node.input(k).type, role)
         require(node.input(k).type.zero_point == 0, f"{role} have a zero point, must have none")
     require_quantised(state.type, "the state")
-    if state.type.zero_point:
-        raise node.unsupported(f"the state has zero point {state.type.zero_point}, must be 0")
 
 
 def _check_sums(node: ForeignNode, state: Value) -> None:
@@ -190,7 +197,9 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     scales = channel_multipliers(x, w, state.type, 1)
     require_fitting_sums(x, node.constant(1), np.zeros(w.shape[0], np.int32), 0, scales)
     real = state.type.scale * v.scale / node.output().type.scale
-    most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * state.type.dtype.upper
+    dtype, zero = state.type.dtype, state.type.zero_point
+    largest_step = max(zero - dtype.lower, dtype.upper - 1 - zero)
+    most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * largest_step
     bias = 0 if node.optional(3) is None else np.abs(node.constant(3).astype(np.int64)).max()
     largest = int(most) * node.integer("rank") + int(bias)
     fitting_multiplier(real, min(largest, 2**31 - 1))
@@ -228,5 +237,5 @@ def _int16(*shape: int) -> TensorType:
 SAMPLES = (
     sample(SvdfTime(), _int16(1, 5, 1, 6), wide_weights(6, 5), bias(6), scale=0.2),
     sample(SvdfTime(2), _int16(1, 3, 1, 6), wide_weights(6, 3), bias(3), scale=0.3),
-    sample(SvdfTime(3), int8(1, 4, 1, 9, zero=0), weights(9, 4), bias(3), scale=0.1),
+    sample(SvdfTime(3), int8(1, 4, 1, 9, zero=11), weights(9, 4), bias(3), scale=0.1),
 )

@@ -12,8 +12,8 @@ Conditions:
 1. The last node is a FullyConnected or a 1 x 1 Conv2D without stride and padding; each of its
    outputs reads all channels of one input pixel.
 2. Its input is computed by channelwise nodes, which read only hidden channels and constants, from
-   layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups).  A Reshape
-   is channelwise if it keeps the last axis.
+   layers that compute all hidden channels (`FullyConnected`, `Conv2D` without groups) and read no
+   hidden tensor.  A Reshape is channelwise if it keeps the last axis.
 3. No other node reads a hidden tensor, and none is a result of the graph.
 4. Sums of products of stored elements, without their zero point, fit int32.
 
@@ -129,13 +129,14 @@ def channel_groups(channels: int, count: int) -> tuple[Interval, ...]:
 
 def _sums_over_channels(node: Node) -> bool:
     """Whether condition 1 holds."""
-    op, x, y = node.op, node.inputs[0].type if node.inputs else None, node.output.type
-    if x is None or x.rank < 2 or x.shape[:-1] != y.shape[:-1]:
+    op = node.op
+    if not isinstance(op, FullyConnected | Conv2D) or not _has_constant_weights(node):
+        return False
+    x, y = node.inputs[0].type, node.output.type
+    if x.rank < 2 or x.shape[:-1] != y.shape[:-1]:
         return False
     if isinstance(op, FullyConnected):
         return x.shape[-1] == node.inputs[1].type.shape[1]
-    if not isinstance(op, Conv2D):
-        return False
     windows = (op.rows, op.columns)
     plain = all((w.size, w.stride, w.before, w.after) == (1, 1, 0, 0) for w in windows)
     return plain and x.shape[-1] == node.inputs[1].type.shape[3]
@@ -152,34 +153,39 @@ def _matrix(last: Node) -> Array:
     return last.site.constant(1).reshape(last.output.type.shape[-1], -1)
 
 
+def _has_constant_weights(node: Node) -> bool:
+    """Whether a layer reads one variable tensor, its first input, of int8 elements."""
+    return node.variable_inputs == node.inputs[:1] and node.inputs[0].type.dtype is DType.INT8
+
+
 def _hidden_names(last: Node, producers: Mapping[str, Node]) -> frozenset[str] | None:
     """Names of the tensors of condition 2; None if the condition does not hold."""
     found: set[str] = set()
+    read: set[str] = set()
     pending = [last.inputs[0]]
     while pending:
         value = pending.pop()
         node = producers.get(value.name)
-        if node is None or value.type.shape[-1] != last.inputs[0].type.shape[-1]:
+        if node is None or value.type.shape[-1:] != last.inputs[0].type.shape[-1:]:
             return None
         if value.name in found:
             continue
         found.add(value.name)
         if _computes_channels(node):
-            continue
-        if not _is_channelwise(node):
+            read.add(node.inputs[0].name)
+        elif _is_channelwise(node):
+            pending += node.variable_inputs
+        else:
             return None
-        pending += node.variable_inputs
-    return frozenset(found)
+    return frozenset(found) if found.isdisjoint(read) else None
 
 
 def _computes_channels(node: Node) -> bool:
     """Whether a node is a layer each of whose output channels reads all of its input's."""
-    if isinstance(node.op, FullyConnected):
-        return True
-    return (
-        isinstance(node.op, Conv2D)
-        and node.inputs[0].type.shape[3] == (node.inputs[1].type.shape[3])
-    )
+    if not isinstance(node.op, FullyConnected | Conv2D) or not _has_constant_weights(node):
+        return False
+    x, weights = node.inputs[0].type, node.inputs[1].type
+    return isinstance(node.op, FullyConnected) or x.shape[3] == weights.shape[3]
 
 
 def _is_channelwise(node: Node) -> bool:
@@ -200,7 +206,9 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
     last, first = chain.last, _first_sums(chain.last)
     _, w, b = last.inputs
     assert first is not None, last.name
-    matrix = Value(w.name, w.type.with_shape((w.type.shape[0], chain.channels)), w.data)
+    matrix = replace(w, type=w.type.with_shape((w.type.shape[0], chain.channels)))
+    if matrix != w:
+        matrix = replace(matrix, name=free_name(f"{last.name}/matrix", taken))
     sums = Value(free_name(f"{last.name}/bias", taken), b.type, Data.of(first))
     for k, interval in enumerate(channel_groups(chain.channels, count)):
         values: dict[str, Value] = {}
@@ -211,7 +219,7 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
         read = values[last.inputs[0].name]
         name = f"{last.name}/group{k}"
         columns = Region.whole(matrix.type.shape).replace(1, interval)
-        products = _slice(matrix, columns, free_name(f"{name}/weights", taken))
+        products = matrix.section(columns, free_name(f"{name}/weights", taken))
         total = Value(free_name(name, taken), TensorType(last.output.type.shape, DType.INT32))
         yield Node(PartialProduct(), (sums, read, products), total, last.origin)
         sums = total
@@ -232,24 +240,11 @@ def _sliced(
         if value.data is None:
             inputs.append(values.get(value.name, value))
         else:
-            inputs.append(_slice(value, read, free_name(f"{name}/input{k}", taken)))
+            inputs.append(value.section(read, free_name(f"{name}/input{k}", taken)))
     output = Value(free_name(name, taken), node.output.type.with_shape(out.shape))
     op = Reshape(out.shape) if isinstance(node.op, Reshape) else node.op
     assert op.result_type(tuple(v.type for v in inputs)).shape == out.shape, node.name
     return Node(op, tuple(inputs), output, node.origin)
-
-
-def _slice(value: Value, region: Region, name: str) -> Value:
-    """A region of a constant, which gets a name of its own unless it is the whole constant."""
-    type, data = value.type, value.data
-    if data is None or region == Region.whole(type.shape):
-        return value
-    q = type.quantisation
-    if q is not None and q.axis is not None:
-        part = slice(*region.intervals[q.axis])
-        q = replace(q, scales=q.scales[part], zero_points=q.zero_points[part])
-    elements = data.array(type)[region.slices]
-    return Value(name, TensorType(region.shape, type.dtype, q), Data.of(elements))
 
 
 def _requantisation(last: Node) -> RequantiseSums:

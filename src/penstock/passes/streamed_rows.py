@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
+from penstock.opkit.elementwise import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
@@ -31,12 +32,15 @@ def streamed_rows(graph: Graph) -> Graph:
 
 def channels_first(graph: Graph) -> tuple[Value, ...]:
     """Returns the inputs that are images with their channels first, as in ONNX: they are transposed
-    before anything else reads them.  Their rows are whole channels."""
-    moved = {
-        node.inputs[0].name
-        for node in graph.nodes
-        if isinstance(node.op, Transpose) and node.op.order == CHANNELS_LAST
-    }
+    before anything but element-wise operators reads them.  Their rows are whole channels."""
+    sources = {x.name: x.name for x in graph.inputs}
+    moved: set[str] = set()
+    for node in graph.nodes:
+        source = next((sources.get(value.name) for value in node.variable_inputs), None)
+        if source is not None and isinstance(node.op, Elementwise):
+            sources[node.name] = source
+        elif source is not None and isinstance(node.op, Transpose):
+            moved |= {source} if node.op.order == CHANNELS_LAST else set()
     return tuple(x for x in graph.inputs if x.name in moved)
 
 

@@ -27,9 +27,11 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Data
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+
+MOST_FRAMES = 2**16
+"""Longest time axis: operators are queried for each of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def _step(node: Node, known: Mapping[str, TimeSeries], hop: int) -> RunStep:
     inputs = tuple(known.get(value.name) for value in node.inputs)
     if all(value.name in known for value in node.variable_inputs) and any(inputs):
         for axis, extent in enumerate(node.output.type.shape):
-            step = _continued(node, inputs, axis, hop) if extent > 1 else None
+            step = _continued(node, inputs, axis, hop) if 1 < extent <= MOST_FRAMES else None
             if step is not None:
                 return step
         _refuse_padding(node, inputs)
@@ -136,7 +138,9 @@ def _continued(
         for one, region in zip(inputs, regions, strict=True)
     )
     values = tuple(
-        value if value.data is None else _part(value, region, f"{node.name}/input{k}")
+        value
+        if value.data is None or region.empty
+        else value.section(region, f"{node.name}/input{k}")
         for k, (value, region) in enumerate(zip(node.inputs, regions, strict=True))
     )
     op = _for_rows(node, series)
@@ -260,15 +264,6 @@ def _computes(step: RunStep, inputs: Sequence[TimeSeries | None]) -> bool:
     except ModelError:
         return False
     return found.shape == _with(step.node.output.type.shape, step.series.axis, step.series.new)
-
-
-def _part(value: Value, region: Region, name: str) -> Value:
-    """A region of a constant, under this name unless it is all of it."""
-    assert value.data is not None
-    if region == Region.whole(value.type.shape) or region.empty:
-        return value
-    data = Data.of(value.data.array(value.type)[region.slices])
-    return Value(name, value.type.with_shape(region.shape), data)
 
 
 def _along(region: Region, axis: int) -> Interval:

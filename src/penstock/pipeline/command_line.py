@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.backends.accelerator import Accelerator
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
+from penstock.hardware.compiler_flags import first_outside
 from penstock.passes.interface_types import InterfaceTypes
 from penstock.pipeline.provenance import default_folder
 from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
@@ -77,6 +78,10 @@ def _target_options(request: Request) -> Iterator[str]:
     for memory in target.memories:
         if memory.size_bytes != sizes.get(memory.name, memory.size_bytes):
             yield from ("--memory", f"{memory.name}={memory.size_bytes}")
+    if any(
+        first_outside(flags) is not None for flags in (target.compiler.zig, target.compiler.gcc)
+    ):
+        yield "--trust-target"
     if target.engines != described.engines:
         yield from ("--kernels", target.engines[0].kernels)
     clock_hz = target.clock_hz

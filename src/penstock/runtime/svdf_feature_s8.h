@@ -1,6 +1,7 @@
 /* svdf_feature_s8: one time step of an SVDF, a weighted sum of the inputs per filter.
  *   x  (1, I)        int8             w  (F, I)  int8
  *   y  (1, 1, 1, F)  int8 or int16    by `element_bytes`
+ * The zero point is added after the clamp; the sum keeps its lowest bits.
  * Computes rows [lower, upper) of y, which has one.
  * Source: TensorFlow Lite Micro, micro/kernels/svdf_common.cc. */
 #ifndef PENSTOCK_SVDF_FEATURE_S8_H
@@ -11,7 +12,7 @@
 #include "wide.h"
 
 struct svdf_feature_s8 {
-    int32_t in_c, out_c, in_zero, multiplier, shift, element_bytes;
+    int32_t in_c, out_c, in_zero, out_zero, multiplier, shift, element_bytes;
     const int8_t *weights;
 };
 
@@ -28,9 +29,9 @@ PENSTOCK_KERNEL void svdf_feature_s8(const struct svdf_feature_s8 *p, const pens
             }
             sum = penstock_multiply(sum, p->multiplier, p->shift);
             if (p->element_bytes == 1) {
-                out[f] = (int8_t)penstock_clamp(sum, INT8_MIN, INT8_MAX);
+                out[f] = (int8_t)(penstock_clamp(sum, INT8_MIN, INT8_MAX) + p->out_zero);
             } else {
-                penstock_put_s16(out, f, penstock_clamp(sum, INT16_MIN, INT16_MAX));
+                penstock_put_s16(out, f, penstock_clamp(sum, INT16_MIN, INT16_MAX) + p->out_zero);
             }
         }
     }

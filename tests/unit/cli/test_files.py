@@ -249,14 +249,13 @@ def test_an_empty_name_of_a_folder_is_not_taken_for_none(
     assert said.err.startswith("error[output-001]: ")
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_a_link_is_followed(penstock: CommandLine, model: Path, there: bool) -> None:
-    if there:
-        Path("folder").mkdir()
+def test_a_link_above_the_output_folder_is_followed(penstock: CommandLine, model: Path) -> None:
+    """As /tmp is one on macOS."""
+    Path("folder").mkdir()
     Path("link").symlink_to("folder")
-    assert penstock("compile", model, "-o", "link").code == 0
+    assert penstock("compile", model, "-o", "link/out").code == 0
     assert Path("link").is_symlink()
-    assert Path("folder", "report.json").is_file()
+    assert Path("folder", "out", "report.json").is_file()
 
 
 def test_a_name_is_the_prefix_of_everything_public(penstock: CommandLine, model: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from available import MODELS, path_of
@@ -24,6 +24,7 @@ from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -31,11 +32,14 @@ from penstock.ops.logistic import Logistic
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
+from penstock.ops.pad import Pad
 from penstock.ops.prelu import Prelu
 from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
 from penstock.ops.softmax import Softmax
 from penstock.ops.tanh import Tanh
+from penstock.ops.transpose import Transpose
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
 from penstock.pipeline.graphs import read, simplify
 from penstock.scheduling.options import Options
@@ -186,6 +190,135 @@ def test_grouped_chains_compute_the_same(graph: Graph, data: st.DataObject, seed
     for value in graph.outputs:
         np.testing.assert_array_equal(after[value.name], before[value.name], value.name)
     assert_equal_to_graph(lower(grouped), seed)
+
+
+CHANNELS = st.sampled_from((1, 3, 8))
+"""Few numbers of channels, so that many tensors have equally many."""
+
+
+@st.composite
+def layers(draw: st.DrawFn, name: str, x: Value) -> Node:
+    """A layer that mixes channels or one that does not, a view, a movement or a softmax."""
+    channels, outputs = x.type.shape[-1], draw(CHANNELS)
+    dense = FullyConnected(draw(ACTIVATIONS), keep_dimensions=x.type.rank != 2)
+    dense_weights = weights(outputs, channels, axis=0), bias(outputs)
+    if x.type.rank == 2:
+        return node_of(name, dense, (x,), *dense_weights)
+    window = draw(st.sampled_from((ONE, SAME, Window(1, 2), Window(2, 2, 1, 1, 1))))
+    size = window.size, window.size
+    convolution = Conv2D(window, window, draw(ACTIVATIONS))
+    mixed = weights(outputs, *size, channels), bias(outputs)
+    layer = draw(
+        st.sampled_from(
+            (
+                (dense, dense_weights),
+                *((convolution, mixed),) * 4,
+                (convolution, (weights(channels, *size, 1), bias(channels))),
+                (
+                    DepthwiseConv2D(window, window),
+                    (weights(1, *size, channels, axis=3), bias(channels)),
+                ),
+                *((op, ()) for op in (Softmax(), Logistic(), Relu(), Mean((1, 2)), Mean((3,)))),
+                None,
+            )
+        )
+    )
+    if layer is not None:
+        return node_of(name, layer[0], (x,), *layer[1])
+    op = draw(st.sampled_from(movements(x.type.shape)))
+    inputs = (x, x) if isinstance(op, Concatenation) else (x,)
+    return node_of(name, op, inputs, like=x.type)
+
+
+def movements(shape: tuple[int, ...]) -> tuple[Op, ...]:
+    """Operators that keep the scale of an image."""
+    batch, height, width, channels = shape
+    return (
+        MaxPool2D(SAME, SAME),
+        AveragePool2D(SAME, SAME),
+        Pad((0,) * 4, (0, 1, 0, 0), 3),
+        Pad((0,) * 4, (0, 0, 0, 1), 3),
+        Slice((0,) * 4, (batch, height, width, max(1, channels - 1)), (1,) * 4),
+        Slice((0,) * 4, (batch, max(1, height - 1), width, channels), (1,) * 4),
+        Concatenation(1),
+        Concatenation(3),
+        Reshape((batch, 1, height * width, channels)),
+        Transpose((0, 2, 1, 3)),
+        Transpose((0, 1, 3, 2)),
+    )
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Graph:
+    """Networks in which hidden tensors have readers of every kind: layers, pools, sums, movements,
+    several at once, and those that are results."""
+    extents = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(CHANNELS)
+    x = Value("x", int8(1, *extents))
+    hidden = draw(st.sampled_from((3, 8)))
+    expand = weights(hidden, 1, 1, extents[2]), bias(hidden)
+    nodes = [node_of("expand", Conv2D(ONE, ONE, draw(ACTIVATIONS)), (x,), *expand)]
+    for k in range(draw(st.integers(0, 5))):
+        values = [node.output for node in nodes]
+        value = values[-1 - min(draw(st.sampled_from((0, 0, 1, 2))), k)]
+        alike = [v for v in values if v.type.shape == value.type.shape and v is not value]
+        if alike and draw(st.booleans()):
+            op = draw(st.sampled_from((Add(), Mul())))
+            nodes.append(node_of(f"n{k}", op, (value, draw(st.sampled_from(alike)))))
+        else:
+            nodes.append(draw(layers(f"n{k}", value)))
+    y, unread = nodes[-1].output, _unread(nodes)
+    for k, value in enumerate(v for v in unread if v.type.shape == y.type.shape and v is not y):
+        nodes.append(node_of(f"sum{k}", Add(), (nodes[-1].output, value)))
+    y, outputs = nodes[-1].output, draw(CHANNELS)
+    project = FullyConnected(keep_dimensions=True)
+    layer = weights(outputs, y.type.shape[-1]), bias(outputs)
+    nodes.append(node_of("project", project, (y,), *layer))
+    extra = draw(st.sampled_from((None, None, None, *(node.output for node in nodes[:-1]))))
+    results = _unread(nodes)
+    if extra is not None and extra not in results:
+        results.append(extra)
+    return Graph("network", (x,), tuple(results), tuple(nodes))
+
+
+def _unread(nodes: list[Node]) -> list[Value]:
+    """The outputs that no node reads."""
+    read = {value.name for node in nodes for value in node.inputs}
+    return [node.output for node in nodes if node.name not in read]
+
+
+@given(graph=networks(), data=st.data(), seed=seeds)
+def test_chains_of_any_network_compute_the_same_in_groups(
+    graph: Graph, data: st.DataObject, seed: int
+) -> None:
+    """For all consumers of hidden tensors, and any set of chains without common nodes."""
+    counts: dict[str, int] = {}
+    taken: set[str] = set()
+    found = hidden_chains(graph)
+    for chain in data.draw(st.permutations(found)):
+        names = {chain.name, *(node.name for node in chain.nodes)}
+        if taken.isdisjoint(names):
+            taken |= names
+            counts[chain.name] = data.draw(st.integers(1, chain.channels))
+    event(f"chains: {len(found)}, nodes: {max((len(c.nodes) for c in found), default=0)}")
+    grouped = group_channels(graph, counts)
+    verify(grouped)
+    inputs = inputs_of_graph(graph, seed)
+    before, after = run_graph(graph, inputs), run_graph(grouped, inputs)
+    for value in graph.outputs:
+        np.testing.assert_array_equal(after[value.name], before[value.name], value.name)
+    if counts:
+        assert_equal_to_graph(lower(grouped), seed)
+
+
+def test_a_layer_that_reads_a_hidden_tensor_ends_its_chain() -> None:
+    """Residual blocks, in which hidden channels are read by a layer and by an addition."""
+    net = GraphBuilder("residual")
+    x = net.conv2d(net.input((1, 6, 6, 3)), 16, 1, name="hidden")
+    y = net.add(x, net.conv2d(x, 16, 3, name="mixes"))
+    whole = net.build(net.conv2d(y, 4, 1, name="project"))
+    assert not hidden_chains(whole)
+    done = compiled(whole, target="host")
+    assert_exact(done, "points")
 
 
 def test_a_block_with_a_depthwise_layer_is_exact_on_every_rung() -> None:

@@ -10,14 +10,15 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 
 
-def load_checked_target(name: str) -> Target:
+def load_checked_target(name: str, *, trusted: bool = False) -> Target:
     """Load a target and check its references to a core family and a simulated core.
 
     name: the name of a shipped target, or the path of a TOML file.
+    trusted: the file may state any compiler flag.
 
     Raises UsageError if there is no such target or file, and TargetError if the file or a reference
     in it is invalid."""
-    target = load_target(name)
+    target = load_target(name, trusted=trusted)
     check_processor(target, name)
     return target
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
@@ -103,9 +104,10 @@ class Delivery(Brief):
             "sources": self.sources,
             "alignment": self.interface.alignment_bytes,
             "description": c_text.comment(f"Neural network {self.prefix}: {self.provenance}"),
-            "target": c_text.comment(self.target),
+            "target": line_comment(self.target),
             "version": VERSION,
             "cpu_flags": self.cpu_flags,
+            "shell_flags": shlex.join(self.cpu_flags),
             "code_flags": CODE_FLAGS,
             "optimise": OPTIMISE_FLAGS[self.optimise][0],
             "warnings": WARNINGS,
@@ -142,7 +144,17 @@ def make_text(text: str) -> str:
     >>> make_text("-DX=$#")
     '-DX=$$\\\\#'
     """
-    return text.replace("$", "$$").replace("#", "\\#")
+    return re.sub(r"(\\*)#", r"\1\1\\#", text.replace("$", "$$"))
+
+
+def line_comment(text: str) -> str:
+    """Text that is safe at the end of a line comment of make, CMake or C: printable, and without a
+    backslash at its end, which would continue the comment.
+
+    >>> line_comment("board" + chr(92))
+    'board'
+    """
+    return c_text.comment(text).rstrip("\\")
 
 
 def _printed_types(interface: Interface) -> Iterable[str]:

@@ -56,7 +56,8 @@ def _elementwise(op: Op, site: Site) -> Counts:
     elements) and "step" (multiply-accumulates)."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
-    return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
+    channels = y.shape[-1] if y.shape else 1
+    return {"pixel": y.elements // channels, "output": y.elements, "step": work.macs}
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:

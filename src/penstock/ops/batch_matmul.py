@@ -241,6 +241,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
 
 
 SAMPLES = (
+    sample(BatchMatmul(), int8(1, 4, 4), int8(1, 4, 4, zero=9), scale=0.3),
     sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
     sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
     sample(

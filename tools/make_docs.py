@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from penstock.frontends.onnx.operators import CAST, DEQUANTISE, MOVING, QUANTISE
 from penstock.frontends.onnx.rewrites import quantised_names
-from penstock.frontends.onnx.scales import DEQUANTISE, MOVING, QUANTISE
 from penstock.ops.registry import operator_files, operators
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.orders import ORDERS
@@ -36,7 +36,7 @@ def supported() -> str:
         "| operator | TFLite names | ONNX names | meaning |\n"
         "| --- | --- | --- | --- |\n"
     )
-    moving = ", ".join((*MOVING, QUANTISE, DEQUANTISE, *quantised_names()))
+    moving = ", ".join((*MOVING, CAST, QUANTISE, DEQUANTISE, *quantised_names()))
     tail = (
         "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
         f"The ONNX front end itself handles: {moving}.\n"

@@ -28,6 +28,7 @@ from penstock.frontends.tflite_schema import (
     schema_class,
     snake_case,
 )
+from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
@@ -40,12 +41,39 @@ MAIN = 0
 
 _HANDLES = ("RESOURCE", "VARIANT")
 """Element types of handles to persistent state."""
-_OTHER_TYPES: dict[str, str] = dict.fromkeys(
-    ("FLOAT16", "BFLOAT16", "FLOAT64"),
-    "quantise the model to int8 in full (post-training integer quantisation)",
+_INT8 = (
+    "quantise weights and activations to int8: set converter.representative_dataset and "
+    f"converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8] "
+    f"({guide('from-keras')})"
 )
-_ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
-"""Remedies by element type."""
+_FLOAT16 = (
+    "the model has float16 weights (float16 quantisation), and computes with real numbers",
+    f"leave converter.target_spec.supported_types out, and {_INT8}",
+)
+_FOUR_BITS = (
+    "the weights have 4 bits or fewer, which this version does not support",
+    "quantise to 8-bit weights, such as by the converter without options for 4 bits",
+)
+_COMPLEX = (
+    "the network computes with complex numbers, such as in an FFT",
+    "compute the spectrum in your application, and begin the network after it",
+)
+_OTHER_TYPES: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("FLOAT16", "BFLOAT16"), _FLOAT16),
+    "FLOAT64": ("the network computes with real numbers", _INT8),
+    **dict.fromkeys(("INT4", "UINT4", "INT2"), _FOUR_BITS),
+    **dict.fromkeys(("COMPLEX64", "COMPLEX128"), _COMPLEX),
+    "STRING": (
+        "the network processes text",
+        "prepare the text in your application, and begin the network with numbers",
+    ),
+    **dict.fromkeys(_HANDLES, (STATE, STATELESS)),
+}
+_ANY_TYPE = (
+    "",
+    "convert the model without operators that need this type (`penstock ops` lists others)",
+)
+"""Causes and remedies by element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +280,13 @@ class _Reader:
 
     def _wrong_type(self, label: str, name: str, index: int) -> UnsupportedError:
         """The error for a tensor whose element type is not supported there."""
+        why, help = _OTHER_TYPES.get(label, _ANY_TYPE)
         return UnsupportedError(
             "model-004",
             f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
             where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
-            why=STATE if label in _HANDLES else "",
-            help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
+            why=why,
+            help=help,
             cause=f"element type {label.lower()}",
         )
 

@@ -13,7 +13,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array
 
-MALFORMED = "the model file is malformed; convert the model again"
+MALFORMED = "convert the model again; if another runtime accepts this file, please report it"
 Attribute = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 

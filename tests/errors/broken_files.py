@@ -154,6 +154,21 @@ def onnx_elsewhere() -> bytes:
     return model.raw("conv3_0_d")
 
 
+def onnx_of_integers() -> bytes:
+    """An addition of integers, without a DequantizeLinear before it."""
+    model = Model()
+    model.input(1, 4)
+    return model.raw(model.node("Add", "x_q", "x_q", scale=None))
+
+
+def onnx_read_twice() -> bytes:
+    """A tensor of real numbers that a QuantizeLinear and a multiplication read."""
+    model = Model()
+    x = model.input(1, 4)
+    y = model.node("Sqrt", x, scale=None)
+    return model.raw(model.qdq(y), model.node("Mul", y, y))
+
+
 def onnx_permuted() -> bytes:
     """A Transpose that names an axis twice."""
     model = Model()
@@ -167,6 +182,8 @@ ONNX_FILES = {
     "cycle.onnx": onnx_cycle(),
     "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
+    "integers.onnx": onnx_of_integers(),
+    "read_twice.onnx": onnx_read_twice(),
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx(scale=None),
     "any_batch.onnx": onnx(batch="batch"),

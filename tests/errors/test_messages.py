@@ -101,6 +101,8 @@ COMMANDS: dict[str, str] = {
     "onnx-006": "compile floats.onnx",
     "onnx-007": "compile no_scale.onnx",
     "onnx-008": "compile any_batch.onnx",
+    "onnx-009": "compile integers.onnx",
+    "onnx-010": "compile read_twice.onnx",
     "usage-032": "compile any_batch.onnx --dimension batch",
     "usage-033": "verify good.tflite --reference onnx",
     "calibration-001": "compile floats.onnx --quantise no_archive.npz",

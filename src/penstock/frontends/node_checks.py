@@ -5,12 +5,9 @@ from __future__ import annotations
 from penstock.errors import InternalError, ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Kernel, row_count
+from penstock.ir.op import MOST_ROWS, Kernel, row_count
 from penstock.ir.tensor import DType
 from penstock.opkit.checks import require, require_quantised
-
-MOST_ROWS = 2**15
-"""Largest number of rows of a tensor; the scheduler queries operators row by row."""
 
 
 def check_foreign(node: ForeignNode) -> None:

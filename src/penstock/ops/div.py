@@ -126,7 +126,7 @@ def _sign_bits(x: Int64s) -> Int64s:
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE, floats=True)}
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(np.divide, "div_f32")
     }

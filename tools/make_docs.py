@@ -157,7 +157,7 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
   around. It adds in 32 bits, and ignores the fused activation. penstock lets sums of int16 states
   wrap around, which is undefined in C++ (`micro/kernels/svdf_common.cc`).
 
-penstock rejects scales outside [2^-40, 2^40), and scales for which the reference overflows int32
+penstock rejects scales outside [2^-40, 2^120), and scales for which the reference overflows int32
 before it clamps an output.
 """
 

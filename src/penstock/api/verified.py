@@ -22,7 +22,7 @@ from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
-from penstock.frontends.open import read_bytes, unpacked
+from penstock.frontends.open import model_bytes
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import looks_like_tflite
 from penstock.ground_truth import golden_inputs
@@ -313,7 +313,7 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
     from penstock.simulators.onnx_reference import Seen, judge
 
     path = Path(wanted.model)
-    raw = b"" if wanted.model.startswith("zoo:") else unpacked(read_bytes(path), path.name)
+    raw = b"" if wanted.model.startswith("zoo:") else model_bytes(path, wanted.reading)
     if wanted.reading.assume_int8 or not looks_like_onnx(raw, path.name):
         raise UsageError(
             "usage-033",
@@ -354,7 +354,7 @@ def _truth(
 ) -> Goldens | None:
     """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for."""
     if goldens is not None:
-        return read_goldens(Path(goldens))
+        return read_goldens(Path(goldens), wanted.reading.size_limit_bytes)
     if reference != "tflite":
         return None
     on_stage("tflite")
@@ -365,7 +365,7 @@ def _made_goldens(
     graph: Graph, model: str, reading: Reading, set_count: int = len(KINDS)
 ) -> Goldens:
     """Ground truth from TensorFlow Lite Micro for a model file and its graph."""
-    raw, types = _file_bytes(model), input_types(graph.inputs)
+    raw, types = _file_bytes(model, reading), input_types(graph.inputs)
     return make_goldens(
         raw, types, graph.name, set_count, sequence_steps(graph), _feedbacks(model, reading)
     )
@@ -378,10 +378,10 @@ def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
     return feedbacks(read(model, replace(reading, states=())), reading)
 
 
-def _file_bytes(model: str) -> bytes:
+def _file_bytes(model: str, reading: Reading) -> bytes:
     """The contents of a TFLite file, unpacked.  Raises UsageError for other models."""
     is_zoo = model.startswith("zoo:")
-    raw = b"" if is_zoo else unpacked(read_bytes(Path(model)), Path(model).name)
+    raw = b"" if is_zoo else model_bytes(Path(model), reading)
     if not looks_like_tflite(raw):
         reference = "without --reference" if is_zoo else "with --reference onnx"
         raise UsageError(

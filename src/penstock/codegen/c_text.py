@@ -8,6 +8,7 @@ from itertools import accumulate, chain, count, pairwise
 
 import numpy as np
 
+from penstock.errors import escaped
 from penstock.ir.tensor import Array, DType, TensorType
 
 C_TYPES = {
@@ -136,8 +137,7 @@ def parted(items: Sequence[str]) -> tuple[str, ...]:
 
 def comment(text: str) -> str:
     """Text that is safe inside a C comment: printable, without comment delimiters and trigraphs."""
-    printable = "".join(c if c.isprintable() else "?" for c in text)
-    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    return escaped(text).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def short(text: str, length: int = 48) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx
 
+from penstock.allowance import take
 from penstock.errors import ModelError
 from penstock.frontends.onnx.file import FileNode
 from penstock.ir.foreign import MALFORMED
@@ -42,7 +43,9 @@ def folded(node: FileNode, inputs: Sequence[Array | None]) -> Array | None:
             why=str(error)[:200],
             help=MALFORMED,
         ) from error
-    return found.astype(np.float32) if found.dtype.kind == "f" else found
+    found = found.astype(np.float32) if found.dtype.kind == "f" else found
+    take(found.nbytes, f"the result of {node.name}, which is constant", node.where)
+    return found
 
 
 def wrong(node: FileNode, what: str) -> ModelError:

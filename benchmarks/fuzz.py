@@ -14,21 +14,19 @@ Findings are saved, with the command that replays them, and make the exit code 1
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
-import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.fuzz_worker import READY, Outcome, Task, judge, serve
+from benchmarks.fuzz_worker import Outcome, Task, judge, serve
 from benchmarks.mutations import Mutant, Subject, mutant
 from benchmarks.onnx_subjects import onnx_subjects
+from benchmarks.watched_process import Lost, WatchedProcess
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEFAULT_MODELS = ("tests/models/*.tflite", "src/penstock/demo/*.tflite")
@@ -38,9 +36,7 @@ ONE_IN_C = 10
 """One mutant in this number also runs as generated C."""
 COMPILE_SECONDS = 30.0
 VERIFY_SECONDS = 120.0
-"""Limits on a worker's time on the processor: other processes may take the machine's."""
-WALL_FACTOR = 10
-"""Wall-clock limit as a multiple of the processor-time limit: catches a worker that sleeps."""
+"""Limits on a worker's time on the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,68 +51,27 @@ class Worker:
     """A process that judges mutants one after the other; a new one after each hang or crash."""
 
     def __init__(self) -> None:
-        self._context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-fuzz-")
-        self._start()
+        self._process = WatchedProcess(serve)
 
     def judge(self, subject: Mutant) -> Outcome:
         path = Path(self._folder.name) / f"mutant{subject.suffix}"
         path.write_bytes(subject.raw)
-        self._pipe.send(Task(str(path), in_c=subject.number % ONE_IN_C == 0))
+        self._process.send(Task(str(path), in_c=subject.number % ONE_IN_C == 0))
         seconds, stage = COMPILE_SECONDS, "compile"
         while True:
-            try:
-                if not self._answers(seconds):
-                    return self._lost(Outcome("hang", stage, f"no answer in {seconds} s"))
-                answer: Outcome | str = self._pipe.recv()
-            except (EOFError, OSError):
-                self._process.join()
-                code = self._process.exitcode
-                return self._lost(Outcome("crash", str(code), f"the process ended in {stage}"))
+            answer: Outcome | str | Lost = self._process.receive(seconds)
+            if isinstance(answer, Lost):
+                if answer.exit_code is None:
+                    return Outcome("hang", stage, f"no answer in {seconds} s")
+                return Outcome("crash", str(answer.exit_code), f"the process ended in {stage}")
             if isinstance(answer, Outcome):
                 return answer
             seconds, stage = VERIFY_SECONDS, "verify"
 
-    def _answers(self, seconds: float) -> bool:
-        """Whether there is an answer before the worker has computed for so many seconds."""
-        begin, clock = self._processor_seconds(), time.monotonic()
-        while not self._pipe.poll(1.0):
-            computed = self._processor_seconds() - begin
-            if computed > seconds or time.monotonic() - clock > WALL_FACTOR * seconds:
-                return False
-        return True
-
-    def _processor_seconds(self) -> float:
-        """What the worker has computed; 0 where the system does not say."""
-        try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
-        except OSError:
-            return 0.0
-        user, system = text.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
     def close(self) -> None:
-        self._stop()
+        self._process.close()
         self._folder.cleanup()
-
-    def _start(self) -> None:
-        self._pipe, other = self._context.Pipe()
-        self._process = self._context.Process(target=serve, args=(other,))
-        self._process.start()
-        other.close()
-        if self._pipe.recv() != READY:
-            raise RuntimeError("a worker must begin by saying that it is ready")
-
-    def _stop(self) -> None:
-        self._pipe.close()
-        if self._process.is_alive() and self._process.pid:
-            os.killpg(self._process.pid, signal.SIGKILL)  # with the compilers that it started
-        self._process.join()
-
-    def _lost(self, outcome: Outcome) -> Outcome:
-        self._stop()
-        self._start()
-        return outcome
 
 
 def fuzz(subjects: Sequence[Subject], seed: int, count: int, workers: int) -> Iterator[Judged]:

@@ -6,8 +6,6 @@ TensorFlow Lite Micro answers from a second process, which runs one mutant after
 from __future__ import annotations
 
 import importlib.util
-import os
-import resource
 import tempfile
 import traceback
 import warnings
@@ -21,6 +19,7 @@ from benchmarks.mutations import ASSUMED
 from benchmarks.operators import judging
 from benchmarks.operators.nodes import nodes_as_models
 from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.watched_process import READY, limit_memory
 from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.frontends import tflite
@@ -30,8 +29,6 @@ from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import initial_states, run_graph
 
-READY = "ready"
-"""Said once, when everything is imported: no mutant pays for that."""
 MEMORY_BYTES = 4 << 30
 ARENA_BYTES = 32 << 20
 MOST_MACS = 50_000_000
@@ -65,7 +62,6 @@ def serve(pipe: Connection) -> None:
     """Answers each task with an outcome until the pipe is closed.
 
     Between compiling and running it says "compiled", so that the limit on time can be kept."""
-    os.setsid()
     pipe.send(READY)
     warnings.simplefilter("error")  # a warning of Python on a user's terminal is a finding too
     while True:
@@ -80,7 +76,7 @@ def judge(task: Task, pipe: Connection | None = None) -> Outcome:
     """The outcome of one model file."""
     path = task.path
     try:
-        _limit_memory(MEMORY_BYTES)
+        limit_memory(MEMORY_BYTES)
         compiled = api.compile(path, assume_int8=path.endswith(ASSUMED))
         with tempfile.TemporaryDirectory() as folder:
             compiled.write(Path(folder) / "out")
@@ -98,7 +94,7 @@ def judge(task: Task, pipe: Connection | None = None) -> Outcome:
     except Exception as error:  # whatever else is raised is the finding
         return Outcome("traceback", type(error).__name__, traceback.format_exc())
     finally:
-        _limit_memory(None)
+        limit_memory(None)
 
 
 def _verified(done: Compilation, in_c: bool) -> Outcome:
@@ -109,7 +105,7 @@ def _verified(done: Compilation, in_c: bool) -> Outcome:
         if rung.compared.mismatches:
             return Outcome("mismatch", rung.step, str(rung.compared.first))
         if rung.step == "machine":
-            _limit_memory(None)  # the address sanitizer reserves terabytes
+            limit_memory(None)  # the address sanitizer reserves terabytes
             if not in_c:
                 break
     return _as_reference(done, sets[0])
@@ -117,7 +113,7 @@ def _verified(done: Compilation, in_c: bool) -> Outcome:
 
 def _as_reference(done: Compilation, inputs: Mapping[str, Array]) -> Outcome:
     """Outputs are those of TensorFlow Lite Micro, where it takes the file; or each operator by
-    itself agrees with it or deviates as documented (`benchmarks/operators/deviations.py`)."""
+    itself agrees with it or deviates as documented (`simulators/tflite_deviations.py`)."""
     path = Path(done.request.model)
     if path.suffix != ".tflite" or importlib.util.find_spec("tflite_micro") is None:
         return Outcome("verified")
@@ -153,17 +149,3 @@ def _reference() -> Reference:
 def _bytes(done: Compilation) -> int:
     values = (*done.model.variables(), *done.model.constants())
     return sum(value.type.size_bytes for value in values)
-
-
-def _limit_memory(more: int | None) -> None:
-    """Limits the address space to so many bytes more than are taken, by libraries and what else
-    this process has done; the hard limit stays, so that None can lift it again."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    soft = hard if more is None else _taken_bytes() + more
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-def _taken_bytes() -> int:
-    """Bytes of address space of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return pages * resource.getpagesize()

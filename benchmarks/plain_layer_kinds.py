@@ -22,14 +22,14 @@ from penstock.ops.cast import Cast
 from penstock.ops.ceil import Ceil
 from penstock.ops.cumsum import Cumsum, PlainCumsum
 from penstock.ops.dequantize import Dequantize
-from penstock.ops.div import Div
+from penstock.ops.div import PlainDiv
 from penstock.ops.elu import PlainElu
 from penstock.ops.exp import PlainExp
 from penstock.ops.floor import Floor
 from penstock.ops.floor_div import FloorDiv
 from penstock.ops.floor_mod import FloorMod
 from penstock.ops.gather_nd import GatherNd
-from penstock.ops.log import Log
+from penstock.ops.log import PlainLog
 from penstock.ops.log_softmax import PlainLogSoftmax
 from penstock.ops.logistic import PlainLogistic
 from penstock.ops.maximum import PlainMaximum
@@ -41,7 +41,7 @@ from penstock.ops.relu import PlainRelu
 from penstock.ops.round import Round
 from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.softmax import PlainSoftmax, Softmax
-from penstock.ops.sqrt import Sqrt
+from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.square import Square
 from penstock.ops.squared_difference import PlainSquaredDifference
 from penstock.ops.sub import PlainSub
@@ -65,7 +65,7 @@ REAL_FUNCTIONS: tuple[Op, ...] = (
     Neg(),
     Square(),
 )
-POSITIVE_FUNCTIONS: tuple[Op, ...] = (Log(), Sqrt(), PlainRsqrt())
+POSITIVE_FUNCTIONS: tuple[Op, ...] = (PlainLog(), PlainSqrt(), PlainRsqrt())
 EITHER_PAIRS: tuple[Op, ...] = (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())
 """Functions of two int32 or two float32 elements."""
 NARROW = Quantisation((2.0**-7,), (0,))
@@ -101,7 +101,7 @@ def pairs(d: PlainDrawing) -> None:
 
 def quotients(d: PlainDrawing) -> None:
     """Quotients of real numbers, and of integers of which the divisor is smaller."""
-    for op in (Div(d.random.choice(ACTIVATIONS)), FloorDiv()):
+    for op in (PlainDiv(d.random.choice(ACTIVATIONS)), FloorDiv()):
         x = _reals(d)
         d.apply(op, x, _other(d, x))
     for op in (FloorDiv(), FloorMod()):

@@ -70,20 +70,25 @@ def judged(
 ) -> tuple[int, str]:
     """The number of elements compared for a network, and what is wrong, if anything is."""
     raw, states = KINDS[kind](seed, number)
+    try:
+        rungs = climbed(raw, states, steps, core=core)
+    except PenstockError as error:
+        return 0, str(error)
+    wrong = [f"{r.step}: {r.compared.first}" for r in rungs if r.compared.first is not None]
+    return sum(rung.compared.elements for rung in rungs), "; ".join(wrong)
+
+
+def climbed(raw: bytes, states: dict[str, str], steps: int, *, core: bool) -> list[ladder.Rung]:
+    """The rungs of a network, against sequences of TensorFlow Lite Micro.  Raises PenstockError."""
     with tempfile.TemporaryDirectory(prefix="penstock-states-") as folder:
         path = Path(folder) / "network.tflite"
         path.write_bytes(raw)
-        try:
-            done = api.compile(path, TARGET if core else "host", states=states).compilation
-            types = input_types(done.model.inputs)
-            fed_back = feedbacks(read(str(path)), done.request.reading)
-            truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps, fed_back))
-            sets = golden_inputs(done.model, truth)
-            rungs = list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
-        except PenstockError as error:
-            return 0, str(error)
-    wrong = [f"{r.step}: {r.compared.first}" for r in rungs if r.compared.first is not None]
-    return sum(rung.compared.elements for rung in rungs), "; ".join(wrong)
+        done = api.compile(path, TARGET if core else "host", states=states).compilation
+        types = input_types(done.model.inputs)
+        fed_back = feedbacks(read(str(path)), done.request.reading)
+        truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps, fed_back))
+        sets = golden_inputs(done.model, truth)
+        return list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
 
 
 if __name__ == "__main__":

@@ -100,10 +100,12 @@ def _pool(draw: st.DrawFn) -> Sample:
 
 @st.composite
 def _pool_windows(draw: st.DrawFn, extent: int) -> Window:
-    """Windows without dilation that all contain elements, up to the whole axis."""
-    size = draw(st.integers(1, extent))
-    before, after = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
-    return Window(size, draw(st.integers(1, 3)), 1, before, after)
+    """Windows that all contain elements, up to the whole axis."""
+    size, dilation = draw(st.integers(1, extent)), draw(st.integers(1, 3))
+    before, after = (draw(st.integers(0, (size - 1) * dilation)) for _ in range(2))
+    window = Window(size, draw(st.integers(1, 3)), dilation, before, after)
+    fits = window.outputs(extent) > 0 and window.always_meets(extent)
+    return window if fits else Window(size, 1)
 
 
 def _pair(draw: st.DrawFn) -> Sample:

@@ -54,9 +54,16 @@ def _windows(draw: st.DrawFn, most_stride: int) -> Window:
 def pools(draw: st.DrawFn) -> Sample:
     """Average pools with windows of 16 elements and more."""
     rows, columns = (
-        Window(draw(st.integers(4, 7)), draw(st.integers(1, 3)), 1, *draw(_padding)) for _ in "yx"
+        Window(
+            draw(st.integers(4, 7)),
+            draw(st.integers(1, 3)),
+            draw(st.integers(1, 2)),
+            *draw(_padding),
+        )
+        for _ in "yx"
     )
-    shape = (draw(st.integers(1, 2)), draw(st.integers(7, 9)), draw(st.integers(7, 9)))
+    extents = st.integers(13, 15)
+    shape = (draw(st.integers(1, 2)), draw(extents), draw(extents))
     zero = draw(zero_points)
     x = int8(*shape, 8 * draw(st.integers(1, 3)), zero=zero)
     return sample(AveragePool2D(rows, columns, draw(activations)), x, zero=zero)

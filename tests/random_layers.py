@@ -93,11 +93,13 @@ def _dense(rng: np.random.Generator) -> Sample:
 
 def _pool(rng: np.random.Generator) -> Sample:
     shape = _shape(rng)
+    kind = (AveragePool2D, MaxPool2D)[rng.integers(2)]
     while True:
         windows = (_window(rng, shape[1], 6), _window(rng, shape[2], 6))
-        if all(w.dilation == 1 and w.before < w.size and w.after < w.size for w in windows):
+        meets = (w.always_meets(extent) for w, extent in zip(windows, shape[1:3], strict=True))
+        if kind is MaxPool2D or all(meets):
             break
-    op = (AveragePool2D, MaxPool2D)[rng.integers(2)](*windows, _activation(rng))
+    op = kind(*windows, _activation(rng))
     scale = float(2 ** rng.uniform(-8, 0))
     x = int8(*shape, scale=scale, zero=_zero(rng))
     return sample(op, x, scale=scale, zero=x.zero_point)

@@ -78,8 +78,8 @@ class Model:
     def reals(self, *shape: int, seed: int = 1) -> str:
         return self.constant(np.random.default_rng(seed).normal(0, 0.5, shape).astype(np.float32))
 
-    def output(self, name: str) -> None:
-        self.outputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    def output(self, name: str, kind: int = onnx.TensorProto.FLOAT) -> None:
+        self.outputs.append(helper.make_tensor_value_info(name, kind, None))
 
     def proto(self) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.constants)

@@ -185,10 +185,14 @@ class StatefulNetwork:
 
     def tflite(self, x: int, y: int, *others: int) -> bytes:
         """The file of the network from input `x`, and `others`, to output `y`."""
+        return self.file((x, *others), (y,))
+
+    def file(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> bytes:
+        """The file of the network from some inputs to some outputs."""
         once = OperatorSpec("CALL_ONCE", (), (), {"init_subgraph_index": 1})
         first = SubgraphSpec(tuple(self.first_tensors), tuple(self.first_operators))
         return write_tflite(
-            self.tensors, (once, *self.operators), (x, *others), (y,), "random state", (first,)
+            self.tensors, (once, *self.operators), inputs, outputs, "random state", (first,)
         )
 
 

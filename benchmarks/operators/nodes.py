@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import tflite
+from tflite import BuiltinOperator
 
 from benchmarks.operators.drawing import Array, Drawn
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
@@ -20,6 +21,36 @@ _ACTIVATIONS = {
 def nodes_as_models(model: ForeignModel, values: Mapping[str, Array]) -> Iterator[Drawn]:
     """The operators that the writer knows, in order; `values`: the elements of computed tensors."""
     return (_alone(node, values) for node in model.nodes if node.name in OPERATORS)
+
+
+Specs = tuple[list[TensorSpec], list[OperatorSpec], list[int], list[int]]
+"""Tensors, operators, and the indices of inputs and outputs, as the writer takes them."""
+
+
+def specs_of(model: ForeignModel) -> Specs | None:
+    """A decoded model as the writer takes it; None for one that it cannot write: with state, or
+    with options that it does not know."""
+    for node in model.nodes:
+        unknown = node.name not in OPERATORS and node.attributes
+        if unknown or node.handles or node.variables or not hasattr(BuiltinOperator, node.name):
+            return None
+    named: dict[str, Value] = {}
+    ends = (*model.inputs, *model.outputs)
+    every = [v for node in model.nodes for v in (*node.inputs, *node.outputs) if v is not None]
+    for value in (*every, *ends):
+        named.setdefault(value.name, value)
+    index = {name: k for k, name in enumerate(named)}
+    operators = [
+        OperatorSpec(
+            node.name,
+            tuple(-1 if v is None else index[v.name] for v in node.inputs),
+            tuple(index[v.name] for v in node.outputs),
+            _options(node) if node.name in OPERATORS else {},
+        )
+        for node in model.nodes
+    ]
+    inputs, outputs = ([index[v.name] for v in values] for values in (model.inputs, model.outputs))
+    return [_tensor(v) for v in named.values()], operators, inputs, outputs
 
 
 def _alone(node: ForeignNode, values: Mapping[str, Array]) -> Drawn:

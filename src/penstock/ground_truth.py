@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType
-from penstock.simulators.compare import Comparison, Difference, compare_tensor, is_near
+from penstock.simulators.compare import Comparison, Difference, compare_tensor
 from penstock.simulators.goldens import Goldens, array_crc32
 
 
@@ -69,54 +69,62 @@ def _listed(types: Iterable[str]) -> str:
 
 
 def _quantised(array: Array, value: Value) -> Array:
-    """Quantise floats to the type of an int8 value: round half to even, saturate."""
+    """Quantise floats to the type of an int8 value: round half to even, saturate.  uint8, as ONNX
+    models have it, becomes int8."""
+    if array.dtype == np.uint8 and value.type.dtype is DType.INT8:
+        return (array.astype(np.int16) - 128).astype(np.int8)
     if array.dtype.kind != "f" or value.type.dtype is not DType.INT8:
         return array
     steps = np.rint(array / np.float32(value.type.scale)) + value.type.zero_point
     return np.clip(steps, -128, 127).astype(np.int8)
 
 
-def is_real(goldens: Goldens, model: Graph) -> bool:
-    """Whether the ground truth of a quantised output consists of floats, as for ONNX models."""
-    return any(
-        array.dtype.kind == "f" and value.type.dtype is not DType.FLOAT32
-        for golden in goldens.sets
-        for array, value in zip(golden.outputs, model.outputs, strict=False)
-    )
+def golden_reals(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
+    """The inputs of every set of an archive as it states them, by name."""
+    names = [value.name for value in model.inputs]
+    return tuple(dict(zip(names, golden.inputs, strict=False)) for golden in goldens.sets)
 
 
-def distances_from_reals(
-    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
-) -> list[Array]:
-    """The distance of each element of each output from the real number, in quantisation steps.
+def golden_outputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
+    """The outputs of every set of an archive, by name.
 
-    Of an output of real numbers, 1 where the distance exceeds the tolerance, else 0."""
-    off, ulps = list[Array](), tolerances(model)
-    for mine, golden in zip(reference, goldens.sets, strict=True):
+    Raises ModelError if the archive belongs to another model."""
+    names = [value.name for value in model.outputs]
+    for golden in goldens.sets:
         if len(golden.outputs) != len(model.outputs):
             what = f"the goldens have {len(golden.outputs)} outputs, the model {len(model.outputs)}"
             raise _misfit(model, goldens, what)
-        for value, real in zip(model.outputs, golden.outputs, strict=True):
-            expected = _quantised(real, value)
-            found = _elements(value, mine)
-            if expected.shape != found.shape:
+        for value, array in zip(model.outputs, golden.outputs, strict=True):
+            if array.shape != value.type.shape:
                 raise _misfit(
                     model,
                     goldens,
-                    f'output "{value.name}" is {_type(real)}, must have the shape of {value.type}',
+                    f'output "{value.name}" is {_type(array)}, must have the shape of {value.type}',
                 )
-            if value.type.dtype is DType.FLOAT32:
-                near = is_near(found, expected, ulps.get(value.name, 0))
-                off.append((~near).ravel().astype(np.int64))
-            else:
-                off.append(np.abs(found.astype(np.int64) - expected).ravel())
-    return off
+    return tuple(dict(zip(names, golden.outputs, strict=True)) for golden in goldens.sets)
+
+
+def dependent(model: Graph, names: Collection[str]) -> frozenset[str]:
+    """The tensors with these names, and all that are computed from them, in later runs too."""
+    found = set(names)
+    count = -1
+    while count != len(found):
+        count = len(found)
+        for node in model.nodes:
+            if any(value.name in found for value in node.inputs):
+                found.add(node.name)
+        found |= {state.before.name for state in model.states if state.after.name in found}
+    return frozenset(found)
 
 
 def against_goldens(
-    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
+    model: Graph,
+    reference: Sequence[Mapping[str, Array]],
+    goldens: Goldens,
+    without: Collection[str] = (),
 ) -> Comparison:
-    """Compare every output of every set, and every tensor of the archive, by array or by CRC.
+    """Compare every output of every set, and every tensor of the archive, by array or by CRC,
+    without tensors of these names.
 
     Tensors that depend on functions of the C library are compared with a tolerance, and not by
     CRC."""
@@ -125,7 +133,7 @@ def against_goldens(
         variants = [golden, *goldens.tflm_sets[number : number + 1]]
         for k, value in enumerate(model.outputs):
             accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
-            if accepted:
+            if accepted and value.name not in without:
                 found = _elements(value, mine)
                 wrong = next((array for array in accepted if array.size != found.size), None)
                 if wrong is not None:
@@ -134,7 +142,7 @@ def against_goldens(
                 allowed = ulps.get(value.name, 0)
                 total += compare_tensor(value.name, number, found, *accepted, ulps=allowed)
         if number == goldens.tensor_set:
-            total += _against_tensors(model, mine, goldens, number, ulps)
+            total += _against_tensors(model, mine, goldens, number, ulps, without)
     return total
 
 
@@ -153,12 +161,13 @@ def _against_tensors(
     goldens: Goldens,
     number: int,
     ulps: Mapping[str, int],
+    without: Collection[str],
 ) -> Comparison:
     arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
     crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
     total = Comparison()
     for value in model.variables():
-        if value.origin is None:
+        if value.origin is None or value.name in without:
             continue
         accepted = [found[value.origin] for found in arrays if value.origin in found]
         if accepted:

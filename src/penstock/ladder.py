@@ -13,15 +13,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
 from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
-from penstock.ground_truth import against_goldens, distances_from_reals, is_real
+from penstock.ground_truth import against_goldens, dependent
 from penstock.hops import Hops
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
@@ -48,13 +46,14 @@ from penstock.simulators.graph import (
     run_graph,
     run_sequences,
 )
-from penstock.simulators.judgement import Judgement
+from penstock.simulators.judgement import NOT_RUN, Judgement, total
 from penstock.simulators.machine import Counts, Machine
 from penstock.simulators.tensor_trace import TensorTrace, gathered
+from penstock.simulators.tflite_deviations import Deviating
 from penstock.workers import mapped
 
-RealJudge = Callable[[Mapping[str, Array]], Judgement]
-"""Compare the operators that computed the tensors of one set with real arithmetic."""
+Judge = Callable[[Sequence[Mapping[str, Array]]], Judgement]
+"""Compare the operators that computed the tensors of all sets with a reference, node by node."""
 InputSets = Sequence[Mapping[str, Array]]
 C_STEPS = frozenset(("host", "core"))
 """Rungs that run generated C."""
@@ -65,13 +64,15 @@ class Rung(Brief):
     """The result of one rung.
 
     `comparison` is None if the rung was not run, and `note` states why.  `measured` is the distance
-    from real arithmetic, on rungs where a distance is no mismatch.  `error`: the limit exceeded."""
+    from the reference, on rungs where a distance is no mismatch; `judgement` states it node by
+    node.  `error`: the limit exceeded."""
 
     step: str
     comparison: Comparison | None
     note: str = ""
     measured: RealDifference | None = None
     error: CapacityError | None = None
+    judgement: Judgement | None = None
 
     @property
     def mismatches(self) -> int | None:
@@ -92,7 +93,9 @@ def climb(
     sets: InputSets,
     on_rung: Callable[[str], None] = lambda name: None,
     *,
-    real: RealJudge | None = None,
+    judge: Judge | None = None,
+    deviating: Sequence[Deviating] = (),
+    are_recorded: bool = False,
     every_point: bool = False,
     compiler: str = "zig",
     executor: Executor | None = None,
@@ -102,8 +105,10 @@ def climb(
     """Yield the rungs, lowest first, each as soon as it is compared.
 
     `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
-    `real` compares operators with real arithmetic, on the first set.  `every_point` adds a rung
-    that runs every point of the frontier on the machine.  `hops`, for an incremental network, adds
+    `judge` compares node by node and end to end, in place of `goldens`.  `deviating`: nodes on
+    which the runtime of the goldens deviates as documented; `are_recorded`: the goldens are those
+    of an archive, in which it did.  `every_point` adds a rung that runs
+    every point of the frontier on the machine.  `hops`, for an incremental network, adds
     a rung that compares it with the network with the window; ground truth is that of the latter, at
     the end of every `steps` runs."""
     on_rung("reference")
@@ -113,14 +118,12 @@ def climb(
     if hops is not None:
         windows = tuple(hops.windows(sets, steps))[steps - 1 :: steps]
         model, results = hops.window, tuple(run_graph(hops.window, one) for one in windows)
-    if real is not None:
-        judged = real(results[0])
-        near = RealDifference(judged.near, min(judged.near, 1))
-        yield Rung("operators", judged.comparison, str(judged), near)
-    if goldens is not None and is_real(goldens, model):
-        yield _measured(distances_from_reals(model, results, goldens))
+    if judge is not None:
+        yield from _judged_rungs(judge(results))
     elif goldens is not None:
-        yield Rung("reference", against_goldens(model, results, goldens))
+        if deviating:
+            yield _deviations_rung(deviating, results)
+        yield _reference_rung(model, results, goldens, deviating if are_recorded else ())
     if hops is not None:
         on_rung("hops")
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
@@ -382,12 +385,48 @@ def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Map
     return found
 
 
-def _measured(off: Sequence[Array]) -> Rung:
-    """The rung of the distances of all outputs from real numbers, in quantisation steps.
+def _deviations_rung(
+    deviating: Sequence[Deviating], results: Sequence[Mapping[str, Array]]
+) -> Rung:
+    """The rung of the nodes on which the reference deviates: the documented arithmetic judges."""
+    sets = [[one.judge(tensors, k) for one in deviating] for k, tensors in enumerate(results)]
+    judged = Judgement("the documented arithmetic", total(sets), NOT_RUN)
+    names = ", ".join(dict.fromkeys(one.node.name for one in deviating))
+    note = f"{names}: not judged by TensorFlow Lite Micro, but as docs/deviations.md states"
+    near = RealDifference(judged.differing, judged.steps)
+    return Rung("deviations", judged.comparison, note, near, judgement=judged)
 
-    A distance is no mismatch: each operator may be off by a step, and later operators amplify
-    it."""
-    steps = np.concatenate(off) if off else np.zeros(1, np.int64)
-    found = RealDifference(int(np.count_nonzero(steps)), int(steps.max()))
-    note = f"measured: {found.elements} of {steps.size} elements differ, by at most "
-    return Rung("end to end", Comparison(len(off), steps.size), f"{note}{found.steps} steps", found)
+
+def _reference_rung(
+    model: Graph,
+    results: Sequence[Mapping[str, Array]],
+    goldens: Goldens,
+    deviating: Sequence[Deviating],
+) -> Rung:
+    """The rung of ground truth.  If nodes deviate in it, tensors that depend on them are left out,
+    unless all agree."""
+    found = against_goldens(model, results, goldens)
+    if not found.mismatches or not deviating:
+        return Rung("reference", found)
+    beyond = dependent(model, [one.node.output().name for one in deviating])
+    found = against_goldens(model, results, goldens, beyond)
+    note = f"{len(beyond)} tensors that depend on deviating nodes are not compared"
+    return Rung("reference", found, f"{note}; --reference tflite compares them")
+
+
+def _judged_rungs(judged: Judgement) -> Iterator[Rung]:
+    """The rungs of the operators and of the whole network.
+
+    A distance end to end is no mismatch if all operators are within their steps, which explain it:
+    each may be off by a step, and later ones amplify it."""
+    near = RealDifference(judged.differing, judged.steps)
+    yield Rung("operators", judged.comparison, str(judged), near, judgement=judged)
+    ends = judged.end_to_end
+    altered = ends.unexplained
+    wrong = 0 if altered is None else altered.elements
+    yield Rung(
+        "end to end",
+        Comparison(ends.outputs, ends.elements, wrong, altered),
+        f"measured: {ends}",
+        RealDifference(ends.differing, ends.steps),
+    )

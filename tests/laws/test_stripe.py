@@ -1,18 +1,24 @@
 """Law: a region of the output, computed from only the input regions that `needs` names, with poison
 everywhere else (and, where the operator goes on from there, the row before), has the numbers of the
-whole; and `needs` stays inside the tensors."""
+whole; and `needs` stays inside the tensors.
+
+Rows of a region need what each of them needs, and no more: schedules are made of the needs of
+single rows, and kernels are called for several."""
 
 from __future__ import annotations
+
+from functools import reduce
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from found import every_sample, few, inputs_of, with_before
-from penstock.ir.op import Sample
-from penstock.ir.region import Region
+from penstock.ir.op import Sample, row_axis
+from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array
-from strategies import regions, seeds
+from random_layers import random_layer
+from strategies import intervals, regions, seeds
 
 POISONS = (b"\x80", b"\x7f", b"\x00", b"\xff", b"\xa5")
 """Bytes that elements outside `needs` are made of; booleans hold one bit of them."""
@@ -60,3 +66,39 @@ def test_needed_regions_are_clipped_and_monotonic(sample: Sample, data: st.DataO
         assert len(need.lower) == type.rank
         assert Region.whole(type.shape).contains(need)
         assert need.contains(part_need)
+
+
+def assert_rows_need_the_same_together(sample: Sample, axis: int, rows: Interval) -> None:
+    """Along an axis of the output; outputs that read nothing do not count."""
+    op, site = sample.op, sample.site
+    whole = Region.whole(site.output.shape)
+    together = op.needs(site, whole.replace(axis, rows))
+    alone = [op.needs(site, whole.replace(axis, (row, row + 1))) for row in range(*rows)]
+    for k, need in enumerate(together):
+        parts = [each[k] for each in alone if not each[k].empty]
+        hull = reduce(Region.hull, parts) if parts else None
+        assert (None if need.empty else need) == hull, f"input {k}, axis {axis}, {rows}"
+
+
+@every_sample
+@few
+@given(data=st.data())
+def test_several_rows_need_what_each_of_them_needs(sample: Sample, data: st.DataObject) -> None:
+    shape = sample.site.output.shape
+    if len(shape) < 2:
+        return
+    axes = {row_axis(len(shape)), *((2,) if len(shape) == 4 else ())}
+    for axis in sorted(axes):
+        assert_rows_need_the_same_together(sample, axis, data.draw(intervals(shape[axis])))
+
+
+@given(number=st.integers(0, 2**32 - 1), data=st.data())
+def test_several_rows_of_random_layers_need_what_each_of_them_needs(
+    number: int, data: st.DataObject
+) -> None:
+    """Also of windows that lie in padding alone."""
+    sample = random_layer(number)
+    shape = sample.site.output.shape
+    if len(shape) == 4:
+        for axis in (1, 2):
+            assert_rows_need_the_same_together(sample, axis, data.draw(intervals(shape[axis])))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.api.settings import Settings, Size, request
     from penstock.api.shown import show
     from penstock.api.swept import Swept, SweptConfiguration, sweep
-    from penstock.api.verified import DRAWN_SETS, Verified, golden, real_judge, verify
+    from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
     from penstock.exploration import Explored
     from penstock.pipeline.provenance import default_folder
     from penstock.pipeline.stages import OnStage
@@ -39,7 +39,7 @@ _MODULES = {
     "penstock.api.settings": ("Settings", "Size", "request"),
     "penstock.api.shown": ("show",),
     "penstock.api.swept": ("Swept", "SweptConfiguration", "sweep"),
-    "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "real_judge", "verify"),
+    "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.pipeline.provenance": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
@@ -69,9 +69,9 @@ __all__ = [
     "explore",
     "golden",
     "nodes",
+    "onnx_reference",
     "profile",
     "read_inputs",
-    "real_judge",
     "request",
     "run",
     "scan",

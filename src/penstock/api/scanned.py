@@ -14,7 +14,7 @@ from typing import Literal, Unpack, cast
 from penstock.allowance import SizeLimitError, exhausted
 from penstock.api.argument_types import check_count, check_flags
 from penstock.api.choices import check_reference, one_of
-from penstock.api.compiled import compile
+from penstock.api.compiled import OTHER_OPTIONS, compile
 from penstock.api.progress import ignore_progress
 from penstock.api.rungs import check_last_rung
 from penstock.api.settings import Settings, Size, request, size_bytes
@@ -255,13 +255,15 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
         return scanned(one.name, one.copies, None, _outside(one))
     operators: int | None = None
     error: PenstockError | None = None
+    compiles = False
     memory_limit_bytes = None if how.verify else how.memory_limit_bytes
     try:
         with time_limit(how.time_limit_seconds), memory_limit(memory_limit_bytes):
             operators = _operators(one.path, how)
             if operators is not None and operators < how.min_operators:
                 return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
-            _examine(one.path, how)
+            error = _examine(one.path, how)
+            compiles = True
     except TimeLimitReached:
         error = _time_limit_error(how.time_limit_seconds or 0)
     except MemoryError:
@@ -276,7 +278,8 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
             error = _time_limit_error(how.time_limit_seconds or 0)
     if isinstance(error, SizeLimitError):
         gc.collect()  # frames of tracebacks form cycles, which hold what the next model may need
-    return scanned(one.name, one.copies, operators, error, passes=how.stop_after is not None)
+    passes = how.stop_after is not None
+    return scanned(one.name, one.copies, operators, error, passes=passes, compiles=compiles)
 
 
 def _time_limit_error(seconds: float) -> TimeLimitError:
@@ -308,8 +311,9 @@ def _terminated(one: ModelFile, error: ToolError) -> Scanned:
     return scanned(one.name, one.copies, None, dead)
 
 
-def _examine(path: Path, how: Examination) -> None:
-    """Compile and verify a model.  Raises the error that stops it."""
+def _examine(path: Path, how: Examination) -> PenstockError | None:
+    """Compile and verify a model.  Raises the error that stops its compilation; returns that of its
+    verification."""
     reading = how.request.reading
     format = _format(path, reading)
     if format == "tflite":
@@ -318,13 +322,24 @@ def _examine(path: Path, how: Examination) -> None:
     if how.stop_after is not None:
         run_through(wanted, how.stop_after)
     elif how.verify:
-        reference = how.reference if how.reference == format else None
-        last = how.last_rung if reference or how.last_rung != "reference" else "machine"
-        error = verify(wanted, reference=reference, last_rung=last).error()
-        if error is not None:
-            raise error
+        return _verification(wanted, how, format)
     else:
         compile(wanted)
+    return None
+
+
+def _verification(wanted: Request, how: Examination, format: str) -> PenstockError | None:
+    """The error of a model's verification, even if that ends before the model is compiled, since a
+    tool is missing.  Raises the error that stops its compilation."""
+    reference = how.reference if how.reference == format else None
+    last = how.last_rung if reference or how.last_rung != "reference" else "machine"
+    stages: list[str] = []
+    try:
+        return verify(wanted, reference=reference, last_rung=last, on_stage=stages.append).error()
+    except ToolError as error:
+        if OTHER_OPTIONS not in stages:
+            compile(wanted)
+        return error
 
 
 def _format(path: Path, reading: Reading) -> Literal["tflite", "onnx"]:

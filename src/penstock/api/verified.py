@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
+
+import numpy as np
 
 from penstock import ladder
 from penstock.api.argument_types import check_count, check_flags, check_type
@@ -24,8 +27,9 @@ from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import model_bytes
 from penstock.frontends.reading import Reading
+from penstock.frontends.tflite import decode as decode_tflite
 from penstock.frontends.tflite import looks_like_tflite
-from penstock.ground_truth import golden_inputs
+from penstock.ground_truth import golden_inputs, golden_outputs, golden_reals
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
@@ -37,14 +41,26 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.engine_work import is_offloaded
 from penstock.reports.goal import totals
 from penstock.reports.html import framed
-from penstock.reports.report import Report, RungReport
+from penstock.reports.report import NodeReport, Report, RungReport
+from penstock.simulators.compare import Difference
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.drawn_inputs import KINDS
 from penstock.simulators.golden_archive import read_goldens, write_goldens
-from penstock.simulators.goldens import Goldens, make_goldens, sequence_length, unrolled
-from penstock.simulators.judgement import Judgement
+from penstock.simulators.goldens import (
+    Goldens,
+    Replaced,
+    make_goldens,
+    sequence_length,
+    unrolled,
+)
+from penstock.simulators.graph import run_graph, run_sequences
+from penstock.simulators.judgement import JudgedTensor, Judgement
+from penstock.simulators.tflite_deviations import Deviating, deviating_nodes
 from penstock.simulators.tflite_micro import require_tflite_micro
 from penstock.workers import Workers, executor_of
+
+if TYPE_CHECKING:
+    from penstock.simulators.onnx_reference import OnnxReference
 
 DRAWN_SETS = 2
 """Sets of random inputs that `verify` draws without an archive of goldens."""
@@ -92,14 +108,19 @@ class Verified(Brief):
         """The first difference on the lowest rung that has one, as an error; None if all agree."""
         for rung in self.rungs:
             first = rung.comparison and rung.comparison.first
-            if first is not None:
-                return MismatchError(
-                    "verify-001",
-                    f"{rung.mismatches} mismatches on rung {rung.step}",
-                    where=_origin(self.compiled.compilation.model, first.tensor),
-                    why=str(first),
-                    help=self._help(rung.step, first.tensor),
-                )
+            if first is None:
+                continue
+            if rung.judgement is not None and rung.judgement.failure is not None:
+                return _node_mismatch(rung.judgement, rung.judgement.failure)
+            if rung.step == "end to end":
+                return _altered_goldens(first)
+            return MismatchError(
+                "verify-001",
+                f"{rung.mismatches} mismatches on rung {rung.step}",
+                where=_origin(self.compiled.compilation.model, first.tensor),
+                why=str(first),
+                help=self._help(rung.step, first.tensor),
+            )
         return None
 
     def error(self) -> PenstockError | None:
@@ -160,9 +181,10 @@ def verify(
     """Run the verification ladder for a model, see `penstock.ladder`.
 
     goldens: an archive of ground truth for the reference.
+        Those of an ONNX model are inputs and outputs of onnxruntime, and imply `reference="onnx"`.
     reference: "tflite" takes ground truth from TensorFlow Lite Micro; "onnx" compares each operator
-        with ONNX's reference evaluator, within one quantisation step.  By default, random inputs
-        have no ground truth beyond the operators' own arithmetic.
+        with onnxruntime, within one quantisation step.  By default, random inputs have no ground
+        truth beyond the operators' own arithmetic.
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
@@ -184,14 +206,18 @@ def verify(
         wanted = replace(wanted, accelerators=apart)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
+    by_node = reference == "onnx" or (goldens is not None and _is_onnx(wanted))
     _require_tools(wanted, goldens, reference, last, compiler)
+    if by_node:
+        _check_onnx_reference(wanted)
     with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         against = _hops(done)
         original = done.model if against is None else against.window
-        truth = _truth(done.request, original, goldens, reference, on_stage)
-        real = real_judge(wanted) if reference == "onnx" else None
+        deviating = _deviating(wanted, original) if goldens or reference == "tflite" else ()
+        truth = _truth(done.request, original, goldens, reference, deviating, on_stage)
+        judge = onnx_reference(wanted) if by_node else None
         sets, steps = drawn_sets(done, DRAWN_SETS), drawn_steps(done.model)
         if against is not None:
             sets, steps = drawn_hops(done, hops), hops
@@ -206,7 +232,9 @@ def verify(
             truth,
             sets,
             on_stage,
-            real=real,
+            judge=judge and partial(_judged, judge, original, truth),
+            deviating=deviating,
+            are_recorded=goldens is not None,
             every_point=every_point,
             compiler=compiler,
             executor=executor,
@@ -219,10 +247,38 @@ def verify(
     return Verified(compiled, rungs, replace(compiled.report, verified=verified))
 
 
+def _judged(
+    reference: OnnxReference,
+    model: Graph,
+    truth: Goldens | None,
+    results: Sequence[Mapping[str, Array]],
+) -> Judgement:
+    """The results judged by onnxruntime, on the real numbers of the archive if there is one."""
+    if truth is None:
+        return reference.judge(results)
+    return reference.judge(results, golden_reals(model, truth), golden_outputs(model, truth))
+
+
 def _rung_report(rung: ladder.Rung) -> RungReport:
     found = rung.comparison
     tensors, elements = (0, 0) if found is None else (found.tensors, found.elements)
-    return RungReport(rung.step, tensors, elements, rung.mismatches, rung.note, rung.measured)
+    nodes = tuple(map(_node_report, rung.judgement.tensors if rung.judgement else ()))
+    return RungReport(
+        rung.step, tensors, elements, rung.mismatches, rung.note, rung.measured, nodes
+    )
+
+
+def _node_report(found: JudgedTensor) -> NodeReport:
+    return NodeReport(
+        found.node,
+        found.group,
+        found.tensor,
+        found.elements,
+        found.differing,
+        found.steps,
+        found.mismatches,
+        found.exception,
+    )
 
 
 def _no_model_file(graph: Graph, reference: str) -> UsageError:
@@ -280,7 +336,7 @@ def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Ite
     for rung in climbing:
         yield rung
         follows = every_point and rung.step == "machine"
-        at = "machine" if rung.step == "points" else rung.step
+        at = {"points": "machine", "end to end": "reference"}.get(rung.step, rung.step)
         if not follows and at in LAST_RUNGS and LAST_RUNGS.index(at) >= ends:
             return
 
@@ -302,41 +358,77 @@ def golden(model: Model, output: str | Path, *, states: Mapping[str, str] | None
     return found
 
 
-def real_judge(wanted: Request) -> ladder.RealJudge:
-    """A function that compares the operators of an ONNX model with real arithmetic.
+def onnx_reference(wanted: Request) -> OnnxReference:
+    """onnxruntime, to judge an ONNX model node by node.
 
-    Raises UsageError if the model is not ONNX, or is a float model taken as int8.  Imports the
-    modules that depend on the package `onnx` only when called, since that takes long."""
+    Raises UsageError if the model is not ONNX, or is a float model taken as int8; ToolError if
+    onnxruntime is missing or does not take it.  Imports the modules that depend on the package
+    `onnx` only when called, since that takes long."""
+    import onnx
+
+    from penstock.frontends.onnx.external_data import load_all
     from penstock.frontends.onnx.file import decode
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised
-    from penstock.simulators.onnx_reference import Seen, judge
+    from penstock.simulators.onnx_reference import OnnxReference
 
+    _check_onnx_reference(wanted)
     path = Path(wanted.model)
-    raw = b"" if wanted.model.startswith("zoo:") else model_bytes(path, wanted.reading)
-    if wanted.reading.assume_int8 or not looks_like_onnx(raw, path.name):
-        raise UsageError(
-            "usage-033",
-            "ONNX's reference evaluator runs quantised ONNX models only",
-            where=wanted.model,
-            help="omit --reference, or use a quantised .onnx file without --assume-int8",
-        )
+    raw = model_bytes(path, wanted.reading)
     file = decode(raw, path.name, path.parent)
     raw, file = quantised(raw, file, wanted.reading, path.parent)
-    understood = import_onnx(file, wanted.reading)
-    types = {value.name: value.type for value in understood.graph.variables()}
+    model = onnx.ModelProto.FromString(raw)
+    load_all(model, path.name, path.parent)
+    imported = import_onnx(file, wanted.reading)
+    return OnnxReference(model, file, imported, wanted.reading.channels_last)
 
-    def judged(tensors: Mapping[str, Array]) -> Judgement:
-        def find(name: str) -> Seen | None:
-            place, order = understood.places.get(name, ("", ()))
-            if place not in tensors:
-                return None
-            back = tuple(order.index(a) for a in range(len(order)))
-            return Seen(tensors[place].transpose(back), types[place])
 
-        return judge(raw, path.parent, find)
+def _check_onnx_reference(wanted: Request) -> None:
+    """Raises UsageError if onnxruntime cannot judge the model, ToolError if it is missing."""
+    from penstock.frontends.onnx.post_training import require_onnxruntime
 
-    return judged
+    if wanted.reading.assume_int8 or not _is_onnx(wanted):
+        raise UsageError(
+            "usage-033",
+            "onnxruntime judges quantised ONNX models only",
+            where=wanted.model,
+            help="omit --reference and --goldens, or use a quantised .onnx file without "
+            "--assume-int8",
+        )
+    require_onnxruntime("it judges ONNX models node by node")
+
+
+def _is_onnx(wanted: Request) -> bool:
+    """Whether a request names an ONNX file."""
+    if wanted.graph is not None or wanted.model.startswith("zoo:"):
+        return False
+    path = Path(wanted.model)
+    return looks_like_onnx(model_bytes(path, wanted.reading), path.name)
+
+
+def _node_mismatch(judged: Judgement, failure: JudgedTensor) -> MismatchError:
+    """The error that a node differs from the reference on equal inputs."""
+    differ = f"{failure.mismatches} of {failure.elements} elements differ from {judged.reference}"
+    nodes = f"; computed by {', '.join(failure.group)}" if len(failure.group) > 1 else ""
+    return MismatchError(
+        "verify-002",
+        f"on equal inputs, {differ}, by up to {failure.steps} steps",
+        where=failure.node,
+        why=f"{failure.first}{nodes}",
+        help=_MISMATCH_HELP[False],
+    )
+
+
+def _altered_goldens(first: Difference) -> MismatchError:
+    """The error that recorded outputs are not those of the reference."""
+    return MismatchError(
+        "verify-003",
+        "the goldens are not what onnxruntime computes from their inputs",
+        where=f'output "{first.tensor}"',
+        why=f"{first}; every node is within its steps, which do not explain that",
+        help="use the goldens of this model, and record them again with onnxruntime, without graph "
+        "optimisations",
+    )
 
 
 def _origin(graph: Graph, tensor: str) -> str:
@@ -350,24 +442,70 @@ def _truth(
     model: Graph,
     goldens: str | Path | None,
     reference: str | None,
+    deviating: Sequence[Deviating],
     on_stage: OnStage,
 ) -> Goldens | None:
-    """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for."""
+    """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for.
+
+    TensorFlow Lite Micro does not run nodes that deviate as documented: it takes penstock's
+    elements of their outputs, which the documented arithmetic judges."""
     if goldens is not None:
         return read_goldens(Path(goldens), wanted.reading.size_limit_bytes)
     if reference != "tflite":
         return None
     on_stage("tflite")
-    return _made_goldens(model, wanted.model, wanted.reading, DRAWN_SETS)
+    return _made_goldens(model, wanted.model, wanted.reading, DRAWN_SETS, deviating)
+
+
+def _deviating(wanted: Request, model: Graph) -> tuple[Deviating, ...]:
+    """The nodes of a TFLite model on which TensorFlow Lite Micro deviates as documented."""
+    if wanted.graph is not None or wanted.model.startswith("zoo:") or _is_onnx(wanted):
+        return ()
+    path = Path(wanted.model)
+    raw = model_bytes(path, wanted.reading)
+    if not looks_like_tflite(raw):
+        return ()
+    known = {value.name for value in model.variables()}
+    return deviating_nodes(decode_tflite(raw, path.name), known)
+
+
+def _replaced(model: Graph, deviating: Sequence[Deviating]) -> Replaced | None:
+    """The outputs of deviating nodes, as penstock computes them."""
+    if not deviating:
+        return None
+    names = [value.name for value in model.inputs]
+    outputs = [one.node.output().name for one in deviating]
+
+    def of_set(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        if not model.states:
+            found = run_graph(model, dict(zip(names, arrays, strict=True)))
+            return tuple(found[name] for name in outputs)
+        runs = [dict(zip(names, now, strict=True)) for now in zip(*arrays, strict=True)]
+        every = run_sequences(model, runs, len(runs))
+        return tuple(np.stack([found[name] for found in every]) for name in outputs)
+
+    return Replaced(
+        tuple(one.index for one in deviating), lambda sets: [of_set(arrays) for arrays in sets]
+    )
 
 
 def _made_goldens(
-    graph: Graph, model: str, reading: Reading, set_count: int = len(KINDS)
+    graph: Graph,
+    model: str,
+    reading: Reading,
+    set_count: int = len(KINDS),
+    deviating: Sequence[Deviating] = (),
 ) -> Goldens:
     """Ground truth from TensorFlow Lite Micro for a model file and its graph."""
     raw, types = _file_bytes(model, reading), input_types(graph.inputs)
     return make_goldens(
-        raw, types, graph.name, set_count, sequence_steps(graph), _feedbacks(model, reading)
+        raw,
+        types,
+        graph.name,
+        set_count,
+        sequence_steps(graph),
+        _feedbacks(model, reading),
+        _replaced(graph, deviating),
     )
 
 

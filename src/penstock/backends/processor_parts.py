@@ -17,7 +17,7 @@ from penstock.ir.graph import Graph, Node, whole_work
 from penstock.ir.op import row_count
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import PULL, Part
-from penstock.scheduling.model.parts import Parts, update_order
+from penstock.scheduling.model.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,7 @@ def assign(
     stream_input: True to add a part for each graph input, before all others.  Such a part stands
         for the application, which supplies the input row by row while the network runs.
     make_part: returns a node as a part, given the target's first engine; None: `single_node_part`.
-
-    Raises UnsupportedError if states (tensors kept from run to run) exchange their elements: the
-    new elements of each are the old elements of another, so that none can be updated first."""
+    """
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
@@ -125,7 +123,7 @@ def assign(
     return Parts(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
-        updates=tuple(single_node_part(state.update, engine) for state in update_order(graph)),
+        updates=tuple(single_node_part(state.update, engine) for state in graph.states),
     )
 
 

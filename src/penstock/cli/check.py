@@ -27,14 +27,18 @@ def verify(
     target: p.TargetName = DEFAULT_TARGET,
     goldens: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="Archive of ground truth (`penstock golden`)."),
+        typer.Option(
+            metavar="FILE.npz",
+            help="Archive of ground truth (`penstock golden`), or inputs and outputs of "
+            "onnxruntime, which implies --reference onnx.",
+        ),
     ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Source of ground truth: tflite (TensorFlow Lite Micro) or onnx (ONNX's reference "
-            "evaluator, operator by operator, with a tolerance of one quantisation step).",
+            help="Source of ground truth: tflite (TensorFlow Lite Micro) or onnx (onnxruntime, "
+            "node by node, with a tolerance of one quantisation step).",
         ),
     ] = None,
     every_point: Annotated[
@@ -101,6 +105,9 @@ def _print_verified(done: api.Verified) -> None:
     from penstock.reports.ladder_table import ladder_table
 
     out().print(ladder_table(done.rungs))
+    for rung in done.rungs:
+        for exception in rung.judgement.exceptions if rung.judgement else ():
+            out().print(f"documented deviation: {exception}", highlight=False)
     for line in summary.engine_lines(done.report.engines):
         out().print(line)
     for name in done.converted:

@@ -44,6 +44,12 @@ class Array:
         return f"_Alignas({alignment}) const {self.c_type} {self.symbol}[{elements}]"
 
     @property
+    def uses_math(self) -> bool:
+        """Whether the definition uses macros of math.h: elements are infinite or NaN."""
+        elements = self.table.array
+        return elements.dtype.kind == "f" and not bool(np.isfinite(elements).all())
+
+    @property
     def definition(self) -> str:
         body = c_text.array_body(self.table.array)
         return f"/* {c_text.comment(self.note)} */\n{self.declaration} = {{\n{body}\n}};"

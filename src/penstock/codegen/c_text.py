@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, chain, count, pairwise
@@ -136,8 +137,12 @@ def parted(items: Sequence[str]) -> tuple[str, ...]:
 
 
 def comment(text: str) -> str:
-    """Text that is safe inside a C comment: printable, without comment delimiters and trigraphs."""
-    return escaped(text).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    """Text that is safe inside a C comment: printable, without comment delimiters and trigraphs.
+
+    >>> comment("/*/"), comment("???/")
+    ('/ * /', '? ? ?/')
+    """
+    return re.sub(r"\?(?=\?)|\*(?=/)|/(?=\*)", r"\g<0> ", escaped(text))
 
 
 def short(text: str, length: int = 48) -> str:
@@ -162,8 +167,9 @@ def array_body(array: Array) -> str:
     if flat.dtype == np.uint8:
         values, places = np.arange(int(flat.max()) + 1), flat
     else:
-        values = np.unique(flat)
-        places = np.searchsorted(values, flat)
+        bits = flat.view(f"u{flat.itemsize}")  # tells 0.0 from -0.0, and finds NaN
+        different, places = np.unique(bits, return_inverse=True)
+        values = different.view(flat.dtype)
     texts = [number(x) for x in values]
     width = max(map(len, texts))
     cells = _cells([f" {text:>{width}}," for text in texts])
@@ -176,12 +182,15 @@ def number(element: np.generic) -> str:
 
 
 def real(value: float) -> str:
-    """A float literal: the shortest decimal number that rounds to `value` in single precision.
+    """A float literal: the shortest decimal number that rounds to `value` in single precision, or
+    a macro of math.h.
 
-    >>> real(0.00390625), real(1e-10)
-    ('0.00390625f', '1e-10f')
+    >>> real(0.00390625), real(1e-10), real(-math.inf), real(math.nan)
+    ('0.00390625f', '1e-10f', '-INFINITY', 'NAN')
     """
-    return f"{np.float32(value)!s}f"
+    if math.isfinite(value):
+        return f"{np.float32(value)!s}f"
+    return "NAN" if math.isnan(value) else f"{'-' * (value < 0)}INFINITY"
 
 
 def _cells(texts: Sequence[str]) -> Array:

@@ -8,8 +8,8 @@ from penstock.ir.graph import Node
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
 
-RANK, COLUMNS = 4, 2
-"""Rank of an image, (N, H, W, C), and index of its columns."""
+RANK, ROWS, COLUMNS = 4, 1, 2
+"""Rank of an image, (N, H, W, C), and the axes of its rows and columns."""
 
 ColumnReads = tuple[tuple[str, Interval], ...]
 """The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns)."""
@@ -23,7 +23,8 @@ def with_columns(type: TensorType, columns: Interval) -> Region:
 def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
     """Return the columns of each tensor that a node reads to compute some columns of its output.
 
-    None if a tensor is no image, if nothing of it is needed, or if a constant operand has columns.
+    None if a tensor is no image, if nothing of it or not its first row is needed (a cropped
+    operator begins where its needs begin), or if a constant operand has columns.
     """
     found: list[tuple[str, Interval]] = []
     out = with_columns(node.output.type, columns)
@@ -31,7 +32,7 @@ def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
         if value.data is not None:
             if need != Region.whole(value.type.shape):
                 return None
-        elif value.type.rank != RANK or need.empty:
+        elif value.type.rank != RANK or need.empty or need.lower[ROWS]:
             return None
         else:
             found.append((value.name, need.intervals[COLUMNS]))

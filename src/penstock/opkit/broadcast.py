@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from penstock.errors import UnsupportedError
@@ -17,15 +19,8 @@ RANK = 4
 
 def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     """The shape to which all inputs broadcast.  Raises ModelError if they do not."""
-    shapes = [x.shape for x in inputs]
-    try:
-        shape = np.broadcast_shapes(*shapes)
-    except ValueError:
-        shape = None
-    require(
-        shape is not None, f"shapes {' and '.join(str(list(s)) for s in shapes)} do not broadcast"
-    )
-    assert shape is not None
+    shapes = tuple(x.shape for x in inputs)
+    shape = _broadcast(shapes)
     if len(shape) > RANK:
         raise UnsupportedError(
             "model-022",
@@ -36,7 +31,71 @@ def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         len(shape) < 3 or all(len(s) != 2 for s in shapes),
         f"an input of rank 2 stretches to shape {list(shape)}, must be reshaped to its rank first",
     )
+    return shape
+
+
+def _broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The shape to which all shapes broadcast.  Raises ModelError if they do not."""
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        shape = None
+    require(
+        shape is not None, f"shapes {' and '.join(str(list(s)) for s in shapes)} do not broadcast"
+    )
+    assert shape is not None
     return tuple(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedAxes:
+    """Operands of an element-wise operator, with axes merged until kernels can see them.
+
+    `shapes`: of the operands, of one rank, which is at most `RANK`.
+    `repeated`: their shapes before axes are merged: as in the model, or that of the result for
+        operands that must first be repeated."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    repeated: tuple[tuple[int, ...], ...]
+
+
+def with_merged_axes(shapes: tuple[tuple[int, ...], ...]) -> MergedAxes:
+    """Merges neighbouring axes along which the same operands are broadcast, from the first on.
+
+    Raises ModelError if the shapes do not broadcast.
+
+    >>> with_merged_axes(((2, 3, 4, 5, 6), (4, 1, 1))).shapes
+    ((6, 4, 5, 6), (1, 4, 1, 1))
+    >>> with_merged_axes(((2, 3, 2, 3, 2), (1, 3, 1, 3, 1))).repeated[1]
+    (2, 3, 2, 3, 2)
+    """
+    whole = _broadcast(shapes)
+    merged = _merged(shapes, whole)
+    if len(merged[0]) <= RANK:
+        return MergedAxes(merged, shapes)
+    every = (whole,) * len(shapes)
+    return MergedAxes(_merged(every, whole), every)
+
+
+def _merged(
+    shapes: tuple[tuple[int, ...], ...], whole: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The shapes, with leading axes of extent 1 up to the rank of the result, and axes merged."""
+    extents = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
+    axes = list(zip(*extents, strict=True))
+    k = 0
+    while len(axes) > RANK and k < len(axes) - 1:
+        first, second = axes[k], axes[k + 1]
+        if max(first) == 1 or max(second) == 1 or _stretched(first) == _stretched(second):
+            axes[k : k + 2] = [tuple(a * b for a, b in zip(first, second, strict=True))]
+        else:
+            k += 1
+    return tuple(zip(*axes, strict=True))
+
+
+def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
+    """Which operands are broadcast along an axis with these extents."""
+    return tuple(extent < max(extents) for extent in extents)
 
 
 def int8_result(inputs: tuple[TensorType, ...], count: int, role: str) -> TensorType:
@@ -82,11 +141,11 @@ def in_place(site: Site) -> tuple[int, ...]:
 
 
 def params(site: Site) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters: output extents `out_n` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
+    """Kernel parameters: output extents `out_h` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
 
     Steps count rows along N and H and elements along W and C; they are 0 along broadcast axes."""
-    n, h, w, c = extended(site.output.shape)
-    found: list[tuple[str, int]] = [("out_n", n), ("out_h", h), ("out_w", w), ("out_c", c)]
+    _, h, w, c = extended(site.output.shape)
+    found: list[tuple[str, int]] = [("out_h", h), ("out_w", w), ("out_c", c)]
     for k, x in enumerate(site.inputs):
         xn, xh, xw, xc = extended(x.shape)
         steps = (xh if xn > 1 else 0, int(xh > 1), xc if xw > 1 else 0, int(xc > 1))

@@ -3,20 +3,17 @@ broadcasting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_dtype, require_quantised
-from penstock.opkit.intermediate import reshaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +39,17 @@ class Elementwise(OperatorDefaults):
         return broadcast.in_place(site)
 
 
-def elementwise_nodes(
-    op: Op, node: ForeignNode, count: int, dtype: DType = DType.INT8
-) -> Iterator[Made]:
-    """Nodes that apply `op` to the first `count` inputs of a node with output type `dtype`.
+def unary_node(op: Op, node: ForeignNode, dtype: DType = DType.INT8) -> Made:
+    """A node that applies `op` to input 0 of a node with output type `dtype`.
 
-    An operand of rank 2 is first reshaped to the rank of the output, so that its rows (`row_axis`)
-    are rows of the output.  Raises UnsupportedError for another output type."""
-    output = node.output()
-    require_dtype(output.type, (dtype,), "output")
+    Raises UnsupportedError for another output type."""
+    require_output(node, dtype)
+    return Made(op, (node.input(0),), node.output())
+
+
+def require_output(node: ForeignNode, dtype: DType) -> None:
+    """Raises UnsupportedError unless the output has that element type, and a scale if it is
+    int8."""
+    require_dtype(node.output().type, (dtype,), "output")
     if dtype is DType.INT8:
-        require_quantised(output.type, "output")
-    operands: list[Value] = []
-    for k in range(count):
-        operand = node.input(k)
-        if operand.type.rank == 2 < output.type.rank:
-            shape = (1,) * (output.type.rank - 2) + operand.type.shape
-            operand, views = reshaped(operand, shape, f"{output.name}/operand{k}")
-            yield from views
-        operands.append(operand)
-    yield Made(op, tuple(operands), output)
+        require_quantised(node.output().type, "output")

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
@@ -19,9 +20,9 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.plain import Plain, typed_nodes
-from penstock.opkit.requantised import alike
+from penstock.opkit.requantised import in_scale_of_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,24 @@ def from_foreign_extreme(op: Extreme, plain: Plain, node: ForeignNode) -> Iterab
     yield from typed_nodes(node, plain, op)
 
 
-def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
-    """Nodes of an ONNX node; inputs are first requantised to the output's scale."""
-    if len(node.inputs) != 2:
-        raise node.unsupported(f"has {len(node.inputs)} inputs, must have 2")
-    a, made_a = alike(node, operand(node, 0), "input0")
-    b, made_b = alike(node, operand(node, 1), "input1")
-    yield from (*made_a, *made_b)
-    yield node.made(op, a, b)
+def from_onnx_extreme(op: Extreme, plain: Plain, node: OnnxNode) -> Iterable[Made]:
+    """Nodes of an ONNX node; inputs are first requantised to the output's scale.  That is exact,
+    because rounding is monotonic."""
+    if is_real(node):
+        real = RealNodes(node)
+        found, *rest = (real.input(k) for k, _ in enumerate(node.inputs))
+        for other in rest or [found]:
+            found = real.apply(plain, found, other)
+        yield from real.result(found)
+        return
+    values: list[Value] = []
+    for k, _ in enumerate(node.inputs):
+        value, made = in_scale_of_output(node, k)
+        yield from made
+        values.append(value)
+    x, *others = values if len(values) > 1 else values * 2
+    for k, other in enumerate(others[:-1]):
+        step = node.between(op, x, other, label=f"of{k + 2}", like=x.type.quantisation)
+        yield step
+        x = step.output
+    yield node.made(op, x, others[-1])

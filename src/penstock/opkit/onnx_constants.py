@@ -198,18 +198,31 @@ def real_numbers(node: OnnxNode, k: int) -> Array:
 
 
 def operand(node: OnnxNode, k: int) -> Value:
-    """Input k of an element-wise operator; a real constant becomes int8 with one scale."""
+    """Input k of an element-wise operator as int8.
+
+    Raises UnsupportedError if that is not exact."""
+    found = exact_operand(node, k)
+    if found is None:
+        raise node.unsupported(
+            f'constant "{node.input(k).name}" is real, must be int8 followed by a DequantizeLinear',
+            help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
+        )
+    return found
+
+
+def exact_operand(node: OnnxNode, k: int) -> Value | None:
+    """Input k of an element-wise operator as int8; None if it is real numbers that int8 elements of
+    one scale do not hold.  With `--assume-int8` a constant is rounded."""
     value = node.input(k)
-    if value.data is None or value.type.dtype is not DType.FLOAT32:
+    if value.type.dtype is not DType.FLOAT32:
         return value
+    if value.data is None:
+        return None
     reals = node.constant(k)
     require(bool(np.isfinite(reals).all()), f'"{value.name}" holds what is no finite number')
     magnitudes = np.unique(np.abs(reals[reals != 0]))
     if len(magnitudes) > 1 and not node.assumed:
-        raise node.unsupported(
-            f'constant "{value.name}" is real, must be int8 followed by a DequantizeLinear',
-            help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
-        )
+        return None
     largest = float(magnitudes[-1]) if len(magnitudes) else 1.0
     scale = float(np.float32(max(largest / 127, LEAST_SCALE)))
     elements = np.clip(np.rint(reals / scale), -127, 127).astype(np.int8)

@@ -19,7 +19,8 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 
 
 @dataclass(frozen=True, slots=True)

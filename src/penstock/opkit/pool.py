@@ -79,12 +79,11 @@ def average(total: Array, count: Array, bounds: tuple[int, int]) -> Array:
     return np.clip(mean, *bounds).astype(np.int8)
 
 
-def rows_of_one(rows: Window, columns: Window, shape: tuple[int, ...]) -> int:
+def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
     """Number of leading input rows under the window, if the output has one row and one image; else
     0."""
-    plain = rows.dilation == columns.dilation == 1
     one = shape[0] == 1 and rows.outputs(shape[1]) == 1
-    return rows.needs((0, 1), shape[1])[1] if one and plain else 0
+    return rows.needs((0, 1), shape[1])[1] if one and rows.dilation == 1 else 0
 
 
 def work(rows: Window, columns: Window, out: Region) -> Work:

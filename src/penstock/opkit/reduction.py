@@ -1,6 +1,6 @@
 """Reduction: shared by operators that reduce whole axes.
 
-x  up to rank 4
+x  up to rank 4; neighbouring axes of more are first merged, where all or none are reduced
 y  x with extent 1 along `axes`; a reshape follows where the model drops the axes
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
@@ -18,20 +19,20 @@ from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import constant_axes
 from penstock.opkit.checks import require, require_int8
-from penstock.opkit.intermediate import with_shape
+from penstock.opkit.intermediate import reshaped, with_shape
 
 Axes = tuple[int, ...]
 
 
 def result_type(
-    inputs: tuple[TensorType, ...], axes: Axes, dtype: DType, real: bool = False
+    inputs: tuple[TensorType, ...], axes: Axes, dtype: DType, plain: tuple[DType, ...] = ()
 ) -> TensorType:
-    """Output type of a reduction of one input, int8 or, if `real`, also float32, along `axes`.
+    """Output type of a reduction of one input, int8 or of the types `plain`, along `axes`.
 
     Raises ModelError or UnsupportedError."""
     require(len(inputs) == 1, f"reduction has {len(inputs)} inputs, must have 1")
     x = inputs[0]
-    if not (real and x.dtype is DType.FLOAT32):
+    if x.dtype not in plain:
         require_int8(x, "input")
     require(x.rank <= broadcast.RANK, f"input has rank {x.rank}, must be at most {broadcast.RANK}")
     require(
@@ -74,30 +75,53 @@ def work(site: Site, axes: Axes, out: Region) -> Work:
 
 
 def params(site: Site, axes: Axes) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters: input extents `in_n` .. `in_c`, and along each axis the number of elements
+    """Kernel parameters: input extents `in_h` .. `in_c`, and along each axis the number of elements
     per output element, `span_n` .. `span_c`."""
     x = broadcast.extended(site.inputs[0].shape)
     y = broadcast.extended(reduced(site.inputs[0].shape, axes))
     spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
     return (
-        *((f"in_{axis}", extent) for axis, extent in zip("nhwc", x, strict=True)),
+        *((f"in_{axis}", extent) for axis, extent in zip("hwc", x[1:], strict=True)),
         *((f"span_{axis}", span) for axis, span in zip("nhwc", spans, strict=True)),
     )
 
 
 def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
-    """Nodes of a TFLite reduction along the axes in input 1; a reshape drops axes."""
-    x = node.input(0)
-    if x.type.rank > broadcast.RANK:
-        raise node.unsupported(f"input has rank {x.type.rank}, must be at most {broadcast.RANK}")
-    require_int8(node.output().type, "output")
+    """Nodes of a TFLite reduction along the axes in input 1; a reshape drops axes.
+
+    Raises UnsupportedError if the input has too many axes that are reduced in turn."""
+    x, y = node.input(0), node.output()
+    if x.type.dtype is not DType.BOOL:
+        require_int8(y.type, "output")
     axes = constant_axes(node, 1, x.type.rank)
-    return with_shape(make(axes), (x,), reduced(x.type.shape, axes), node.output())
+    if x.type.rank > broadcast.RANK:
+        shape, axes = _merged(x.type.shape, axes)
+        if len(shape) > broadcast.RANK:
+            raise node.unsupported(
+                f"input of shape {list(x.type.shape)} is reduced along axes {list(axes)}; "
+                f"neighbouring axes that are all reduced, or all kept, must form at most "
+                f"{broadcast.RANK} groups",
+                help="transpose or reshape to fewer axes in the model",
+            )
+        x, views = reshaped(x, shape, f"{y.name}/input")
+        yield from views
+    yield from with_shape(make(axes), (x,), reduced(x.type.shape, axes), y)
 
 
-def understood_onnx(node: OnnxNode, make: Callable[[Axes], Op]) -> Made:
-    """Node of an ONNX reduction along listed axes, by default all.  The front end drops axes."""
-    found = node.listed("axes", 1)
-    every = tuple(range(len(node.order)))
-    axes = tuple(sorted({node.axis(axis) for axis in found or every}))
-    return node.made(make(axes), node.input(0))
+def _merged(shape: tuple[int, ...], axes: Axes) -> tuple[tuple[int, ...], Axes]:
+    """The shape with neighbouring axes merged where all or none are reduced, and its reduced axes.
+
+    >>> _merged((1, 12, 10, 2, 3), (1, 2, 4))
+    ((1, 120, 2, 3), (1, 3))
+    """
+    every = enumerate(shape)
+    groups = [(k, [n for _, n in group]) for k, group in groupby(every, lambda a: a[0] in axes)]
+    merged = tuple(math.prod(extents) for _, extents in groups)
+    return merged, tuple(k for k, (is_reduced, _) in enumerate(groups) if is_reduced)
+
+
+def onnx_axes(node: OnnxNode) -> Axes:
+    """Axes of an ONNX reduction: listed ones, or by default all.  The front end drops axes."""
+    found = node.listed("axes", 1) or ()
+    every = () if node.integer("noop_with_empty_axes") else tuple(range(len(node.order)))
+    return tuple(sorted({node.axis(axis) for axis in found} or every))

@@ -126,6 +126,7 @@ def column_params(columns: Window, site: Site) -> tuple[tuple[str, int], ...]:
         ("out_w", y[2]),
         ("kernel_w", columns.size),
         ("stride_w", columns.stride),
+        ("dilation_w", columns.dilation),
         ("pad_left", columns.before),
     )
 

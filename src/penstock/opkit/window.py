@@ -60,23 +60,39 @@ class Window:
             -(-d // self.dilation) < self.size and -d % self.dilation < extent for d in distances
         )
 
+    def taps_inside(self, out: int, extent: int) -> int:
+        """Number of elements in [0, extent) that output `out` reads.
+
+        >>> Window(3, dilation=2, before=2).taps_inside(0, extent=4)
+        2
+        """
+        first = out * self.stride - self.before
+        lower, upper = -(first // self.dilation), (extent - 1 - first) // self.dilation + 1
+        return max(0, min(self.size, upper) - max(0, lower))
+
     def reads(self, out: Interval) -> Interval:
         """Input interval that the output interval reads, unclipped; it may include padding."""
         lower = out[0] * self.stride - self.before
         return lower, (out[1] - 1) * self.stride - self.before + self.extent
 
     def cropped(self, out: Interval, extent: int) -> Window:
-        """The window that computes the output interval from the input interval `needs`.
+        """The window that computes the output interval from the input interval `needs`, which is
+        not empty.
 
-        Only the padding differs: it remains where the output interval reads it."""
-        lower, upper = self.reads(out)
-        return replace(self, before=max(0, -lower), after=max(0, upper - extent))
+        Only the padding differs: what the output interval reads outside that interval."""
+        (lower, upper), (first, end) = self.reads(out), self.needs(out, extent)
+        return replace(self, before=first - lower, after=max(0, upper - end))
 
     def needs(self, out: Interval, extent: int) -> Interval:
-        """Input interval that the output interval reads, clipped to [0, extent)."""
-        lower, upper = self.reads(out)
+        """Input interval that the output interval reads, clipped to [0, extent).
+
+        It is the hull of what the single outputs read: outputs that read padding alone, at either
+        end, do not count.  If there are no others, it is empty."""
+        first = max(out[0], -(-(self.before + 1 - self.extent) // self.stride))
+        end = min(out[1], (extent - 1 + self.before) // self.stride + 1)
+        lower, upper = self.reads((first, end)) if first < end else self.reads(out)
         lower = min(max(lower, 0), extent)
-        return lower, max(lower, min(upper, extent))
+        return lower, max(lower, min(upper, extent)) if first < end else lower
 
 
 def stated_windows(rows: Window, columns: Window) -> tuple[StatedAttribute, ...]:

@@ -21,10 +21,11 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_reals import RealNodes, exact_elementwise
 from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
+from penstock.ops.reshape import Reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class Add(ScaledSum):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ADD",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Add": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Add": OnnxName(AxisOrder.ALIKE, floats=True),
+        "Sum": OnnxName(AxisOrder.ALIKE, floats=True),
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("add", "qnn.add")
     COMMUTATIVE: ClassVar[bool] = True
     SIGN: ClassVar[int] = 1
@@ -57,8 +61,15 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Add."""
-    yield node.made(Add(), operand(node, 0), operand(node, 1))
+    """ONNX Add, and Sum of any number of tensors."""
+    if len(node.inputs) != 2:
+        real = RealNodes(node)
+        first, *others = (real.input(k) for k, _ in enumerate(node.inputs))
+        total = real.apply(Reshape(first.type.shape), first)
+        for other in others:
+            total = real.apply(PlainAdd(), total, other)
+        return real.result(total)
+    return exact_elementwise(node, Add(), PlainAdd())
 
 
 SAMPLES = (

@@ -8,7 +8,7 @@ Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -18,8 +18,9 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -39,7 +40,7 @@ class _ArgExtreme(OperatorDefaults):
     SIGN: ClassVar[int]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, (self.axis,), DType.INT32, real=True)
+        return reduction.result_type(inputs, (self.axis,), DType.INT32, (DType.FLOAT32,))
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -85,6 +86,9 @@ class ArgMax(_ArgExtreme):
     """Index of the first maximum along `axis`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "ArgMax": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmax")
     SIGN: ClassVar[int] = 1
 
@@ -94,6 +98,9 @@ class ArgMin(_ArgExtreme):
     """Index of the first minimum along `axis`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "ArgMin": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmin")
     SIGN: ClassVar[int] = -1
 
@@ -110,6 +117,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from with_shape(op, (x,), reduction.reduced(x.type.shape, (axis,)), found)
     if found is not y:
         yield Made(Cast(DType.INT64), (found,), y)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ArgMax, ArgMin, of the first index."""
+    if node.integer("select_last_index"):
+        raise node.unsupported("attribute select_last_index is 1, must be 0")
+    x, axis = node.input(0), node.axis(node.integer("axis"))
+    op = ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis)
+    index = node.between(op, x, label="index", like=None)
+    yield index
+    yield node.made(Cast(DType.INT64), index.output)
 
 
 SAMPLES = (

@@ -9,18 +9,20 @@ divided by their number, rounded half away from zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
-from penstock.ir.region import Region
+from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
@@ -32,7 +34,10 @@ from penstock.opkit.samples import int8, sample
 from penstock.opkit.window import Window, stated_windows
 from penstock.ops import depthwise_conv2d
 from penstock.ops.average_last import AverageLast
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.pad import Pad
 from penstock.ops.running_sum import RunningSum
+from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +107,11 @@ class AveragePool2D(OperatorDefaults):
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
-        rows = pool.rows_of_one(self.rows, self.columns, x.shape)
-        seen = [self.columns.needs((c, c + 1), x.shape[2]) for c in range(site.output.shape[2])]
-        counts = tuple(rows * (upper - lower) for lower, upper in seen)
+        if site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
+            return None
+        rows = pool.rows_of_one(self.rows, x.shape)
+        columns = range(site.output.shape[2])
+        counts = tuple(rows * self.columns.taps_inside(c, x.shape[2]) for c in columns)
         if min(counts) == 0:
             return None
         sums = RunningSum(rows, self.columns)
@@ -118,20 +125,114 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     )
 
 
+COARSEST = 1.5
+"""Ratio of the scales of input and output up to which an average may be rounded to the one and then
+to the other: both together err by less than 1.5 steps of the output, so that the result is within a
+step of the average that is rounded once."""
+
+
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
-    by ones, unless input and output have one scale; that rounds once."""
-    x, (rows, columns) = node.input(0), pool.onnx_pooling_windows(node)
-    counts_padding = bool(node.integer("count_include_pad"))
-    padded = any((rows.before, rows.after, columns.before, columns.after))
-    same = x.type.quantisation == node.output().type.quantisation
-    if not counts_padding if padded else same:
+    by ones, unless input and output have one scale; that rounds once.
+
+    `ceil_mode` adds cells beyond the padding, which never count: torch and onnxruntime agree."""
+    x = node.input(0)
+    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
+    rows, columns = pool.onnx_pooling_windows(replace(node, attributes=plain))
+    full_rows, full_columns = pool.onnx_pooling_windows(node)
+    padding = (rows.before, rows.after, columns.before, columns.after)
+    if node.integer("count_include_pad") and any(padding):
+        if (rows, columns) == (full_rows, full_columns):
+            yield depthwise_conv2d.averaged(node, x, rows, columns, rows.size * columns.size)
+            return
+        before, after = (0, rows.before, columns.before, 0), (0, rows.after, columns.after, 0)
+        pad = Pad(before, after, x.type.zero_point)
+        made = node.between(pad, x, label="padded", like=x.type.quantisation)
+        yield made
+        x = made.output
+        full_rows = replace(full_rows, before=0, after=full_rows.after - rows.after)
+        full_columns = replace(full_columns, before=0, after=full_columns.after - columns.after)
+    yield from _over_present(node, x, full_rows, full_columns)
+
+
+def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Iterable[Made]:
+    """Nodes that average the elements under each window that are not padding."""
+    _, height, width, _ = x.type.shape
+    counts = tuple(map(_counts, (rows, columns), (height, width)))
+    uniform = all(len(set(of_axis)) == 1 for of_axis in counts)
+    ratio = x.type.scale / node.output().type.scale
+    one_scale = x.type.quantisation == node.output().type.quantisation
+    if one_scale or (ratio <= COARSEST and not uniform):
         yield from requantised(node, AveragePool2D(rows, columns), x)
+    elif uniform:
+        yield depthwise_conv2d.averaged(node, x, rows, columns, counts[0][0] * counts[1][0])
     else:
-        yield depthwise_conv2d.averaged(node, x, rows, columns)
+        yield from _in_parts(node, x, rows, columns, counts)
+
+
+def _counts(window: Window, extent: int) -> tuple[int, ...]:
+    """Number of elements under the window, by output index."""
+    found: list[int] = []
+    for o in range(window.outputs(extent)):
+        first = o * window.stride - window.before
+        taps = range(first, first + window.extent, window.dilation)
+        found.append(sum(0 <= tap < extent for tap in taps))
+    return tuple(found)
+
+
+def _in_parts(
+    node: OnnxNode,
+    x: Value,
+    rows: Window,
+    columns: Window,
+    counts: tuple[tuple[int, ...], ...],
+) -> Iterable[Made]:
+    """Averages by parts of the output in which every window counts as many elements."""
+    name, (batch, _, _, channels) = node.output().name, x.type.shape
+    bands: list[Value] = []
+    for h in _runs(counts[0]):
+        pieces: list[Value] = []
+        for w in _runs(counts[1]):
+            out = Region.of((0, batch), h, w, (0, channels))
+            windows = sliding.cropped(rows, columns, x.type.shape, out)
+            read = sliding.needs(rows, columns, x.type.shape, out)
+            require(windows is not None, "a window lies in the padding alone: it has no average")
+            assert windows is not None
+            label = f"part_{h[0]}_{w[0]}"
+            cut = node.between(
+                Slice(read.lower, read.shape, (1, 1, 1, 1)),
+                x,
+                label=f"{label}/input",
+                like=x.type.quantisation,
+            )
+            yield cut
+            part = replace(node.output(), name=f"{name}/{label}")
+            count = counts[0][h[0]] * counts[1][w[0]]
+            made = depthwise_conv2d.averaged(
+                replace(node, outputs=(part,)), cut.output, *windows, count
+            )
+            yield made
+            pieces.append(made.output)
+        band = node.between(
+            Concatenation(2), *pieces, label=f"rows_{h[0]}", like=node.output().type.quantisation
+        )
+        yield band
+        bands.append(band.output)
+    yield node.made(Concatenation(1), *bands)
+
+
+def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
+    """Intervals of indices that have one count."""
+    lower = 0
+    for _, run in groupby(counts):
+        upper = lower + len(list(run))
+        yield lower, upper
+        lower = upper
 
 
 SAMPLES = (
     sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
+    sample(AveragePool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2)), int8(2, 7, 6, 9)),
+    sample(AveragePool2D(Window(4, 1, 2, 2, 1), Window(4, 2, 2, 1, 2)), int8(1, 7, 6, 16)),
 )

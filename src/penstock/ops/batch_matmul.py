@@ -2,16 +2,18 @@
 
     a  (.., M, K)  int8   or (.., K, M), transposed
     b  (.., K, N)  int8   or (.., N, K), transposed; leading axes of a and b broadcast
-    y  (.., M, N)  int8   y = clamp(zero_y + Ma * Mb / My * sum (a - zero_a) * (b - zero_b))
+    c  (N)         int32  bias, optional; constant
+    y  (.., M, N)  int8   y = clamp(zero_y + Ma * Mb / My * (c + sum (a - zero_a) * (b - zero_b)))
 
 Inputs of rank 2 are reshaped to get a leading axis of extent 1.
 
 Source: TFLite BATCH_MATMUL; `reference/batch_matmul.h`, `micro/kernels/batch_matmul.cc`.
+FULLY_CONNECTED with computed weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,16 +22,18 @@ import numpy as np
 from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.checks import require, require_int8
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import require, require_dtype, require_int8
 from penstock.opkit.intermediate import reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import bias, int8, sample
 from penstock.ops.reshape import Reshape
 
 
@@ -39,13 +43,14 @@ class BatchMatmul(OperatorDefaults):
 
     a_transposed: bool = False
     b_transposed: bool = False
+    activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_MATMUL",)
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.batch_matmul", "qnn.batch_matmul")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"matrix product has {len(inputs)} inputs, must have 2")
-        a, b = inputs
+        require(len(inputs) in (2, 3), f"matrix product has {len(inputs)} inputs, must have 2 or 3")
+        a, b, *bias = inputs
         require_int8(a, "first input")
         require_int8(b, "second input")
         require(
@@ -55,18 +60,21 @@ class BatchMatmul(OperatorDefaults):
         m, k = _matrix(a.shape, self.a_transposed)
         depth, n = _matrix(b.shape, self.b_transposed)
         require(k == depth, f"first input has {k} columns, the second {depth} rows")
+        for c in bias:
+            require_dtype(c, (DType.INT32,), "bias")
+            require(c.shape == (n,), f"bias has shape {list(c.shape)}, must be [{n}]")
         batch = broadcast.result_shape((a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
         return TensorType((*batch, m, n), DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        a, b = (
+        a, b, *bias = (
             x[need.slices].astype(np.int64) - type.zero_point
             for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)
         )
         a = np.swapaxes(a, -1, -2) if self.a_transposed else a
         b = np.swapaxes(b, -1, -2) if self.b_transposed else b
-        scaled = multiply(a @ b, *self._multiplier(site)) + site.output.zero_point
-        return np.clip(scaled, -128, 127).astype(np.int8)
+        scaled = multiply(sum(bias, a @ b), *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, *self.activation.bounds(site.output)).astype(np.int8)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         m, n = out.intervals[-2:]
@@ -75,19 +83,21 @@ class BatchMatmul(OperatorDefaults):
             (depth, m) if self.a_transposed else (m, depth),
             (n, depth) if self.b_transposed else (depth, n),
         )
-        return tuple(
+        matrices = tuple(
             Region.of(*_batch(x.shape, out), *pair)
-            for x, pair in zip(site.inputs, pairs, strict=True)
+            for x, pair in zip(site.inputs[:2], pairs, strict=True)
         )
+        return (*matrices, *(Region.of(n) for _ in site.inputs[2:]))
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         rank = site.output.rank
-        a, b = site.inputs
+        a, b, *bias = site.inputs
         rows_of_a = rank - 1 if self.a_transposed else rank - 2
         columns_of_b = rank - 2 if self.b_transposed else rank - 1
         return (
             _affine(a.shape, site.output.shape, rows_of_a, rank - 2),
             _affine(b.shape, site.output.shape, columns_of_b, rank - 1),
+            *(Affine(((*(0,) * (rank - 1), 1, 0),), (0,)) for _ in bias),
         )
 
     def work(self, site: Site, out: Region) -> Work:
@@ -98,13 +108,14 @@ class BatchMatmul(OperatorDefaults):
         return ()
 
     def kernel(self, site: Site) -> Kernel:
-        a, b = site.inputs
+        a, b, *bias = site.inputs
         m, depth = _matrix(a.shape, self.a_transposed)
         n = site.output.shape[-1]
         multiplier, shift = self._multiplier(site)
-        steps = dict(broadcast.params(site))
+        steps = dict(broadcast.params(Site((a, b), site.output, site.constants[:2])))
+        least, most = self.activation.bounds(site.output)
         return Kernel(
-            "batch_matmul_s8",
+            "batch_matmul_bias_s8" if bias else "batch_matmul_s8",
             params=(
                 ("m", m),
                 ("n", n),
@@ -120,14 +131,20 @@ class BatchMatmul(OperatorDefaults):
                 ("multiplier", multiplier),
                 ("shift", shift),
                 ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
             ),
+            constants=((2, "bias"),) if bias else (),
             by_rows=True,
         )
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
-        a, b = site.inputs
+        a, b, *bias = site.inputs
         depth = _matrix(a.shape, self.a_transposed)[1]
-        return fitting_multiplier(a.scale * b.scale / site.output.scale, depth * 255 * 255)
+        largest = depth * 255 * 255
+        if bias and site.constants[2] is not None:
+            largest += int(np.abs(site.constant(2).astype(np.int64)).max())
+        return fitting_multiplier(a.scale * b.scale / site.output.scale, largest)
 
 
 def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
@@ -168,23 +185,37 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(f"an input has rank {rank}, must be at most {broadcast.RANK}")
     for k, value in enumerate(values):
         require(value.type.rank >= 2, f"input {k} has rank {value.type.rank}, must be at least 2")
-    viewed = [
-        reshaped(value, (1,) * (rank - value.type.rank) + value.type.shape, f"{out.name}/input{k}")
-        for k, value in enumerate(values)
-    ]
-    for _, made in viewed:
-        yield from made
-    inputs = tuple(value for value, _ in viewed)
     op = BatchMatmul(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
+    yield from product_nodes(op, values, rank, out)
+
+
+def product_nodes(
+    op: BatchMatmul, values: tuple[Value, ...], rank: int, out: Value
+) -> Iterator[Made]:
+    """Nodes that apply `op` to two tensors of matrices, first viewed under a rank, and a bias."""
+    matrices: list[Value] = []
+    for k, value in enumerate(values[:2]):
+        shape = (1,) * (rank - value.type.rank) + value.type.shape
+        viewed, made = reshaped(value, shape, f"{out.name}/input{k}")
+        yield from made
+        matrices.append(viewed)
+    inputs = (*matrices, *values[2:])
     shape = op.result_type(tuple(value.type for value in inputs)).shape
     yield from with_shape(op, inputs, shape, out)
 
 
-def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
-    """ONNX MatMul of two computed matrices."""
+def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
+    """ONNX MatMul of two computed matrices, or of a constant and a computed one, and Gemm of such
+    without an offset."""
     values = (node.input(0), node.input(1))
-    if node.name != "MatMul" or any(value.type.rank not in (2, 3, 4) for value in values):
-        raise node.unsupported("a product of two computed matrices, must be MatMul of rank 2 to 4")
+    if any(value.type.rank not in (2, 3, 4) for value in values):
+        raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
+    if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
+        raise node.unsupported("a product of computed matrices with an offset or alpha")
+    for value in values:
+        if value.data is not None:
+            require_int8(value.type, f'constant "{value.name}"')
+    op = BatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
     rank = max(3, *(value.type.rank for value in values))
     viewed = [
         reshaped(
@@ -196,7 +227,7 @@ def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
     ]
     for _, made in viewed:
         yield from made
-    op, inputs = BatchMatmul(), tuple(value for value, _ in viewed)
+    inputs = tuple(value for value, _ in viewed)
     if max(value.type.rank for value in values) > 2:
         yield node.made(op, *inputs)
         return
@@ -210,5 +241,12 @@ def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
 SAMPLES = (
     sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
     sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
+    sample(
+        BatchMatmul(False, True, Activation.RELU),
+        int8(1, 3, 5),
+        int8(1, 4, 5, zero=9),
+        bias(4),
+        scale=0.3,
+    ),
     sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),
 )

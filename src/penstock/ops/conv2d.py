@@ -20,6 +20,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import (
@@ -32,7 +33,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, sliding
+from penstock.opkit import onnx_constants, onnx_zero_points, sliding
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
@@ -197,17 +198,27 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Conv; with a group for each channel it is a depthwise convolution."""
     x, groups = node.input(0), node.integer("group", 1)
-    if groups > 1 and groups == x.type.shape[-1]:
-        yield depthwise_conv2d.from_onnx_conv(node)
-        return
     require_rank(x.type, (4,), "input")
     w = onnx_constants.kernel(node, (0, 2, 3, 1), axis=0)
-    outputs, _, _, depth = w.type.shape
+    depth = w.type.shape[3]
     require(
         groups > 0 and depth * groups == x.type.shape[3],
         f"input has {x.type.shape[3]} channels, weights take {depth} in each of {groups} groups",
     )
     rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
+    yield from grouped_nodes(node, x, w, rows, columns)
+
+
+def grouped_nodes(
+    node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window
+) -> Iterable[Made]:
+    """Nodes of an ONNX convolution by weights (O, K, L, C / groups), and bias input 2."""
+    outputs, groups = w.type.shape[0], x.type.shape[3] // w.type.shape[3]
+    if groups == x.type.shape[3] > 1 and onnx_zero_points.centred(w) is not None:
+        yield depthwise_conv2d.of_onnx_groups(node, x, w, rows, columns)
+        return
+    x, w, made = onnx_zero_points.centred_layer(node, x, w, groups)
+    yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)

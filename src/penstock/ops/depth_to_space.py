@@ -5,6 +5,9 @@ DepthToSpace with block b (SpaceToDepth is the inverse):
     x  (N, H,     W,     b * b * C)  any type
     y  (N, H * b, W * b, C)          y[n, h, w, c] = x[n, h // b, w // b, (h % b, w % b, c)]
 
+With `channels_first`, channels are (c, h % b, w % b) instead: ONNX DepthToSpace in mode CRD, which
+is PyTorch's PixelShuffle.
+
 Source: TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH; `reference/depth_to_space.h`, `space_to_depth.h`.
 """
 
@@ -28,10 +31,11 @@ class DepthToSpace(Rearrangement):
     """Moves elements from the channels to blocks of `block` x `block` rows and columns."""
 
     block: int
+    channels_first: bool = False
 
     TFLITE: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depth_to_space")
 
@@ -42,6 +46,9 @@ class DepthToSpace(Rearrangement):
             b > 0 and c % (b * b) == 0,
             f"{c} channels are not a multiple of {b} x {b} of the block",
         )
+        if self.channels_first:
+            splits = ((n,), (h,), (w,), (c // (b * b), b, b))
+            return AxisGrouping(splits, ((0,), (1, 4), (2, 5), (3,)))
         splits = ((n,), (h,), (w,), (b, b, c // (b * b)))
         return AxisGrouping(splits, ((0,), (1, 3), (2, 4), (5,)))
 
@@ -54,7 +61,7 @@ class SpaceToDepth(Rearrangement):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_depth")
 
@@ -82,18 +89,21 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX DepthToSpace, in its mode DCR, and SpaceToDepth."""
-    if node.text("mode", "DCR") != "DCR":
-        raise node.unsupported(f"mode is {node.text('mode', 'DCR')}, must be DCR")
-    make = DepthToSpace if node.name == "DepthToSpace" else SpaceToDepth
-    size = node.integer("blocksize")
+    """ONNX DepthToSpace and SpaceToDepth."""
+    size, mode = node.integer("blocksize"), node.text("mode", "DCR")
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
-    yield from requantised(node, make(size), node.input(0))
+    require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
+    if node.name == "SpaceToDepth":
+        op = SpaceToDepth(size)
+    else:
+        op = DepthToSpace(size, channels_first=mode == "CRD")
+    yield from requantised(node, op, node.input(0))
 
 
 SAMPLES = (
     sample(DepthToSpace(2), int8(1, 3, 2, 12)),
     sample(DepthToSpace(3), int8(2, 2, 1, 9)),
+    sample(DepthToSpace(2, channels_first=True), int8(1, 3, 2, 12)),
     sample(SpaceToDepth(2), int8(1, 4, 6, 3)),
     sample(SpaceToDepth(3), int8(2, 3, 6, 1)),
 )

@@ -31,12 +31,11 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, sliding
+from penstock.opkit import onnx_constants, onnx_zero_points, sliding
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
-from penstock.opkit.onnx_windows import windows as onnx_windows
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.window import Window, foreign_windows, stated_windows
@@ -170,19 +169,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
 
 
-def from_onnx_conv(node: OnnxNode) -> Made:
-    """ONNX Conv with a group for each input channel."""
-    x = node.input(0)
-    require_rank(x.type, (4,), "input")
-    w = onnx_constants.kernel(node, (1, 2, 3, 0), axis=3)
-    depth, _, _, outputs = w.type.shape
-    multiplier, rest = divmod(outputs, x.type.shape[3])
+def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window) -> Made:
+    """The node of an ONNX convolution with a group for each input channel.
+
+    w: weights (O, K, L, 1) that int8 holds less their zero points."""
+    multiplier, rest = divmod(w.type.shape[0], x.type.shape[3])
     require(
-        depth == 1 and multiplier > 0 and not rest,
-        f"weights have {outputs} channels that take {depth}, groups are {x.type.shape[3]}",
+        multiplier > 0 and not rest,
+        f"weights have {w.type.shape[0]} channels, groups are {x.type.shape[3]}",
     )
-    rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
-    b = onnx_constants.bias(node, 2, x, w, outputs)
+    w = onnx_zero_points.exchanged_ends(w)
+    b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
     op = DepthwiseConv2D(rows, columns, multiplier)
     return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
@@ -197,10 +194,11 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
     return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
 
-def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
-    """Nodes that compute the mean under a window, padding included as zeros, by equal weights."""
-    shape, size = (1, rows.size, columns.size, x.type.shape[3]), rows.size * columns.size
-    ones = np.full(shape, 1 / size, np.float32)
+def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int) -> Made:
+    """The node that computes the sum under a window, padding as zeros, divided by `count`, by equal
+    weights."""
+    shape = (1, rows.size, columns.size, x.type.shape[3])
+    ones = np.full(shape, 1 / count, np.float32)
     name = node.output().name
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)

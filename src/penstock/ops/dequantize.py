@@ -20,7 +20,7 @@ from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_int8
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise, unary_node
 from penstock.opkit.samples import int8, sample
 
 
@@ -61,7 +61,7 @@ def dequantised(elements: Array, type: TensorType) -> Array:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite DEQUANTIZE."""
-    yield from elementwise_nodes(Dequantize(), node, 1, DType.FLOAT32)
+    yield unary_node(Dequantize(), node, DType.FLOAT32)
 
 
 SAMPLES = (

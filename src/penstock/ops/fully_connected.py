@@ -1,9 +1,12 @@
 """FullyConnected: fully connected layer; each output is a weighted sum of all inputs of a row.
 
     x  (..., I)  int8       as (B, I)
-    w  (O, I)    int8       zero point 0; one scale, or one per O
+    w  (O, I)    int8       zero point 0; one scale, or one per O; constant
     b  (O)       int32
     y  (B, O), or (..., O) if dimensions are kept
+
+Weights with another zero point are split in two terms of 8 bits; inputs whose weights need both are
+read twice.  Computed weights: BatchMatmul.
 
 Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
@@ -11,8 +14,8 @@ Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +23,7 @@ import numpy as np
 from penstock.fixedpoint import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import (
@@ -30,19 +34,24 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit import onnx_constants, onnx_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.intermediate import reshaped
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.gather import Gather
 from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.reshape import Reshape
 from penstock.ops.running_product import RunningProduct
+from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,32 +180,134 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite FULLY_CONNECTED."""
     x, w = node.input(0), node.input(1)
     require_rank(w.type, (2,), "weights")
-    node.constant(1)
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
+    if w.data is None:
+        yield from _of_computed_weights(node)
+        return
+    b = with_bias(node, w.type.shape[0])
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
-    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+    if w.type.dtype is DType.INT8 and w.type.quantisation and any(w.type.quantisation.zero_points):
+        yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
+        return
+    yield layer_node(op, node, (x, w, b), axis=0)
+
+
+def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
+    """The input as a matrix (B, I), and the nodes that reshape it."""
+    x, depth = node.input(0), node.input(1).type.shape[1]
+    require(
+        depth > 0 and x.type.elements % depth == 0,
+        f"input has {x.type.elements} elements, must be a multiple of the weights' {depth}",
+    )
+    return reshaped(x, (x.type.elements // depth, depth), f"{node.output().name}/flat")
+
+
+def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
+    """FULLY_CONNECTED of two computed matrices (`tf.matmul`)."""
+    y = node.output()
+    require_int8(y.type, "output")
+    x, made = _flat(node)
+    yield from made
+    bias = (node.input(2),) if node.optional(2) is not None else ()
+    op = batch_matmul.BatchMatmul(b_transposed=True, activation=fused_activation(node))
+    yield from batch_matmul.product_nodes(op, (x, node.input(1), *bias), 3, y)
+
+
+def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:
+    """FULLY_CONNECTED of weights with a zero point.
+
+    Weights less their zero point have 9 bits: they are the sum of two int8 terms, of which most of
+    the second are 0.  Inputs of which one is not are repeated after all others."""
+    w, y = node.input(1), node.output()
+    if w.type.quantisation and len(w.type.quantisation.scales) > 1:
+        raise node.unsupported(
+            "weights have a zero point for each channel, must have one for all, or none",
+            help="convert the model again: current TensorFlow Lite converters write none",
+        )
+    require_int8(w.type, "weights")
+    x, made = _flat(node)
+    yield from made
+    shifted = node.constant(1).astype(np.int64) - w.type.zero_point
+    first = np.clip(shifted, -128, 127)
+    rest = shifted - first
+    repeated = tuple(int(k) for k in np.flatnonzero(rest.any(axis=0)))
+    if repeated:
+        again = Value(f"{y.name}/again", x.type.with_shape((x.type.shape[0], len(repeated))))
+        yield Made(Gather(1, repeated), (x,), again)
+        joined = x.type.with_shape((x.type.shape[0], x.type.shape[1] + len(repeated)))
+        twice = Value(f"{y.name}/twice", joined)
+        yield Made(Concatenation(1), (x, again), twice)
+        x = twice
+    terms = np.concatenate([first, rest[:, repeated]], axis=1).astype(np.int8)
+    type = TensorType(terms.shape, DType.INT8, Quantisation((w.type.scale,), (0,)))
+    weights = Value(f"{y.name}/weights", type, Data.of(terms))
+    result = Value(f"{y.name}/before_reshape", y.type.with_shape((x.type.shape[0], len(terms))))
+    if y.type.shape == result.type.shape:
+        result = y
+    inner = replace(node, inputs=(x, weights, b), outputs=(result,))
+    yield layer_node(op, inner, (x, weights, b), axis=0)
+    if result is not y:
+        yield Made(Reshape(y.type.shape), (result,), y)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
     following Add, which the front end has merged into it."""
     x = node.input(0)
-    if node.input(1).data is None:
-        yield from batch_matmul.from_onnx_matmul(node)
+    if node.name == "MatMul" and 1 in (x.type.rank, node.input(1).type.rank):
+        yield from _of_vectors(node)
+        return
+    if x.data is not None or node.input(1).data is None:
+        yield from batch_matmul.from_onnx_products(node)
         return
     if node.name == "Gemm" and node.integer("transA"):
-        raise node.unsupported("transA is 1, must be 0")
+        turned = node.between(Transpose((1, 0)), x, label="transposed", like=x.type.quantisation)
+        yield turned
+        x = turned.output
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
-    b = onnx_constants.bias(node, 2, x, w, outputs)
-    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
     if node.columns is None:
         require(
             x.type.rank >= 2 and x.type.shape[-1] == depth,
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
+    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
+    if onnx_zero_points.centred(w) is None:
+        rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
+        x, made = reshaped(x, rows, f"{node.output().name}/rows")
+        yield from made
+    x, w, made = onnx_zero_points.centred_layer(node, x, w)
+    yield from made
+    b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+
+
+def _of_vectors(node: OnnxNode) -> Iterable[Made]:
+    """MatMul whose first input is a vector, (I), or whose second is."""
+    a, b = node.input(0), node.input(1)
+    name, shapes = node.output().name, [a.type.shape, b.type.shape]
+    if a.type.rank == 1:
+        shapes[0] = (1, *shapes[0])
+    if b.type.rank == 1:
+        shapes[1] = (*shapes[1], 1)
+    matrices: list[Value] = []
+    for k, value in enumerate((a, b)):
+        viewed, made = reshaped(value, shapes[k], f"{name}/matrix{k}")
+        yield from made
+        matrices.append(viewed)
+    product = replace(node.output(), name=f"{name}/product")
+    inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.type.rank > 1 else None
+    last: Made | None = None
+    for last in from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns)):
+        yield last
+    assert last is not None
+    shape = list(last.output.type.shape)
+    if b.type.rank == 1:
+        shape.pop()
+    if a.type.rank == 1:
+        shape.pop(-1 if b.type.rank == 1 else -2)
+    yield node.made(Reshape(tuple(shape)), last.output)
 
 
 SAMPLES = (

@@ -9,19 +9,21 @@ GATHER with computed indices along the first axis becomes GatherNd.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axes import resolved_axis
 from penstock.opkit.axis_map import ListedMap, StridedMap
 from penstock.opkit.checks import require
 from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
 from penstock.ops.gather_nd import GatherNd
@@ -35,6 +37,9 @@ class Gather(Selection):
     indices: tuple[int, ...]
 
     TFLITE: ClassVar[tuple[str, ...]] = ("GATHER",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Gather": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("take")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -92,6 +97,22 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
     yield from (*made_x, *made)
     gathered = (*indices.type.shape, *shape[axis + 1 :])
     yield from with_shape(GatherNd(), (x, positions), gathered, node.output())
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Gather with a constant list of indices; the front end makes a list of one index."""
+    x, axis = node.input(0), node.axis(node.integer("axis"))
+    if node.input(1).data is None:
+        raise node.unsupported("indices are computed, must be constant")
+    if node.constant(1).ndim != 1:
+        raise node.unsupported(f"indices have rank {node.constant(1).ndim}, must be 0 or 1")
+    extent = x.type.shape[axis]
+    indices = node.constant_ints(1)
+    require(
+        all(-extent <= index < extent for index in indices),
+        f"indices are {list(indices)!r:.80}, must be within [{-extent}, {extent})",
+    )
+    yield from requantised(node, Gather(axis, tuple(k % extent for k in indices)), x)
 
 
 SAMPLES = (

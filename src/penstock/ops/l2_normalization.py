@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import row_vectors
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import saturated
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, sample

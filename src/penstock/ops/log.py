@@ -1,31 +1,47 @@
 """Log: natural logarithm.
 
-    x  any shape  float32
-    y  as x       as x     y = log(x); -infinity for 0, NaN for x < 0
+    x  any shape  int8
+    y  as x       int8     the smallest element for x <= 0
 
-Source: TFLite LOG; `micro/kernels/elementwise.cc`.
+    PlainLog  float32, both   y = log(x); -infinity for 0, NaN for x < 0
+
+Source: TFLite LOG, `kernels/elementwise.cc`, `LogLUTPrepare`: a table in single precision.  (TFLite
+Micro has only a floating-point kernel.)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.float_functions import log
+from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
-from penstock.opkit.samples import reals, sample
+from penstock.opkit.samples import int8, reals, sample
 
 
 @dataclass(frozen=True, slots=True)
-class Log(Plain):
+class Log(Lookup):
     """Natural logarithm."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LOG",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("log")
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("log", "qnn.log")
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        least = float32((y.dtype.lower - y.zero_point) * y.scale)
+        return sampled(lambda real: float32(math.log(real)) if real > 0 else least, x, y)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLog(Plain):
+    """Natural logarithm of real numbers."""
+
     INPUTS: ClassVar[int] = 1
     REFERENCE_ULPS: ClassVar[int] = 1
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
@@ -35,10 +51,12 @@ class Log(Plain):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite LOG."""
-    yield from typed_nodes(node, Log(), None)
+    yield from typed_nodes(node, PlainLog(), Log())
 
 
 SAMPLES = (
-    sample(Log(), reals(1, 4, 3, 5)),
-    sample(Log(), reals(7)),
+    sample(Log(), int8(1, 4, 3, 5, scale=0.04, zero=-90), scale=0.05, zero=20),
+    sample(Log(), int8(13, zero=-128), scale=0.03, zero=127),
+    sample(PlainLog(), reals(1, 4, 3, 5)),
+    sample(PlainLog(), reals(7)),
 )

@@ -11,7 +11,7 @@ maximum that exceed its input radius separately; all of them saturate the output
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,12 +19,13 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import row_vectors
-from penstock.opkit.elementwise import elementwise_nodes
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.exponentials import (
     DIFFERENCE_BITS,
     MOST_ELEMENTS,
@@ -35,6 +36,7 @@ from penstock.opkit.exponentials import (
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
+from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import log
@@ -48,6 +50,9 @@ class LogSoftmax(RowVectors):
     """Logarithm of the softmax."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "LogSoftmax": OnnxName(AxisOrder.VECTORS, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.log_softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
@@ -106,6 +111,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
     yield from elementwise_nodes(LogSoftmax(), node, 1)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LogSoftmax, in real arithmetic, because scale and zero point of the output are free."""
+    return real_elementwise(node, PlainLogSoftmax())
 
 
 SAMPLES = (

@@ -91,7 +91,7 @@ class MaxPool2D(OperatorDefaults):
     def halves(self, site: Site) -> Halves | None:
         """Running maxima of the only output row; the last row is the result."""
         x = site.inputs[0]
-        rows = pool.rows_of_one(self.rows, self.columns, x.shape)
+        rows = pool.rows_of_one(self.rows, x.shape)
         if rows == 0:
             return None
         maxima = RunningMax(rows, self.columns, self.activation)
@@ -115,4 +115,5 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 SAMPLES = (
     sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(MaxPool2D(Window(2, 2), Window(2, 2), Activation.RELU), int8(2, 4, 6, 2)),
+    sample(MaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 4)), int8(2, 7, 6, 9)),
 )

@@ -26,7 +26,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_reals import exact_elementwise
 from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, integers, reals, sample, weights
@@ -42,7 +42,7 @@ class Mul(Elementwise):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MUL",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("multiply", "qnn.mul")
     COMMUTATIVE: ClassVar[bool] = True
 
@@ -100,7 +100,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Mul."""
-    yield node.made(Mul(), operand(node, 0), operand(node, 1))
+    return exact_elementwise(node, Mul(), PlainMul())
 
 
 SAMPLES = (

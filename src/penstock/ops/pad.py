@@ -17,16 +17,23 @@ from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Site
+from penstock.ir.op import Op, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import StridedMap
 from penstock.opkit.checks import require
-from penstock.opkit.requantised import requantised
+from penstock.opkit.onnx_reals import RealNodes, is_real
+from penstock.opkit.requantised import alike, requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.ops.add import PlainAdd
+from penstock.ops.gather import Gather
+from penstock.ops.mirror_pad import MirrorPad
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+from penstock.ops.sub import PlainSub
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,9 @@ class Pad(Selection):
     fill: int
 
     TFLITE: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pad": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Pad": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -100,9 +109,55 @@ def _fill(node: ForeignNode) -> int:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Pad."""
-    x, rank = node.input(0), len(node.order)
-    pads = node.listed("pads", 1) or ()
+    """ONNX Pad; negative pads crop the input first."""
+    x, mode = node.input(0), node.text("mode", "constant")
+    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    before, after = _onnx_pads(node)
+    if mode == "constant" and is_real(node):
+        yield from _padded_reals(node, before, after)
+        return
+    if mode == "constant":  # the output's quantisation has to represent the border
+        x, made = alike(node, x, "before_pad")
+        yield from made
+    steps = _cropping(x.type.shape, before, after)
+    before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
+    if mode == "constant":
+        steps.append(Pad(before, after, _onnx_fill(node, x)))
+    elif mode == "reflect":
+        steps.append(MirrorPad(before, after, 1))
+    else:
+        shape = steps[0].result_type((x.type,)).shape if steps else x.type.shape
+        for axis, sides in enumerate(zip(before, after, strict=True)):
+            if sides != (0, 0):
+                steps.append(Gather(axis, _repeating(shape[axis], *sides, mode)))
+    for k, op in enumerate(steps[:-1]):
+        made = node.between(op, x, label=f"padded{k}", like=x.type.quantisation)
+        yield made
+        x = made.output
+    yield from requantised(node, steps[-1] if steps else Reshape(x.type.shape), x)
+
+
+_MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def _padded_reals(
+    node: OnnxNode, before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterable[Made]:
+    """Nodes that pad real numbers less the border with zeros, and add the border."""
+    real = RealNodes(node)
+    x = real.input(0)
+    border = real.constant(_onnx_border(node), "border")
+    for crop in _cropping(x.type.shape, before, after):
+        x = real.apply(crop, x)
+    x = real.apply(PlainSub(), x, border)
+    before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
+    x = real.apply(Pad(before, after, 0), x)
+    return real.result(real.apply(PlainAdd(), x, border))
+
+
+def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(before, after) of every axis."""
+    rank, pads = len(node.order), node.listed("pads", 1) or ()
     chosen = [node.axis(a) for a in (node.constant_ints(3) if node.optional(3) else range(rank))]
     require(
         len(pads) == 2 * len(chosen) and all(abs(pad) < 2**31 for pad in pads),
@@ -111,22 +166,46 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     before, after = [0] * rank, [0] * rank
     for a, axis in enumerate(chosen):
         before[axis], after[axis] = pads[a], pads[a + len(chosen)]
-    mode = node.text("mode", "constant")
-    if mode != "constant" or min(pads, default=0) < 0:
-        raise node.unsupported(f"mode is {mode}, pads are {list(pads)}, must be constant and >= 0")
-    yield from requantised(node, Pad(tuple(before), tuple(after), _onnx_fill(node, x)), x)
+    return tuple(before), tuple(after)
+
+
+def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[Op]:
+    """The slice that negative pads take of the input; none if there are none."""
+    if min((*before, *after), default=0) >= 0:
+        return []
+    start = tuple(max(-pad, 0) for pad in before)
+    triples = zip(shape, start, after, strict=True)
+    extents = tuple(extent - first + min(pad, 0) for extent, first, pad in triples)
+    require(
+        min(extents) > 0,
+        f"pads {list(before)} and {list(after)} leave nothing of shape {list(shape)}",
+    )
+    return [Slice(start, extents, (1,) * len(shape))]
+
+
+def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ...]:
+    """Input indices along an axis that is padded with its edges, or periodically."""
+    indices = range(-before, extent + after)
+    if mode == "wrap":
+        return tuple(k % extent for k in indices)
+    return tuple(min(max(k, 0), extent - 1) for k in indices)
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
-    """The fill element in the quantisation of x."""
+    """The fill element in the quantisation of x, which is that of the output."""
+    steps = round(min(max(_onnx_border(node) / x.type.scale, -512.0), 512.0)) + x.type.zero_point
+    return min(max(steps, -128), 127)
+
+
+def _onnx_border(node: OnnxNode) -> float:
+    """The value of padding.  Raises ModelError unless it is finite."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()
         require(len(values) == 1, f"border has {len(values)} elements, must have 1")
         real = float(values[0])
     require(math.isfinite(real), f"border is {real}, must be a finite number")
-    steps = round(min(max(real / x.type.scale, -512.0), 512.0)) + x.type.zero_point
-    return min(max(steps, -128), 127)
+    return real
 
 
 SAMPLES = (

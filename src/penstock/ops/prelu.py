@@ -25,11 +25,17 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import saturated
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_constants import exact_operand
+from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
+from penstock.ops.add import PlainAdd
+from penstock.ops.maximum import PlainMaximum
+from penstock.ops.minimum import PlainMinimum
+from penstock.ops.mul import PlainMul
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Prelu(Elementwise):
     """Slope 1 for positive values; input 1 is the slope for negative values."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("PRELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.prelu")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -92,7 +98,16 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX PRelu."""
-    yield node.made(Prelu(), node.input(0), operand(node, 1))
+    slopes = exact_operand(node, 1)
+    if slopes is not None and node.output().type.quantisation is not None:
+        yield node.made(Prelu(), node.input(0), slopes)
+        return
+    real = RealNodes(node)
+    zero = real.constant(0.0, "zero")
+    above = real.apply(PlainMaximum(), real.input(0), zero)
+    below = real.apply(PlainMinimum(), real.input(0), zero)
+    scaled = real.apply(PlainMul(), below, real.input(1))
+    yield from real.result(real.apply(PlainAdd(), above, scaled))
 
 
 SAMPLES = (

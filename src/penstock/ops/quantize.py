@@ -26,7 +26,7 @@ from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype, require_quantised
-from penstock.opkit.elementwise import Elementwise, elementwise_nodes
+from penstock.opkit.elementwise import Elementwise, unary_node
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample
@@ -149,14 +149,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
     source, target = node.input(0).type.dtype, node.output().type.dtype
     if source is DType.FLOAT32:
-        yield from elementwise_nodes(QuantizeReal(), node, 1)
+        yield unary_node(QuantizeReal(), node)
     elif (source, target) in WIDE:
         require_quantised(node.output().type, "output")
-        yield from elementwise_nodes(QuantizeWide(target), node, 1, target)
+        yield unary_node(QuantizeWide(target), node, target)
     else:
         require_dtype(node.output().type, EIGHT_BITS, "output")
         require_quantised(node.output().type, "output")
-        yield from elementwise_nodes(Quantize(target), node, 1, target)
+        yield unary_node(Quantize(target), node, target)
 
 
 SAMPLES = (

@@ -1,25 +1,28 @@
 """ReduceMax, ReduceMin: the maximum or minimum along axes.
 
-    x  int8, up to rank 4
-    y  int8   same scale and zero point as x
+    x  int8 or bool, up to rank 4
+    y  as x   same scale and zero point
 
-Source: TFLite REDUCE_MAX, REDUCE_MIN; `reference/reduce.h`.
+Source: TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL; `reference/reduce.h`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
+from penstock.opkit.checks import require_dtype
+from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 
 
@@ -32,7 +35,8 @@ class _Extreme(OperatorDefaults):
     SIGN: ClassVar[int]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, self.axes, DType.INT8)
+        dtype = DType.BOOL if inputs and inputs[0].dtype is DType.BOOL else DType.INT8
+        return reduction.result_type(inputs, self.axes, dtype, (DType.BOOL,))
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -67,7 +71,8 @@ class _Extreme(OperatorDefaults):
 class ReduceMax(_Extreme):
     """The maximum along `axes`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX", "REDUCE_ANY")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMax": OnnxName(AxisOrder.ALIKE, carries=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("max")
     SIGN: ClassVar[int] = 1
 
@@ -76,21 +81,31 @@ class ReduceMax(_Extreme):
 class ReduceMin(_Extreme):
     """The minimum along `axes`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN", "REDUCE_ALL")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMin": OnnxName(AxisOrder.ALIKE, carries=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("min")
     SIGN: ClassVar[int] = -1
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite REDUCE_MAX, REDUCE_MIN."""
+    """TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL."""
     x, y = node.input(0).type, node.output().type
+    is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
+    require_dtype(y, (DType.BOOL if is_logical else DType.INT8,), "output")
     if (x.scale, x.zero_point) != (y.scale, y.zero_point):
         raise node.unsupported("input and output differ in scale or zero point, must be equal")
-    return reduction.understood(node, ReduceMax if node.name == "REDUCE_MAX" else ReduceMin)
+    return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceMax, ReduceMin."""
+    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
+    yield from requantised(node, make(reduction.onnx_axes(node)), node.input(0))
 
 
 SAMPLES = (
     sample(ReduceMax((1, 2)), int8(1, 5, 3, 4), scale=0.05, zero=-3),
     sample(ReduceMin((3,)), int8(2, 3, 2, 7), scale=0.05, zero=-3),
     sample(ReduceMin((0,)), int8(3, 4), scale=0.05, zero=-3),
+    sample(ReduceMax((2,)), TensorType((1, 4, 3, 5), DType.BOOL)),
 )

@@ -24,10 +24,18 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import ListedMap, StridedMap
 from penstock.opkit.checks import require, require_rank
+from penstock.opkit.onnx_resize import ResizedAxis, coordinates_of, resized_axes, rounding_of
 from penstock.opkit.requantised import requantised
 from penstock.opkit.resize import Sampling, foreign_resize
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.ops.gather import Gather
+from penstock.ops.resample import from_onnx_resize
+
+
+def _is_nearest(attributes: Mapping[str, object]) -> bool:
+    """Whether an ONNX node repeats elements, by its attributes."""
+    return attributes.get("mode", "nearest") == "nearest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +48,8 @@ class ResizeNearest(Selection):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Resize": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
-        "Upsample": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+        name: OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest)
+        for name in ("Resize", "Upsample")
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
 
@@ -80,47 +88,47 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Resize and Upsample by integer factors, which repeat elements."""
-    x = node.input(0)
+    """ONNX Resize and Upsample."""
+    x, mode = node.input(0), node.text("mode", "nearest")
     require_rank(x.type, (4,), "input")
-    if node.text("mode", "nearest") != "nearest":
-        raise node.unsupported(f"mode is {node.text('mode', 'nearest')}, must be nearest")
-    rows, columns = (_factor(node, x.type.shape[node.axis(a)], a) for a in (2, 3))
-    op = ResizeNearest(x.type.shape[1] * rows, x.type.shape[2] * columns)
-    where = node.text("coordinate_transformation_mode", "half_pixel")
-    rounding = node.text("nearest_mode", "round_prefer_floor")
-    if node.name == "Resize" and not _repeats(where, rounding):
-        raise node.unsupported(f"{where} with {rounding} does not repeat elements")
-    yield from requantised(node, op, x)
+    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    if mode != "nearest":
+        yield from from_onnx_resize(node)
+        return
+    axes = resized_axes(node)
+    where, rounding = coordinates_of(node), rounding_of(node)
+    if _repeats(axes, where, rounding):
+        op = ResizeNearest(axes[1].outputs, axes[2].outputs)
+        yield from requantised(node, op, x)
+        return
+    *steps, last = [
+        Gather(a, axis.nearest(where, rounding))
+        for a, axis in enumerate(axes)
+        if not axis.is_unchanged or a == 2
+    ]
+    for a, op in enumerate(steps):
+        made = node.between(op, x, label=f"resized{a}", like=x.type.quantisation)
+        yield made
+        x = made.output
+    yield from requantised(node, last, x)
 
 
-def _repeats(where: str, rounding: str) -> bool:
-    """Whether the node's modes repeat each element, as 1, 1, 2, 2, .."""
-    return (where == "asymmetric" and rounding == "floor") or (
-        where == "half_pixel" and rounding in ("round_prefer_floor", "round_prefer_ceil")
-    )
+_MODES = ("nearest", "linear", "bilinear", "cubic")
 
 
-def _factor(node: OnnxNode, extent: int, axis: int) -> int:
-    """Number of repetitions along an axis of the model's input, 1 for its first two axes."""
-    factors = _factors(node)
-    require(len(factors) == 4, f"there are {len(factors)} factors, must be 4")
-    whole = all(f.denominator == 1 and 0 < f < 2**15 for f in factors)
-    if not whole or factors[0] != 1 or factors[1] != 1:
-        raise node.unsupported(
-            f"factors are {[float(f) for f in factors]}, must be whole, those of axes 0 and 1 be 1"
+def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
+    """Whether rows and columns are repeated as 1, 1, 2, 2, .., and other axes are kept."""
+    _, rows, columns, _ = axes
+    return all(
+        axis.is_unchanged
+        or (
+            axis in (rows, columns)
+            and axis.scale % 1 == 0
+            and axis.nearest(where, rounding)
+            == tuple(o // int(axis.scale) for o in range(axis.outputs))
         )
-    return int(factors[axis])
-
-
-def _factors(node: OnnxNode) -> list[Fraction]:
-    """Number of repetitions along each axis of the model's input."""
-    if node.optional(3) is not None:
-        x = node.input(0).type.shape
-        return [Fraction(n, x[node.axis(a)]) for a, n in enumerate(node.constant_ints(3))]
-    found = node.constant(2 if node.name == "Resize" and len(node.inputs) > 2 else 1).ravel()
-    require(bool(np.isfinite(found).all()), "a factor is no finite number")
-    return [Fraction(float(f)) for f in found]
+        for axis in axes
+    )
 
 
 SAMPLES = (

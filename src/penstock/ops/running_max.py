@@ -51,4 +51,5 @@ class RunningMax(running.UnderColumns):
 SAMPLES = (
     sample(RunningMax(7, Window(6)), int8(1, 7, 6, 3)),
     sample(RunningMax(4, Window(3, 2, 1, 1, 1), Activation.RELU), int8(1, 5, 6, 2)),
+    sample(RunningMax(4, Window(3, 1, 2, 2, 3)), int8(1, 5, 6, 2)),
 )

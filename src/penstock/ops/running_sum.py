@@ -47,4 +47,5 @@ class RunningSum(running.UnderColumns):
 SAMPLES = (
     sample(RunningSum(7, Window(6), -3), int8(1, 7, 6, 3)),
     sample(RunningSum(4, Window(3, 2, 1, 1, 1)), int8(1, 5, 6, 2)),
+    sample(RunningSum(4, Window(3, 1, 2, 2, 3)), int8(1, 5, 6, 2)),
 )

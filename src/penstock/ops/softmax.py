@@ -34,15 +34,19 @@ from penstock.opkit import row_vectors
 from penstock.opkit.checks import require_dtype
 from penstock.opkit.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
 from penstock.opkit.float_functions import exp
+from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.requantised import requantised
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
+from penstock.ops.quantize import QuantizeWide
 
 LARGEST_DEVIATION = 0.001
 """Largest relative deviation of the scale of int16 outputs, which has no effect (`PrepareSoftmax`,
 `micro/kernels/softmax_common.cc`)."""
 PROBABILITIES = Quantisation((1 / 256,), (-128,))
+FINE_PROBABILITIES = Quantisation((1 / 65536,), (-32768,))
+"""Of int16; outputs of a finer scale than `PROBABILITIES` are rounded from these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Softmax(RowVectors):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES)
+        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
 
@@ -141,13 +145,22 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Softmax."""
     x = node.input(0)
+    y = node.output().type.quantisation
+    if y is None or x.type.dtype is DType.FLOAT32:
+        yield from real_elementwise(node, PlainSoftmax())
+        return
     if not x.type.shape:
         raise node.unsupported("input is a scalar, must have at least one axis")
     if x.type.shape[-1] > MOST_ELEMENTS:
         raise node.unsupported(
             f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"
         )
-    yield from requantised(node, Softmax(), x, PROBABILITIES)
+    if y.scales[0] >= PROBABILITIES.scales[0]:
+        yield from requantised(node, Softmax(), x, PROBABILITIES)
+        return
+    fine = node.between(Softmax(1.0, DType.INT16), x, label="in_16_bits", like=FINE_PROBABILITIES)
+    yield fine
+    yield node.made(QuantizeWide(), fine.output)
 
 
 SAMPLES = (

@@ -1,9 +1,12 @@
 """Sqrt: square root.
 
-    x  any shape  float32
-    y  as x       as x     y = sqrt(x), correctly rounded; NaN for x < 0
+    x  any shape  int8
+    y  as x       int8     the root in steps of y, rounded towards 0; 0 for x < 0
 
-Source: TFLite SQRT; `micro/kernels/elementwise.cc`.
+    PlainSqrt  float32, both   y = sqrt(x), correctly rounded; NaN for x < 0
+
+Source: TFLite SQRT, `kernels/elementwise.cc`, `SqrtEvalQuantized`, which fails for x < 0.  (TFLite
+Micro has only a floating-point kernel.)
 """
 
 from __future__ import annotations
@@ -12,20 +15,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.float_functions import square_root
+from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
-from penstock.opkit.samples import reals, sample
+from penstock.opkit.samples import int8, reals, sample
 
 
 @dataclass(frozen=True, slots=True)
-class Sqrt(Plain):
+class Sqrt(Lookup):
     """Square root."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SQRT",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sqrt")
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sqrt", "qnn.sqrt")
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        reals = np.float32(x.scale) * np.maximum(ELEMENTS - x.zero_point, 0).astype(np.float32)
+        steps = np.minimum(np.sqrt(reals) / np.float32(y.scale), np.float32(LARGEST_STEPS))
+        return saturated(steps.astype(np.int64) + y.zero_point)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSqrt(Plain):
+    """Square root of real numbers."""
+
     INPUTS: ClassVar[int] = 1
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(square_root, "sqrt_f32"),
@@ -34,10 +51,12 @@ class Sqrt(Plain):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SQRT."""
-    yield from typed_nodes(node, Sqrt(), None)
+    yield from typed_nodes(node, PlainSqrt(), Sqrt())
 
 
 SAMPLES = (
-    sample(Sqrt(), reals(1, 4, 3, 5)),
-    sample(Sqrt(), reals(7)),
+    sample(Sqrt(), int8(1, 4, 3, 5, scale=0.02, zero=-128), scale=0.009, zero=-128),
+    sample(Sqrt(), int8(13), scale=0.02, zero=5),
+    sample(PlainSqrt(), reals(1, 4, 3, 5)),
+    sample(PlainSqrt(), reals(7)),
 )

@@ -21,7 +21,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.onnx_constants import operand
+from penstock.opkit.onnx_reals import exact_elementwise
 from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
@@ -34,7 +34,7 @@ class Sub(ScaledSum):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SUB",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Sub": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Sub": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("subtract", "qnn.subtract")
     SIGN: ClassVar[int] = -1
 
@@ -57,7 +57,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Sub."""
-    yield node.made(Sub(), operand(node, 0), operand(node, 1))
+    return exact_elementwise(node, Sub(), PlainSub())
 
 
 SAMPLES = (

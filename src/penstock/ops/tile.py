@@ -8,18 +8,20 @@ Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/br
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
 from penstock.opkit.checks import require
 from penstock.opkit.intermediate import reshaped
+from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
 
@@ -31,6 +33,10 @@ class Tile(Selection):
     multiples: tuple[int, ...]
 
     TFLITE: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Expand": OnnxName(AxisOrder.MODEL, carries=True, floats=True),
+        "Tile": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("tile")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -73,6 +79,31 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     viewed, made = reshaped(value, shape, f"{node.output().name}/input")
     yield from made
     yield Made(Tile(multiples), (viewed,), node.output())
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Expand and Tile."""
+    x, numbers = node.input(0), node.constant_ints(1)
+    if node.name == "Tile":
+        require(
+            len(numbers) == x.type.rank,
+            f"repeats are {list(numbers)}, must be {x.type.rank} numbers",
+        )
+        repeats = tuple(numbers[axis] for axis in node.order)
+        yield from requantised(node, Tile(repeats), x)
+        return
+    rank = max(len(numbers), x.type.rank)
+    shape, wide = (
+        (1,) * (rank - len(extents)) + extents for extents in (x.type.shape, tuple(numbers))
+    )
+    require(
+        all(1 in (a, b) or a == b for a, b in zip(shape, wide, strict=True)),
+        f"shape {list(x.type.shape)} does not stretch to {list(numbers)}",
+    )
+    viewed, made = reshaped(x, shape, f"{node.output().name}/input")
+    yield from made
+    multiples = tuple(b if a == 1 else 1 for a, b in zip(shape, wide, strict=True))
+    yield from requantised(node, Tile(multiples), viewed)
 
 
 SAMPLES = (

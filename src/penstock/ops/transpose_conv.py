@@ -13,7 +13,8 @@ Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -24,18 +25,28 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit import onnx_constants, onnx_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axis_map import Form
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.onnx_windows import AUTO_PADS, pair
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.window import Window, foreign_windows
+from penstock.ops.conv2d import grouped_nodes
+from penstock.ops.pad import Pad
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+
+MOST_PAD = 2**15
+"""Pads of ConvTranspose are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,11 @@ class Spread:
 
     def taps(self, out: Interval) -> int:
         """Number of taps of the output interval, including those outside the input."""
-        phases = ((o + self.before) % self.stride for o in range(*out))
-        return sum(len(range(phase, self.size, self.stride)) for phase in phases)
+        periods, rest = divmod(out[1] - out[0], self.stride)
+        phases = ((out[0] + o + self.before) % self.stride for o in range(rest))
+        return periods * self.size + sum(
+            len(range(phase, self.size, self.stride)) for phase in phases
+        )
 
     def affine(self) -> Form:
         """(factor, extra, offset) of `needs`."""
@@ -79,6 +93,7 @@ class TransposeConv(OperatorDefaults):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ConvTranspose": OnnxName(AxisOrder.CHANNELS_LAST)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
     BIAS_INPUT: ClassVar[int | None] = 2
 
@@ -238,6 +253,132 @@ def _bias(node: ForeignNode) -> Value:
     channels = node.input(1).type.shape[0]
     zeros = Data.of(np.zeros(channels, np.int32))
     return Value(f"{node.output().name}/no_bias", TensorType((channels,), DType.INT32), zeros)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ConvTranspose.  In groups it is a convolution by flipped windows of the input with zeros
+    between its rows and columns."""
+    x, groups = node.input(0), node.integer("group", 1)
+    require_rank(x.type, (4,), "input")
+    w = _dilated(node, onnx_constants.kernel(node, (1, 2, 3, 0), axis=0))
+    q = w.type.quantisation
+    if q is not None and q.axis not in (None, 0):
+        raise node.unsupported(
+            "weights have a scale for each input channel, must have one, or one for each output "
+            "channel (axis 1)"
+        )
+    require(
+        groups > 0 and w.type.shape[3] == x.type.shape[3] and x.type.shape[3] % groups == 0,
+        f"input has {x.type.shape[3]} channels in {groups} groups, weights take {w.type.shape[3]}",
+    )
+    rows, columns = _onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3])
+    if groups > 1:
+        yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
+        return
+    x, w, made = onnx_zero_points.centred_layer(node, x, w)
+    yield from made
+    b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
+    op = TransposeConv(rows, columns)
+    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+
+
+def _dilated(node: OnnxNode, w: Value) -> Value:
+    """Weights (O, K, L, C) with zeros between the taps of a dilated window."""
+    steps = pair(node, "dilations")
+    if steps == (1, 1):
+        return w
+    assert w.data is not None
+    assert w.type.quantisation is not None
+    outputs, k, l, depth = w.type.shape  # noqa: E741
+    shape = (outputs, (k - 1) * steps[0] + 1, (l - 1) * steps[1] + 1, depth)
+    zeros = np.array(w.type.quantisation.zero_points, np.int8).reshape(-1, 1, 1, 1)
+    elements = np.ascontiguousarray(np.broadcast_to(zeros, shape))
+    elements[:, :: steps[0], :: steps[1]] = w.data.array(w.type)
+    return Value(w.name, w.type.with_shape(shape), Data.of(elements))
+
+
+def _onnx_spreads(
+    node: OnnxNode, extents: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[Spread, Spread]:
+    """The windows along rows and columns.  Source: ONNX operator specification, ConvTranspose."""
+    strides = pair(node, "strides")
+    extra = pair(node, "output_padding", (0, 0), least=0)
+    pads = node.integers("pads", (0, 0, 0, 0))
+    require(
+        len(pads) in (2, 4) and all(abs(pad) < MOST_PAD for pad in pads),
+        f"attribute pads is {list(pads)}, must be two numbers for each axis",
+    )
+    how, axes = node.text("auto_pad", "NOTSET"), len(pads) // 2
+    if how not in AUTO_PADS:
+        raise node.unsupported(f"auto_pad is {how}, must be one of {', '.join(AUTO_PADS)}")
+    wanted = node.integers("output_shape", ())[-2:]
+    found: list[Spread] = []
+    for a in range(2):
+        full = (extents[a] - 1) * strides[a] + sizes[a] + extra[a]
+        before, after = (pads[a], pads[a + axes]) if how == "NOTSET" and a < axes else (0, 0)
+        outputs = full - before - after
+        if a < len(wanted) or how.startswith("SAME"):
+            outputs = wanted[a] if a < len(wanted) else extents[a] * strides[a]
+            total = max(0, full - outputs)
+            before = total // 2 if how == "SAME_UPPER" else total - total // 2
+        found.append(Spread(outputs, sizes[a], strides[a], before))
+    return found[0], found[1]
+
+
+def _grouped_weights(w: Value, groups: int) -> Value:
+    """Weights (O / groups, K, L, C) of a transposed convolution as those of a convolution in
+    groups, (O, K, L, C / groups), flipped."""
+    assert w.data is not None
+    outputs, k, l, depth = w.type.shape  # noqa: E741
+    split = w.data.array(w.type)[:, ::-1, ::-1].reshape(outputs, k, l, groups, depth // groups)
+    shape = (groups * outputs, k, l, depth // groups)
+    elements = np.ascontiguousarray(split.transpose(3, 0, 1, 2, 4)).reshape(shape)
+    q = w.type.quantisation
+    if q is not None and q.axis is not None:
+        q = Quantisation(q.scales * groups, q.zero_points * groups, 0)
+    return Value(w.name, TensorType(shape, w.type.dtype, q), Data.of(elements))
+
+
+def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) -> Iterable[Made]:
+    """A transposed convolution in groups, by weights of `_grouped_weights`."""
+    label, spreads = node.output().name, (rows, columns)
+    for k, spread in enumerate(spreads):
+        for made in _spaced(x, k + 1, spread.stride, f"{label}/spaced{k}"):
+            yield made
+            x = made.output
+    before = [spread.size - 1 - spread.before for spread in spreads]
+    after = [
+        spread.outputs + spread.size - 1 - extent - pad
+        for spread, extent, pad in zip(spreads, x.type.shape[1:3], before, strict=True)
+    ]
+    if min(*before, *after) < 0:
+        start = (0, *(max(-pad, 0) for pad in before), 0)
+        end = (0, *(max(-pad, 0) for pad in after), 0)
+        triples = zip(x.type.shape, start, end, strict=True)
+        cut = Slice(start, tuple(e - a - b for e, a, b in triples), (1, 1, 1, 1))
+        made = node.between(cut, x, label="cropped", like=x.type.quantisation)
+        yield made
+        x = made.output
+    windows = (
+        Window(spread.size, before=max(a, 0), after=max(b, 0))
+        for spread, a, b in zip(spreads, before, after, strict=True)
+    )
+    yield from grouped_nodes(node, x, w, *windows)
+
+
+def _spaced(x: Value, axis: int, stride: int, label: str) -> Iterable[Made]:
+    """Nodes that insert stride - 1 zeros after each index of an axis."""
+    if stride == 1:
+        return
+    shape = x.type.shape
+    outer, inner = math.prod(shape[: axis + 1]), math.prod(shape[axis + 1 :])
+    apart = Value(f"{label}/apart", x.type.with_shape((outer, 1, inner)))
+    yield Made(Reshape(apart.type.shape), (x,), apart)
+    pad = Pad((0, 0, 0), (0, stride - 1, 0), x.type.zero_point)
+    padded = Value(f"{label}/padded", x.type.with_shape((outer, stride, inner)))
+    yield Made(pad, (apart,), padded)
+    wide = tuple(e * stride if a == axis else e for a, e in enumerate(shape))
+    yield Made(Reshape(wide), (padded,), Value(label, x.type.with_shape(wide)))
 
 
 SAMPLES = (

@@ -1,12 +1,18 @@
-"""fold_constants: replaces a node whose inputs are all constant by its value."""
+"""fold_constants: replaces a node whose inputs are all constant by its value.
+
+A view of a constant that becomes the new elements of a state is replaced by a copy of its value,
+because a node must compute these.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
-from penstock.ir.graph import Graph, Node, Value, whole_work
+from penstock.ir.graph import Graph, Node, Value, free_name, whole_work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data
+from penstock.ops.registry import COPY
 
 MAX_BYTES = 16 << 20
 """Larger values are not folded: a small file must not need a large compiler."""
@@ -21,12 +27,21 @@ def fold_constants(graph: Graph) -> Graph:
     kept: list[Node] = []
     for node in graph.nodes:
         node = replace(node, inputs=tuple(known.get(v.name, v) for v in node.inputs))
-        if node.variable_inputs or node.name in updates or not _is_small(node):
+        if node.variable_inputs or not (node.op.ALIAS or _is_small(node)):
             kept.append(node)
+        elif node.name in updates:
+            kept.append(_copied(node, graph.names()) if node.op.ALIAS else node)
         else:
             known[node.output.name] = replace(node.output, data=_evaluated(node))
     outputs = tuple(known.get(v.name, v) for v in graph.outputs)
     return replace(graph, outputs=outputs, nodes=tuple(kept))
+
+
+def _copied(view: Node, taken: Collection[str]) -> Node:
+    """A node that copies the value of a view of a constant."""
+    name = free_name(f"{view.name}/constant", taken)
+    constant = Value(name, view.output.type, _evaluated(view))
+    return replace(view, op=COPY, inputs=(constant,))
 
 
 def _is_small(node: Node) -> bool:

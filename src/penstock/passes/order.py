@@ -12,6 +12,7 @@ from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
+from penstock.passes.own_results import own_results
 from penstock.passes.queue_sections import queue_sections
 from penstock.passes.queues import queues
 from penstock.passes.slice_rows import slice_rows
@@ -20,8 +21,8 @@ from penstock.passes.tabulate import tabulate
 Pass = Callable[[Graph], Graph]
 
 PASSES: tuple[Pass, ...] = (
-    fold_constants,
     free_identities,
+    fold_constants,  # after free_identities, which leaves views of constants
     slice_rows,  # after free_identities, which leaves views
     fold_padding,
     fuse_activation,
@@ -30,7 +31,8 @@ PASSES: tuple[Pass, ...] = (
 )
 """The passes of the stage `simplify`, before accelerators claim nodes."""
 
-QUEUES: tuple[Pass, ...] = (
+STATES: tuple[Pass, ...] = (
+    own_results,  # before `queues`: results that are old elements of a state copy it
     queues,  # after offload: accelerators may claim concatenations and slices of a state
     queue_sections,
     drop_dead,  # last: a queue leaves the shift of its state without readers
@@ -41,7 +43,7 @@ ACCUMULATION: tuple[Pass, ...] = (
     accumulate,  # after offload: patterns of accelerators match reductions as models state them
     drop_dead,  # last: `accumulate` bypasses views
 )
-"""Optional passes of the stage `assign`, between `QUEUES` and the assignment to the processor."""
+"""Optional passes of the stage `assign`, between `STATES` and the assignment to the processor."""
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:

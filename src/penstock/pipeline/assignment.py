@@ -11,7 +11,7 @@ from penstock.backends.processor_parts import assign, portable_part, single_node
 from penstock.hardware.target import Engine
 from penstock.ir.graph import Graph, Node
 from penstock.passes.exchange_axes import exchange_axes
-from penstock.passes.order import ACCUMULATION, QUEUES, run_passes
+from penstock.passes.order import ACCUMULATION, STATES, run_passes
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.pipeline.channel_alternatives import grouped_graphs
 from penstock.pipeline.request import Request
@@ -51,7 +51,7 @@ def _processor_parts(graph: Graph, request: Request, make_part: MakePart | None 
 
     make_part: returns a node as a part; None: with the best kernels.
     """
-    passes = (*QUEUES, *(ACCUMULATION if request.options.accumulate else ()))
+    passes = (*STATES, *(ACCUMULATION if request.options.accumulate else ()))
     if request.stream_input:
         passes = (*passes, streamed_rows)
     return assign_kernels(run_passes(graph, passes), request, make_part)

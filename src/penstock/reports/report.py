@@ -121,18 +121,35 @@ class Optimality:
 
 @dataclass(frozen=True, slots=True)
 class RealDifference:
-    """Elements that differ from real arithmetic within the tolerance, and the largest difference in
-    quantisation steps. They do not count as mismatches."""
+    """Elements that differ from a reference that rounds otherwise, and the largest difference in
+    quantisation steps. Within the tolerance, they do not count as mismatches."""
 
     elements: int
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A tensor that the reference computes from penstock's own tensors. `node` computes it;
+    `group` lists all nodes of the model that are compared as one. Of `elements`, `differing`
+    differ, by at most `steps`; `mismatches` differ by more than is accepted. `exception` is the
+    documented deviation that applies, if there is one."""
+
+    node: str
+    group: tuple[str, ...]
+    tensor: str
+    elements: int
+    differing: int
+    steps: int
+    mismatches: int
+    exception: str
+
+
+@dataclass(frozen=True, slots=True)
 class RungReport:
     """A rung of the verification ladder. `mismatches` is None if the rung was not run. `note` is
-    additional text; `measured` is the difference from real arithmetic, on rungs that measure
-    it."""
+    additional text; `measured` is the difference from the reference, on rungs that measure it, and
+    `nodes` lists it node by node."""
 
     step: str
     tensors: int
@@ -140,6 +157,7 @@ class RungReport:
     mismatches: int | None
     note: str = ""
     measured: RealDifference | None = None
+    nodes: tuple[NodeReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,21 +38,25 @@ static inline void average_pool2d_s8_mve_add(const int8_t *x, int32_t step, int3
 PENSTOCK_KERNEL void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p,
                                            const penstock_source *x, const penstock_sink *y,
                                            int32_t lower, int32_t upper) {
+    const int32_t step = p->dilation_w * p->in_c;
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
-        const penstock_interval rows =
-            penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top; /* within its image */
+        const int32_t first_row = row / p->out_h * p->in_h + top;
+        const penstock_span rows =
+            penstock_pool_taps(top, p->kernel_h, p->dilation_h, p->in_h);
         int8_t *out = penstock_write_row(y, row);
         for (int32_t column = 0; column < p->out_w; column++) {
-            const penstock_interval columns =
-                penstock_under(column, p->stride_w, p->pad_left, p->kernel_w, p->in_w);
+            const int32_t left = column * p->stride_w - p->pad_left;
+            const penstock_span columns =
+                penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);
+            const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;
             const int32_t width = columns.upper - columns.lower;
             const int32_t count = (rows.upper - rows.lower) * width;
-            for (int32_t c = 0; c < p->in_c; c += 8, out += 8) {
+            for (int32_t c = 0; c < p->out_c; c += 8, out += 8) {
                 int16_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
                 for (int32_t k = rows.lower; k < rows.upper; k++) {
-                    const int8_t *in = penstock_read_row(x, first_row + k);
-                    average_pool2d_s8_mve_add(in + columns.lower * p->in_c + c, p->in_c, width, sums);
+                    const int8_t *in = penstock_read_row(x, first_row + k * p->dilation_h);
+                    average_pool2d_s8_mve_add(in + before + c, step, width, sums);
                 }
                 for (int32_t i = 0; i < 8; i++) {
                     const int32_t half = sums[i] > 0 ? count / 2 : -(count / 2);

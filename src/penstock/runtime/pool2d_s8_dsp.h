@@ -172,25 +172,28 @@ PENSTOCK_KERNEL void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock
                                    const penstock_sink *y, int32_t lower, int32_t upper) {
     const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
     struct penstock_pool pool = {.rows = in_rows,
-                                 .step = p->in_c,
-                                 .last = p->in_c - 8,
+                                 .step = p->dilation_w * p->in_c,
+                                 .last = p->out_c - 8,
                                  .clamps = p->least > -128 || p->most < 127,
                                  .least = penstock_all_bytes(p->least),
                                  .most = penstock_all_bytes(p->most)};
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
-        const penstock_interval rows =
-            penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top; /* within its image */
+        const int32_t first_row = row / p->out_h * p->in_h + top;
+        const penstock_span rows =
+            penstock_pool_taps(top, p->kernel_h, p->dilation_h, p->in_h);
         const int32_t height = rows.upper - rows.lower;
         for (int32_t k = 0; k < height; k++) {
-            in_rows[k] = penstock_read_row(x, first_row + rows.lower + k);
+            in_rows[k] = penstock_read_row(x, first_row + (rows.lower + k) * p->dilation_h);
         }
         pool.rows_end = in_rows + height;
         int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++, out += p->in_c) {
-            const penstock_interval columns =
-                penstock_under(column, p->stride_w, p->pad_left, p->kernel_w, p->in_w);
-            pool.first = columns.lower * p->in_c;
+        for (int32_t column = 0; column < p->out_w; column++, out += p->out_c) {
+            const int32_t left = column * p->stride_w - p->pad_left;
+            const penstock_span columns =
+                penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);
+            const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;
+            pool.first = before;
             pool.width = columns.upper - columns.lower;
             if (p->averages) {
                 const int32_t count = height * pool.width;

@@ -10,7 +10,7 @@
 #include "wide.h"
 
 /* Leading members of the parameter structures of windows along columns. */
-#define PENSTOCK_COLUMN_MEMBERS int32_t in_w, in_c, out_w, kernel_w, stride_w, pad_left
+#define PENSTOCK_COLUMN_MEMBERS int32_t in_w, in_c, out_w, kernel_w, stride_w, dilation_w, pad_left
 
 /* The preceding row of y, or NULL for the first. */
 static inline const int8_t *penstock_row_before(const penstock_sink *y, int32_t row) {

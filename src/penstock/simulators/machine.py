@@ -370,7 +370,8 @@ def _filled(call: Call, output: ConcreteOperand) -> tuple[View, ...]:
 
 
 def _add(counts: dict[str, int], memory: str, size: int) -> None:
-    counts[memory] = counts.get(memory, 0) + size
+    if size:  # a window may lie in padding alone
+        counts[memory] = counts.get(memory, 0) + size
 
 
 def _add_region(counts: dict[str, Counter[Region]], operand: ConcreteOperand) -> None:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from command_line import CommandLine
-from penstock.hardware.load import load_target
-from penstock.ladder import climb
-from penstock.pipeline.compilation import compile_request
-from penstock.pipeline.request import Request
-from penstock.simulators.goldens import Goldens
-from penstock.simulators.graph import run_graph
-from penstock.simulators.tflite_micro import GoldenSet
 from tools.onnx_writer import Model
 
 
@@ -34,17 +25,3 @@ def test_the_difference_to_the_onnx_reference_is_in_the_json(penstock: CommandLi
     assert rungs["host"]["note"].startswith("sanitizers: ")
     shown = penstock("verify", "m.onnx", "-t", "host", "--reference", "onnx").out
     assert rungs["operators"]["note"] in " ".join(shown.split())
-
-
-def test_steps_off_real_outputs_are_counted() -> None:
-    done = compile_request(Request("zoo:lenet5", load_target("host")))
-    (x,), (y,) = done.model.inputs, done.model.outputs
-    inputs = {x.name: np.zeros(x.type.shape, np.int8)}
-    scale, zero = y.type.scale, y.type.zero_point
-    real = (run_graph(done.model, inputs)[y.name].astype(np.float32) - zero) * scale
-    real.flat[1] += 3 * scale * (1 if real.flat[1] < 0.5 else -1)
-    real.flat[4] += 1 * scale * (1 if real.flat[4] < 0.5 else -1)
-    truth = Goldens("m", "r", (0,), ("k",), (GoldenSet((inputs[x.name],), (real,)),), None, ())
-    first = next(climb(done, truth, (inputs,)))
-    assert first.measured is not None
-    assert (first.step, first.measured.elements, first.measured.steps) == ("end to end", 2, 3)

@@ -192,7 +192,6 @@ def test_an_operator_is_within_a_step_of_real_arithmetic(
 ) -> None:
     model = Model(kind=kind)
     found = judged(model.raw(CASES[case](model)), tmp_path)
-    assert found.unjudged == set()
     assert found.comparison.tensors >= 4
     assert found.comparison.mismatches == 0, found.comparison.first
 

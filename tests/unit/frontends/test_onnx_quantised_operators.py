@@ -136,7 +136,6 @@ def test_a_convolution(kind: str, channels: int, tmp_path: Path) -> None:
     bias = model.constant(rng.integers(-2000, 2000, 4).astype(np.int32))
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), bias, scale=None)
     found = judged(model.finished(last, *Y), tmp_path)
-    assert "QLinearConv" not in found.unjudged
     assert found.comparison.mismatches == 0, found.comparison.first
 
 
@@ -174,22 +173,10 @@ def test_a_gemm() -> None:
     assert is_within_a_step(model.finished(last, *Y), expected, Y)
 
 
-def test_weights_off_zero_are_refused() -> None:
+def test_weights_have_a_zero_point() -> None:
     model = Quantised()
     x = model.quantised_input(1, 1, 4, 4, name="x", scale=X[0], zero=X[1])
     w = model.constant(np.ones((1, 1, 1, 1), np.int8))
     parts = model.constant(np.float32(0.1)), model.constant(np.int8(3))
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None)
-    with pytest.raises(Exception, match="weights have zero point 3, must be 0"):
-        graph_of(model.finished(last, *Y))
-
-
-@pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_nodes_that_the_evaluator_lacks_are_listed_and_skipped(kind: str, tmp_path: Path) -> None:
-    model = Quantised(kind=kind)
-    a = model.quantised_input(1, 3, 4, 5, name="a", scale=X[0], zero=X[1])
-    last = model.node("QLinearAdd", *a, *a, *model.scale(*Y), scale=None, domain="com.microsoft")
-    found = judged(model.finished(last, *Y), tmp_path)
-    assert found.unjudged == {"QLinearAdd"}
-    assert "not judged: QLinearAdd" in str(found)
-    assert found.comparison.mismatches == 0, found.comparison.first
+    assert is_within_a_step(model.finished(last, *Y), lambda x: x * np.float32(0.1) * (1 - 3), Y)

@@ -156,6 +156,7 @@ def test_a_float_network_compiles_and_runs_exactly_in_the_machine(
     )
     assert [(rung.step, rung.comparison.mismatches) for rung in done.rungs] == [
         ("operators", 0),
+        ("end to end", 0),
         ("machine", 0),
     ]
     assert not done.report.numbers_assumed

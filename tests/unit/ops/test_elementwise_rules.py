@@ -14,7 +14,9 @@ from penstock.opkit.lookup import Lookup
 from penstock.opkit.samples import int8
 from penstock.ops.exp import Exp
 from penstock.ops.gelu import Gelu
+from penstock.ops.log import Log
 from penstock.ops.rsqrt import Rsqrt
+from penstock.ops.sqrt import Sqrt
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
 
 
@@ -55,12 +57,6 @@ def test_maximum_is_refused_where_scales_differ() -> None:
     assert error.code == "model-023"
     assert "0.1" in error.what
     assert "0.2" in error.what
-
-
-def test_select_that_picks_whole_rows_is_refused() -> None:
-    condition = TensorSpec("condition", (4,), "bool")
-    rows = [tensor(name, (4, 4)) for name in ("a", "b", "y")]
-    assert "must have one shape" in refusal("SELECT", condition, *rows).what
 
 
 def test_a_comparison_of_scales_above_one_is_refused() -> None:
@@ -114,6 +110,23 @@ def test_tables_in_single_precision_are_the_function_rounded(
     distance = np.abs(op.table(x, y) - np.clip(exact, -128, 127))
     assert distance.max() < 0.5001
     assert distance.max() > 0.4
+
+
+def test_a_logarithm_is_the_smallest_element_where_it_has_no_value() -> None:
+    x, y = int8(1, scale=0.04, zero=-10), int8(1, scale=0.05, zero=20)
+    table = Log().table(x, y)
+    assert set(table[: 128 - 10 + 1].tolist()) == {-128}
+    exact = [math.log(x.scale * (q + 10)) / y.scale + 20 for q in range(-9, 128)]
+    distance = np.abs(table[128 - 9 :] - np.clip(exact, -128, 127))
+    assert 0.4 < distance.max() < 0.5001
+
+
+def test_a_square_root_is_rounded_towards_zero_and_zero_where_it_has_no_value() -> None:
+    x, y = int8(1, scale=0.02, zero=-100), int8(1, scale=0.009, zero=-120)
+    table = Sqrt().table(x, y)
+    assert set(table[: 128 - 100 + 1].tolist()) == {-120}
+    exact = [math.sqrt(x.scale * (q + 100)) / y.scale for q in range(-99, 128)]
+    np.testing.assert_array_equal(table[29:], np.clip(np.floor(exact) - 120, -128, 127))
 
 
 def test_rsqrt_is_the_largest_element_where_it_has_no_value() -> None:

@@ -56,6 +56,8 @@ SPLIT: dict[str, Op] = {
     "average of some columns, padded": AveragePool2D(Window(HEIGHT), Window(3, 2, 1, 1, 1)),
     "average of the first rows": AveragePool2D(Window(7, 5), Window(WIDTH)),
     "average with rows padded": AveragePool2D(Window(11, 1, 1, 1, 1), Window(WIDTH)),
+    "average with columns dilated": AveragePool2D(Window(HEIGHT), Window(3, 2, 2, 1, 2)),
+    "max with columns dilated": MaxPool2D(Window(HEIGHT), Window(3, 1, 2)),
     "max of all": MaxPool2D(*ALL),
     "max of some columns, padded": MaxPool2D(Window(8, 3), Window(2, 2, 1, 0, 1), Activation.RELU6),
 }

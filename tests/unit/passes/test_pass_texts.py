@@ -31,6 +31,7 @@ from penstock.ir.verify import verify
 from penstock.passes import exchange_axes as alternative
 from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
+from penstock.passes.own_results import own_results
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.passes.queue_sections import queue_sections
 from penstock.passes.queues import queues
@@ -51,6 +52,7 @@ OTHERS = (
     queue_sections,
     accumulate,
     quantised_interface,
+    own_results,
     queues,
     streamed_rows,
     with_single_rounding,

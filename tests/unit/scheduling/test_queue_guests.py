@@ -13,7 +13,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, State
 from penstock.ops.registry import COPY
 from penstock.passes.incremental import incremental
-from penstock.passes.order import QUEUES, run_passes
+from penstock.passes.order import STATES, run_passes
 from penstock.scheduling.model.parts import Parts
 from penstock.simulators.graph import run_sequences
 from penstock.simulators.machine import Machine
@@ -32,7 +32,7 @@ def tower(hop: int = 1) -> Graph:
 
 def parts(graph: Graph, *, stream_input: bool = False) -> Parts:
     target = load_target("host")
-    return assign(run_passes(graph, QUEUES), target, stream_input=stream_input)
+    return assign(run_passes(graph, STATES), target, stream_input=stream_input)
 
 
 def guests(found: Parts) -> dict[str, list[tuple[str, int]]]:

@@ -72,10 +72,9 @@ def windows(offloaded: Offloaded) -> bool | str:
         return f"its strides are {op.stride_h} x {op.stride_w}"
     if max(op.dilation_h, op.dilation_w) > (1 if pool else LARGEST_DILATION):
         return f"its dilations are {op.dilation_h} x {op.dilation_w}"
-    reach_w = (op.kernel_w - 1) * op.dilation_w + 1
     rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
-    if op.reach_h > rows or op.reach_h * reach_w > taps:
-        return f"it spans {op.reach_h} x {reach_w} elements"
+    if op.reach_h > rows or op.reach_h * op.reach_w > taps:
+        return f"it spans {op.reach_h} x {op.reach_w} elements"
     return True
 
 
@@ -105,8 +104,8 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
 
 
 def padding(offloaded: Offloaded) -> bool | str:
-    """Padding must be at most 127 rows or columns; the windows of average pools with padding must
-    have at most 8 rows and 8 columns.
+    """Padding must be at most 127 rows or columns, and no window may lie in padding alone; the
+    windows of average pools with padding must have at most 8 rows and 8 columns.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
@@ -115,6 +114,9 @@ def padding(offloaded: Offloaded) -> bool | str:
     around = op.padding(0, op.out_h)
     if max(around) > MOST_PADDING:
         return f"it is {around} (top, left, bottom, right)"
+    top, left, bottom, right = around
+    if max(top, bottom) >= op.reach_h or max(left, right) >= op.reach_w:
+        return f"a window of {op.reach_h} x {op.reach_w} is inside of {around}"
     large = max(op.kernel_h, op.kernel_w) > LARGEST_PADDED_AVERAGE
     if op.function is NpuFunction.AVERAGE and any(around) and large:
         return f"the window is {op.kernel_h} x {op.kernel_w}"

@@ -219,6 +219,11 @@ class Operation:
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     @property
+    def reach_w(self) -> int:
+        """Columns that a window spans, including dilation."""
+        return (self.kernel_w - 1) * self.dilation_w + 1
+
+    @property
     def in_row_bytes(self) -> int:
         """Bytes of a row of the first input."""
         return row_bytes(self.in_w, self.in_c, self.packed_in)
@@ -226,8 +231,7 @@ class Operation:
     @property
     def read_w(self) -> int:
         """Number of input columns that the windows cover, not counting padding."""
-        reach = (self.kernel_w - 1) * self.dilation_w + 1
-        columns = (self.out_w - 1) * self.stride_w + reach - self.pad_left
+        columns = (self.out_w - 1) * self.stride_w + self.reach_w - self.pad_left
         return min(self.in_w, -(-columns // self.upscale))
 
     @property
@@ -247,8 +251,7 @@ class Operation:
         lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
-        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
-        columns = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left
+        columns = (self.out_w - 1) * self.stride_w + self.reach_w - self.pad_left
         return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from penstock.errors import ToolError, UsageError
 from penstock.frontends.onnx.calibration_samples import Samples, read_samples
 from penstock.frontends.onnx.external_data import load_all
 from penstock.frontends.onnx.file import Border, File, decode
-from penstock.frontends.onnx.scales import DEQUANTISE, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
 from penstock.ir.tensor import Array
 
@@ -47,7 +47,7 @@ def quantised(raw: bytes, file: File, reading: Reading, folder: Path | None) -> 
     load_all(model, file.name, folder)
     inputs = _with_extents(model, file, dict(reading.dimensions))
     samples = read_samples(reading.calibration, inputs, reading.size_limit_bytes)
-    require_onnxruntime()
+    require_onnxruntime("--quantise uses its post-training quantisation")
     try:
         made = _quantised(model, samples)
     except Exception as error:  # onnxruntime raises exceptions of its own for each of its parts
@@ -61,14 +61,16 @@ def quantised(raw: bytes, file: File, reading: Reading, folder: Path | None) -> 
     return made, decode(made, file.name, None)
 
 
-def require_onnxruntime() -> None:
-    """Raises ToolError with installation instructions if onnxruntime is not installed."""
+def require_onnxruntime(why: str) -> None:
+    """Raises ToolError with installation instructions if onnxruntime is not installed.
+
+    why: what needs it."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise ToolError(
             "tool-045",
             "onnxruntime is not installed",
             where="Python package onnxruntime",
-            why="--quantise uses its post-training quantisation",
+            why=why,
             help="pip install 'penstock[quantise]'",
         )
 

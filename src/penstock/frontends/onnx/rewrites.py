@@ -1,12 +1,14 @@
 """Rewrites of an ONNX file to a canonical form.
 
-1. Nodes whose inputs are constant become constants.
+1. Nodes whose inputs are constant become constants, and nodes that nobody reads vanish.
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
-3. A division by a constant becomes a product.  A reduction that drops axes keeps them, followed by
-   Squeeze.
-4. A batch normalisation after a convolution with no other reader is folded into it, and an Add of
-   a constant after a MatMul becomes its bias.
+3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
+   a single index takes a list of one, followed by Squeeze.  A Relu of integers becomes a Clip at
+   the element 0, and a Pad of integers states its element, so that what is left to operators has
+   the same meaning in any quantisation.
+4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
+   Add of a constant after a MatMul becomes its bias.
 
 Source: ONNX operator specification; for com.microsoft, ContribOperators.md of onnxruntime.
 """
@@ -18,8 +20,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.frontends.onnx.folding import folded, listed_axes, wrong
+from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -27,7 +31,15 @@ from penstock.ir.tensor import Array
 
 def rewritten(file: File) -> File:
     """The model in canonical form."""
-    for rewrite in (_constants, _real_operators, _plain_forms, _folded_norms, _folded_biases):
+    for rewrite in (
+        _constants,
+        _real_operators,
+        _plain_forms,
+        _explicit_zeros,
+        _folded_norms,
+        _folded_biases,
+        _living,
+    ):
         file = rewrite(file)
     return file
 
@@ -58,13 +70,14 @@ class _Growing:
 
 
 def _constants(file: File) -> File:
-    """Rewrite 1."""
+    """Rewrite 1.  A DequantizeLinear of constants stays: it tells the scale of its elements."""
     new = _Growing.of(file)
     for node in file.nodes:
         if all(name in new.constants or not name for name in node.inputs) and node.outputs:
-            found = folded(node, [new.constants.get(name) for name in node.inputs])
+            arrays = [new.constants.get(name) for name in node.inputs]
+            found = folded(node, arrays, file.opset) if node.name != DEQUANTISE else None
             if found is not None:
-                new.constant(node.outputs[0], found)
+                new.constants.update(zip(node.outputs, found, strict=True))
                 continue
         new.nodes.append(node)
     return new.done()
@@ -75,13 +88,15 @@ class _Quantised:
     """Inputs of an operator on quantised tensors.
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
-    zero point); positions of the output's scale and zero point; and the position of the bias, whose
-    scale is the product of those of input and weights."""
+    zero point); positions of the output's scale and zero point; the position of the bias, whose
+    scale is the product of those of input and weights; and positions of inputs that are not
+    quantised, which come first."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
+    plain: tuple[int, ...] = ()
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -96,6 +111,8 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
+    "QLinearReduceMean": _Quantised("ReduceMean", _TRIPLES[:1], (3, 4)),
+    "QLinearWhere": _Quantised("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
 }
 
 
@@ -134,18 +151,19 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
         reals.append(new.name(f"{name}/real{k}"))
         inputs = tuple(_named(node, position) for position in triple)
-        yield FileNode("DequantizeLinear", node.where, inputs, (reals[k],), {"axis": axis})
+        yield FileNode(DEQUANTISE, node.where, inputs, (reals[k],), {"axis": axis})
     bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
     if bias:
         scale = _bias_scale(new, node, form)
         reals.append(new.name(f"{name}/real_bias"))
         inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
-        yield FileNode("DequantizeLinear", node.where, inputs, (reals[-1],), {"axis": 0})
+        yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
     real = new.name(f"{name}/real")
-    yield FileNode(form.name, node.where, tuple(reals), (real,), attributes)
+    plain = (_named(node, position) for position in form.plain)
+    yield FileNode(form.name, node.where, (*plain, *reals), (real,), attributes)
     output = tuple(_named(node, position) for position in form.output)
-    yield FileNode("QuantizeLinear", node.where, (real, *output), node.outputs[:1])
+    yield FileNode(QUANTISE, node.where, (real, *output), node.outputs[:1])
 
 
 def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
@@ -170,17 +188,40 @@ def _plain_forms(file: File) -> File:
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
             new.nodes.append(_product(new, node))
-        elif node.name.startswith("Reduce") and node.attributes.get("keepdims", 1) == 0:
+        elif node.name.startswith(_REDUCTIONS) and node.attributes.get("keepdims", 1) == 0:
             new.nodes += _kept_axes(new, node)
+        elif node.name == "Gather" and _is_number(node, file):
+            new.nodes += _gathered_element(new, node)
         else:
             new.nodes.append(node)
     return new.done()
 
 
+_INDICES = ("ArgMax", "ArgMin")
+_REDUCTIONS = ("Reduce", *_INDICES)
+
+
+def _is_number(node: FileNode, file: File) -> bool:
+    """Whether input 1 is a constant of rank 0."""
+    found = file.constants.get(node.inputs[1]) if len(node.inputs) == 2 else None
+    return found is not None and found.ndim == 0
+
+
+def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
+    """Gather at one index as Gather at a list of one, followed by Squeeze."""
+    name, index = node.outputs[0], new.constants[node.inputs[1]]
+    listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
+    kept = new.name(f"{name}/kept")
+    yield replace(node, inputs=(node.inputs[0], listed), outputs=(kept,))
+    axis = np.array([node.attributes.get("axis", 0)], np.int64)
+    axes = new.constant(new.name(f"{name}/axes"), axis)
+    yield FileNode("Squeeze", node.where, (kept, axes), node.outputs)
+
+
 def _product(new: _Growing, node: FileNode) -> FileNode:
-    """Mul by the reciprocal of a constant."""
+    """Mul by the reciprocal of a constant whose elements have one magnitude."""
     divisor = new.constants[node.inputs[1]]
-    if divisor.dtype.kind != "f" or not np.all(divisor):
+    if divisor.dtype.kind != "f" or not np.all(divisor) or len(np.unique(np.abs(divisor))) > 1:
         return node
     name = new.constant(new.name(f"{node.outputs[0]}/reciprocal"), (1 / divisor).astype(np.float32))
     return replace(node, name="Mul", inputs=(node.inputs[0], name))
@@ -189,7 +230,7 @@ def _product(new: _Growing, node: FileNode) -> FileNode:
 def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     """The reduction with kept axes, followed by Squeeze."""
     constants = [new.constants.get(name) for name in node.inputs]
-    axes = listed_axes(node, constants)
+    axes = (whole(node, "axis", 0),) if node.name in _INDICES else listed_axes(node, constants)
     kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
@@ -200,6 +241,36 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     )
     inputs = (kept, *listed)
     yield FileNode("Squeeze", node.where, inputs, node.outputs)
+
+
+def _explicit_zeros(file: File) -> File:
+    """Rewrite 3 for operators on integers."""
+    new, types = _Growing.of(file), element_types(file)
+    for node in file.nodes:
+        x, *others = node.inputs or ("",)
+        if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
+            new.nodes.append(node)
+            continue
+        name = new.name(f"{node.outputs[0]}/zero")
+        if node.name == "Relu":
+            zero = new.constant(name, np.zeros((), types[x]))
+            node = replace(node, name="Clip", inputs=(x, zero))
+        elif others and not any(others[1:2]):
+            zero = new.constant(name, np.zeros((), types[x]))
+            node = replace(node, inputs=(x, others[0], zero, *others[2:]))
+        new.nodes.append(node)
+    return new.done()
+
+
+def _living(file: File) -> File:
+    """Rewrite 1 for nodes that nobody reads."""
+    wanted = {*_outputs(file)}
+    kept: list[FileNode] = []
+    for node in reversed(file.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(node.inputs)
+            kept.append(node)
+    return replace(file, nodes=tuple(reversed(kept)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +304,36 @@ def _folded_norms(file: File) -> File:
     readers, new = _Readers.of(file), _Growing.of(file)
     gone: dict[str, FileNode] = {}
     for node in file.nodes:
-        conv = readers.only_from(node.inputs[0], "Conv") if _is_norm(node) else None
-        if conv is not None and (merged := _with_norm(new, conv, node)) is not None:
-            gone[conv.outputs[0]] = merged
-    new.nodes = _replaced(file, gone)
+        layer = _layer_before(node, readers) if _is_norm(node) else None
+        if layer is not None and (merged := _with_norm(new, layer, node, readers)) is not None:
+            gone[layer.outputs[0]] = merged
+    added, new.nodes = new.nodes, _replaced(file, gone)
+    new.nodes[:0] = added
     return new.done()
 
 
 def _is_norm(node: FileNode) -> bool:
     return node.name == "BatchNormalization" and len(node.inputs) == 5 and len(node.outputs) == 1
+
+
+def _layer_before(norm: FileNode, readers: _Readers) -> FileNode | None:
+    """The layer whose output only this node reads; None if there is none that takes it in."""
+    for name in ("Conv", "ConvTranspose", "Gemm"):
+        found = readers.only_from(norm.inputs[0], name)
+        if found is not None:
+            plain = name != "Gemm" or all(
+                found.attributes.get(key, 1) == 1 for key in ("alpha", "beta")
+            )
+            grouped = name == "ConvTranspose" and found.attributes.get("group", 1) != 1
+            return found if plain and not grouped else None
+    return None
+
+
+def _output_axis(layer: FileNode) -> int:
+    """The axis of the weights that counts output channels."""
+    if layer.name == "Gemm":
+        return 0 if layer.attributes.get("transB", 0) else 1
+    return int(layer.name == "ConvTranspose")
 
 
 def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
@@ -253,34 +345,112 @@ def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
     return [merged.get(n.outputs[0], n) if n.outputs else n for n in kept]
 
 
-def _with_norm(new: _Growing, conv: FileNode, norm: FileNode) -> FileNode | None:
-    """The convolution with the normalisation folded into weights and bias; None if a constant is
-    missing or has the wrong shape."""
-    x, kernel, bias, *_ = (*conv.inputs, "", "", "")
-    found = [new.constants.get(name) for name in (kernel, *norm.inputs[1:])]
-    offsets = new.constants.get(bias, _NO_BIAS if not bias else None)
-    if offsets is None or any(c is None or c.dtype != np.float32 for c in found):
+def _with_norm(
+    new: _Growing, layer: FileNode, norm: FileNode, readers: _Readers
+) -> FileNode | None:
+    """The layer with the normalisation folded into weights and bias; None if a constant is missing
+    or has the wrong shape.  Weights may be quantised: their elements stay, apart from their sign,
+    and their scales are multiplied, which is exact."""
+    x, kernel, bias, *_ = (*layer.inputs, "", "", "")
+    found = [new.constants.get(name) for name in norm.inputs[1:]]
+    weights = _constant_weights(new, readers, kernel)
+    offsets = _reals(new, readers, bias) if bias else _NO_BIAS
+    if offsets is None or weights is None or any(c is None or c.dtype.kind != "f" for c in found):
         return None
-    w, scale, offset, mean, variance = (c for c in found if c is not None)
-    channels = w.shape[:1]
+    scale, offset, mean, variance = (c.astype(np.float64) for c in found if c is not None)
+    axis = _output_axis(layer)
+    channels = weights.elements.shape[axis : axis + 1]
     epsilon = norm.attributes.get("epsilon", 1e-5)
     fits = {c.shape for c in (scale, offset, mean, variance)} == {channels}
     if not fits or offsets.shape not in (channels, ()) or not isinstance(epsilon, float):
         return None
     with np.errstate(all="ignore"):
-        factors = scale / np.sqrt(variance.astype(np.float64) + epsilon)
+        factors = scale / np.sqrt(variance + epsilon)
         shift = offset + (offsets - mean) * factors
-        column = factors.astype(np.float32).reshape(-1, *(1,) * (w.ndim - 1))
         name = norm.outputs[0]
-        inputs = (
-            x,
-            new.constant(new.name(f"{name}/weights"), w * column),
-            new.constant(new.name(f"{name}/bias"), shift.astype(np.float32)),
-        )
-    return replace(conv, inputs=inputs, outputs=norm.outputs)
+        folded = _scaled_weights(new, norm, weights, factors, axis)
+        bias = new.constant(new.name(f"{name}/bias"), shift.astype(np.float32))
+    return (
+        None if folded is None else replace(layer, inputs=(x, folded, bias), outputs=norm.outputs)
+    )
 
 
 _NO_BIAS = np.zeros((), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Constant weights; `scales` and `points` are those of quantised ones, along `axis` if there
+    are several."""
+
+    elements: Array
+    scales: Array | None = None
+    points: Array | None = None
+    axis: int = 0
+
+
+def _constant_weights(new: _Growing, readers: _Readers, name: str) -> _Weights | None:
+    """Weights of that name, constant or the result of dequantising a constant."""
+    if name in new.constants:
+        found = new.constants[name]
+        return _Weights(found) if found.dtype.kind == "f" else None
+    node = readers.writers.get(name)
+    if node is None or node.name != DEQUANTISE or node.attributes.get("block_size"):
+        return None
+    parts = [new.constants.get(part) if part else None for part in (*node.inputs, "")[:3]]
+    elements, scales, points = parts
+    axis = node.attributes.get("axis", 1)
+    if elements is None or scales is None or not isinstance(axis, int) or not elements.ndim:
+        return None
+    if points is None and len(node.inputs) > 2 and node.inputs[2]:
+        return None
+    points = np.zeros(scales.shape, elements.dtype) if points is None else points
+    return _Weights(elements, scales.ravel(), points.ravel(), axis % elements.ndim)
+
+
+def _reals(new: _Growing, readers: _Readers, name: str) -> Array | None:
+    """Real numbers of a constant, which may be the result of dequantising one."""
+    found = _constant_weights(new, readers, name)
+    if found is None or found.scales is None or found.points is None:
+        return None if found is None else found.elements.astype(np.float64)
+    steps = found.elements.astype(np.float64) - _along(found.points, found)
+    return steps * _along(found.scales, found)
+
+
+def _along(numbers: Array, weights: _Weights) -> Array:
+    """Numbers by index of the axis of scales, in the rank of the weights."""
+    shape = [1] * weights.elements.ndim
+    shape[weights.axis] = -1
+    return numbers.reshape(shape if numbers.size > 1 else ()).astype(np.float64)
+
+
+def _scaled_weights(
+    new: _Growing, norm: FileNode, weights: _Weights, factors: Array, axis: int
+) -> str | None:
+    """Name of the weights times `factors` along an axis; None if they have scales along another."""
+    name, elements = norm.outputs[0], weights.elements
+    shape = [1] * elements.ndim
+    shape[axis] = -1
+    if weights.scales is None or weights.points is None:
+        scaled = elements * factors.astype(np.float32).reshape(shape)
+        return new.constant(new.name(f"{name}/weights"), scaled)
+    if weights.scales.size > 1 and weights.axis != axis:
+        return None
+    kept = factors != 0
+    scales = np.where(kept, np.abs(factors) * weights.scales.astype(np.float64), 1.0)
+    points = np.broadcast_to(weights.points, factors.shape)
+    # ~q - ~z = z - q, so complements change the sign without leaving the element type.
+    points = np.where(factors < 0, ~points, points)
+    elements = np.where(factors.reshape(shape) < 0, ~elements, elements)
+    elements = np.where(kept.reshape(shape), elements, points.reshape(shape))
+    parts = (
+        new.constant(new.name(f"{name}/elements"), elements),
+        new.constant(new.name(f"{name}/scales"), scales.astype(np.float32)),
+        new.constant(new.name(f"{name}/points"), points),
+    )
+    real = new.name(f"{name}/weights")
+    new.nodes.append(FileNode(DEQUANTISE, norm.where, parts, (real,), {"axis": axis}))
+    return real
 
 
 def _folded_biases(file: File) -> File:
@@ -310,7 +480,7 @@ def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> 
     constants: list[Array | None] = []
     for name in (product.inputs[-1], bias):
         writer = readers.writers.get(name)
-        source = writer.inputs[0] if writer and writer.name == "DequantizeLinear" else name
+        source = writer.inputs[0] if writer and writer.name == DEQUANTISE else name
         constants.append(new.constants.get(source))
     matrix, vector = constants
     if len(product.inputs) != 2 or matrix is None or vector is None:

@@ -13,8 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from penstock.brief import Brief
-from penstock.errors import UnsupportedError
-from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
@@ -231,32 +230,3 @@ def storage_owners(
         elif node.output.name in sections or (node.op.ALIAS and node.inputs[0].data is None):
             found[node.output.name] = found[node.inputs[0].name]
     return found
-
-
-def update_order(graph: Graph) -> tuple[State, ...]:
-    """Return the states of a graph in an order in which they can be updated one after the other.
-
-    A state is a tensor that persists from run to run; its update overwrites it with new elements.
-    If the new elements of state `b` are the old elements of state `a`, `b` is updated before `a`.
-
-    Raises UnsupportedError if there is no such order.
-    """
-    owners = storage_owners(graph)
-    waiting, found = list(graph.states), list[State]()
-    while waiting:
-        read = [owners[state.after.name] for state in waiting]
-        ready = next(
-            (s for k, s in enumerate(waiting) if s.before.name not in (*read[:k], *read[k + 1 :])),
-            None,
-        )
-        if ready is None:
-            raise UnsupportedError(
-                "model-029",
-                f'states exchange their elements: "{waiting[0].before.name}" and others',
-                where=waiting[0].update.origin or graph.name,
-                why="each of them would be overwritten before the other has received its elements",
-                help="copy one of them with an operator that computes, such as an addition of 0",
-            )
-        waiting.remove(ready)
-        found.append(ready)
-    return tuple(found)

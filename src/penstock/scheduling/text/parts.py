@@ -37,7 +37,7 @@ from penstock.ir.text.printer import graph_lines, print_node
 from penstock.ir.text.reader import GraphReader
 from penstock.scanner import Scanner, name_or_string, quoted
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import CpuFallback, Parts, update_order
+from penstock.scheduling.model.parts import CpuFallback, Parts
 
 
 class Resolver(Protocol):
@@ -177,7 +177,7 @@ class _PartsReader:
             else:
                 parts.append(self._part() if keyword == "part" else self._stream())
             scanner.end_statement()
-        updates = (self._resolver.part(state.update) for state in update_order(self._graph))
+        updates = (self._resolver.part(state.update) for state in self._graph.states)
         return Parts(
             self._graph, tuple(parts), tuple(accelerators), tuple(fallbacks), tuple(updates)
         )

@@ -56,7 +56,8 @@ def _elementwise(op: Op, site: Site) -> Counts:
     elements) and "step" (multiply-accumulates)."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
-    return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
+    channels = y.shape[-1] if y.shape else 1
+    return {"pixel": y.elements // channels, "output": y.elements, "step": work.macs}
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
@@ -130,7 +131,9 @@ def _running(p: Params, site: Site) -> Counts:
     These kernels accumulate over the input rows: they compute row r of the output from row r of the
     input and row r - 1 of the output."""
     rows = row_count(site.inputs[0].shape)
-    columns = taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], 1)
+    columns = taps_inside(
+        p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], p["dilation_w"]
+    )
     return {
         "pixel": rows * p["out_w"],
         "output": rows * p["out_w"] * p["in_c"],

@@ -323,8 +323,12 @@ def _pool(p: Params, site: Site) -> Counts:
     The kernel computes eight channels at a time.  If 8 does not divide the number of channels, the
     last group of eight overlaps the one before."""
     images, height, width, channels = site.output.shape
-    rows = taps_inside(p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], 1)
-    columns = taps_inside(p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], 1)
+    rows = taps_inside(
+        p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], p["dilation_h"]
+    )
+    columns = taps_inside(
+        p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], p["dilation_w"]
+    )
     eights = -(-channels // 8)
     pixels = images * height * width
     averages, clamps = p["averages"], _clamped(p, site) > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
 from penstock.ir.op import Kernel, Op, Site
-from penstock.opkit.window import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.max_pool2d import MaxPool2D
 
@@ -17,8 +16,7 @@ def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
     """Return the faster of the DSP kernel and the portable kernel.
 
     The DSP kernel computes eight channels at a time.  It does not support layers with fewer than
-    eight channels, with large or dilated windows, or with windows that are entirely in the
-    padding."""
+    eight channels, with large windows, or with windows that are entirely in the padding."""
     portable, found = op.kernel(site), _in_eights(op, site)
     if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
         op, site, portable
@@ -37,8 +35,9 @@ def unmet_condition(op: Op, site: Site) -> str:
         return f"at least {LEAST_CHANNELS} channels"
     if op.rows.size * op.columns.size > MOST_TAPS:
         return f"windows of at most {MOST_TAPS} elements"
-    if not all(map(_is_supported, (op.rows, op.columns))):
-        return "windows that are not dilated, and of which none is entirely in the padding"
+    _, height, width, _ = site.inputs[0].shape
+    if not (op.rows.always_meets(height) and op.columns.always_meets(width)):
+        return "windows of which none is entirely in the padding"
     return ""
 
 
@@ -50,11 +49,3 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
         params=(*op.kernel(site).params, ("averages", int(isinstance(op, AveragePool2D)))),
         by_rows=True,
     )
-
-
-def _is_supported(window: Window) -> bool:
-    """Return whether the DSP kernel supports the windows along an axis: they are not dilated, and
-    none is entirely in the padding.
-
-    window: the size, stride, dilation and padding of the windows along one axis."""
-    return window.dilation == 1 and max(window.before, window.after) < window.size

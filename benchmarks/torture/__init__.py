@@ -1,0 +1,1 @@
+"""Torture: random models, judged by other runtimes; see `__main__`."""

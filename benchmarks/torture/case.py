@@ -1,0 +1,90 @@
+"""Case, Verdict and Generator: what is judged, what came of it, and where cases come from."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Outcome(Enum):
+    """What came of a case; the value heads a column of the table."""
+
+    EXACT = "exact"
+    REFUSED = "refused"
+    NOT_A_MODEL = "not a model"
+    NO_REMEDY = "refused without remedy"
+    MALFORMED = "valid, called malformed"
+    WRONG = "wrong"
+    INTERNAL = "internal error"
+    TIME = "over the time"
+    MEMORY = "over the memory"
+
+    @property
+    def right(self) -> bool:
+        """Whether this is no finding."""
+        return self in (Outcome.EXACT, Outcome.REFUSED, Outcome.NOT_A_MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome; `code` and `cause` of an error name its class, `note` explains it."""
+
+    outcome: Outcome
+    code: str = ""
+    cause: str = ""
+    note: str = ""
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        """What a smaller model must share with this one to show the same mistake."""
+        return (self.outcome.value, self.code, self.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Processor time of a case, and memory beyond that of the process before the case."""
+
+    seconds: float = 120.0
+    memory_bytes: int = 4 << 30
+
+
+Judge = Callable[["Case", bool], Verdict]
+"""Judges a case; if the flag is set also where that takes seconds: C of every point, the core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model file and how to judge it.
+
+    suffix: what the file's name ends in.
+    models: how many models the file holds side by side.
+    share: for a network of others' tools, whether every real operator is quantised; counted in the
+        share of such networks that compile."""
+
+    raw: bytes
+    suffix: str
+    judge: Judge
+    models: int = 1
+    share: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A source of cases.  `draw` is a function of the seed alone; it returns None if that seed
+    yields no model, as a draw that another's tool refuses.
+
+    needs: packages beyond those of the tests.
+    deep: one case in this number is also judged where that takes seconds."""
+
+    name: str
+    draw: Callable[[int], Case | None]
+    needs: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    deep: int = 10
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that are not installed."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)

@@ -1,0 +1,1 @@
+"""The generators of `benchmarks.torture`: each file has one, `GENERATOR`."""

@@ -1,0 +1,53 @@
+"""Random single TFLite operators of one family, side by side in a file, each judged alone."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.operators import families
+from benchmarks.operators.drawing import Drawn
+from benchmarks.operators.judging import evaluated, side_by_side
+from benchmarks.torture.case import Case, Generator, Verdict
+from benchmarks.torture.compiling import TARGET, ladder_verdict, refusal
+from benchmarks.torture.tflite_judge import operators_verdict, values_of
+from penstock import api
+from penstock.errors import PenstockError
+from penstock.pipeline.compilation import compile_request
+
+AT_ONCE = 20
+
+
+def draw(seed: int) -> Case | None:
+    """The operators of a seed that are supported."""
+    names = tuple(families.FAMILIES)
+    name = names[seed % len(names)]
+    every = (families.draw(name, seed, number) for number in range(AT_ONCE))
+    kept = [drawn for drawn in every if _is_supported(drawn)]
+    return Case(side_by_side(kept).tflite(), ".tflite", judge, len(kept)) if kept else None
+
+
+def _is_supported(drawn: Drawn) -> bool:
+    try:
+        evaluated(drawn)
+    except PenstockError:
+        return False
+    return True
+
+
+def judge(case: Case, deep: bool) -> Verdict:
+    """The verdict on operators that share nothing: each by itself, then compiled together, without
+    the plans of other options."""
+    with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
+        path = Path(folder) / f"layers{case.suffix}"
+        path.write_bytes(case.raw)
+        try:
+            done = compile_request(api.request(path, TARGET))
+            sets = api.drawn_sets(done, 1)
+            wrong, _ = operators_verdict(case.raw, values_of(done, sets[0]))
+            return wrong or ladder_verdict(done, sets, deep)
+        except PenstockError as error:
+            return refusal(error)
+
+
+GENERATOR = Generator("tflite-layers", draw, ("tflite_micro",), deep=20)

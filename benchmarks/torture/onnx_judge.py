@@ -1,0 +1,92 @@
+"""Judge of ONNX models: onnxruntime without graph optimisations, node by node, then the ladder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from benchmarks.torture.case import Case, Outcome, Verdict
+from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
+from penstock import api
+from penstock.api.verified import onnx_reference
+from penstock.errors import PenstockError
+from penstock.ir.tensor import Array
+from penstock.simulators.graph import run_graph
+from penstock.simulators.judgement import JudgedTensor
+
+SETS = 3
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "Identity")
+
+
+def judge(case: Case, deep: bool) -> Verdict:
+    """The verdict on an ONNX model; one that onnxruntime does not run is only compiled."""
+    with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
+        path = Path(folder) / f"model{case.suffix}"
+        path.write_bytes(case.raw)
+        reason = not_run(case.raw)
+        try:
+            done = compiled(path)
+            if reason:
+                return Verdict(Outcome.NOT_A_MODEL, note=reason)
+            sets = api.drawn_sets(done, SETS)
+            tensors = [run_graph(done.model, inputs) for inputs in sets]
+            wrong = onnx_reference(done.request).judge(tensors).failure
+            return _wrong(wrong) if wrong else ladder_verdict(done, sets, deep)
+        except PenstockError as error:
+            found = refusal(error)
+            if reason and found.outcome is not Outcome.INTERNAL:
+                return Verdict(Outcome.NOT_A_MODEL, note=reason)
+            return found
+
+
+def _wrong(found: JudgedTensor) -> Verdict:
+    """The verdict on a tensor; its cause are the operators that compute it."""
+    every = sorted({label.split()[0] for label in found.group})
+    cause = ", ".join(k for k in every if k not in CONVERSIONS) or ", ".join(every)
+    note = f"{cause}: {found.first}, at most {found.steps} steps off"
+    return Verdict(Outcome.WRONG, "node", cause, note)
+
+
+def session(model: onnx.ModelProto | bytes) -> onnxruntime.InferenceSession:
+    """A session that runs each node of the model as it stands.  Raises what onnxruntime raises."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    raw = model if isinstance(model, bytes) else model.SerializeToString()
+    return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+
+
+def not_run(raw: bytes) -> str:
+    """Why onnxruntime does not run the model; empty if it does."""
+    try:
+        session(raw).run(None, drawn(onnx.ModelProto.FromString(raw), 0))
+    except Exception as error:  # its exceptions have no common class
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return ""
+
+
+def drawn(model: onnx.ModelProto, number: int) -> dict[str, Array]:
+    """Inputs of the model in its own types.  Set 0 of real numbers is normal, others are wide."""
+    rng = np.random.default_rng([77, number])
+    constants = {t.name for t in model.graph.initializer}
+    found: dict[str, Array] = {}
+    for border in model.graph.input:
+        if border.name in constants:
+            continue
+        tensor = border.type.tensor_type
+        shape = tuple(d.dim_value or 1 for d in tensor.shape.dim)
+        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if kind.kind == "f":
+            found[border.name] = rng.normal(0, 4.0 if number else 1.0, shape).astype(kind)
+        elif kind.kind == "b":
+            found[border.name] = rng.integers(0, 2, shape).astype(kind)
+        else:
+            limits = np.iinfo(kind)
+            least, most = (limits.min, limits.max) if limits.max < 256 else (0, 3)
+            found[border.name] = rng.integers(least, most, shape, endpoint=True).astype(kind)
+    return found

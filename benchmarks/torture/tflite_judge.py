@@ -1,0 +1,108 @@
+"""Judge of TFLite models: TensorFlow Lite Micro or TensorFlow, then the ladder."""
+
+# pyright: reportMissingImports=false, reportMissingModuleSource=false
+# The packages are in the extra `torture`.
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.operators import judging
+from benchmarks.operators.nodes import nodes_as_models
+from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.torture.case import Case, Outcome, Verdict
+from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
+from penstock import api
+from penstock.errors import PenstockError
+from penstock.frontends import tflite
+from penstock.ground_truth import tolerances
+from penstock.ir.tensor import Array
+from penstock.pipeline.compilation import Compilation
+from penstock.simulators.graph import initial_states, run_graph
+
+ARENA_BYTES = 32 << 20
+SETS = 2
+
+
+def judge(case: Case, deep: bool) -> Verdict:
+    """The verdict on a TFLite model."""
+    with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
+        path = Path(folder) / f"model{case.suffix}"
+        path.write_bytes(case.raw)
+        try:
+            done = compiled(path)
+            sets = api.drawn_sets(done, SETS)
+            return reference_verdict(case.raw, done, sets[0]) or ladder_verdict(done, sets, deep)
+        except PenstockError as error:
+            return refusal(error)
+
+
+def reference_verdict(raw: bytes, done: Compilation, inputs: Mapping[str, Array]) -> Verdict | None:
+    """A verdict if the operators' arithmetic differs from the reference; operator by operator where
+    the model as a whole differs, since documented deviations are right."""
+    answer = reference().run(raw, tuple(inputs.values()))
+    if isinstance(answer, Refusal):
+        answer = _by_tensorflow(raw, tuple(inputs.values()))
+        if answer is None:
+            return None
+    values = values_of(done, inputs)
+    found = tuple(
+        values[v.name] if v.data is None else v.data.array(v.type) for v in done.model.outputs
+    )
+    ulps = max(tolerances(done.model).values(), default=0)
+    difference = judging.first_difference(found, answer, ulps=ulps)
+    if not difference:
+        return None
+    wrong, deviates = operators_verdict(raw, values)
+    if wrong is None and not deviates:
+        return Verdict(Outcome.WRONG, "reference", "", difference)
+    return wrong
+
+
+def values_of(done: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Every tensor by the operators' own arithmetic."""
+    return run_graph(done.model, {**inputs, **initial_states(done.model)})
+
+
+def operators_verdict(raw: bytes, values: Mapping[str, Array]) -> tuple[Verdict | None, bool]:
+    """A verdict if an operator by itself differs from the reference; and whether one deviates as
+    documented."""
+    deviates = False
+    for drawn in nodes_as_models(tflite.decode(raw, "model.tflite"), values):
+        name, verdict = drawn.operator.name, judging.judge(drawn, reference())
+        if verdict.outcome is judging.Outcome.MISMATCH:
+            return Verdict(Outcome.WRONG, "reference", name, f"{name}: {verdict.note}"), deviates
+        deviates |= verdict.outcome is judging.Outcome.DEVIATES
+    return None, deviates
+
+
+@cache
+def reference() -> Reference:
+    """The process of this process that runs TensorFlow Lite Micro."""
+    return Reference(ARENA_BYTES)
+
+
+def _by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | None:
+    """The outputs by TensorFlow's reference kernels; None if it is missing or refuses too."""
+    if importlib.util.find_spec("tensorflow") is None:
+        return None
+    import tensorflow
+
+    lite: Any = tensorflow.lite
+    kernels = lite.experimental.OpResolverType.BUILTIN_REF
+    try:
+        running = lite.Interpreter(model_content=raw, experimental_op_resolver_type=kernels)
+        running.allocate_tensors()
+        for detail, array in zip(running.get_input_details(), inputs, strict=True):
+            running.set_tensor(detail["index"], array.reshape(detail["shape"]))
+        running.invoke()
+        return tuple(np.array(running.get_tensor(d["index"])) for d in running.get_output_details())
+    except (RuntimeError, ValueError):
+        return None

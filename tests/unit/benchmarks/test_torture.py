@@ -1,0 +1,163 @@
+"""Torture: generators are deterministic, judges are strict, findings become small; and a sample."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+
+from benchmarks.torture import __main__ as torture
+from benchmarks.torture import compiling, onnx_judge, tflite_judge
+from benchmarks.torture.case import Case, Generator, Outcome, Verdict
+from benchmarks.torture.judging import verdict_on
+from benchmarks.torture.log import Log, pasted_test
+from benchmarks.torture.minimise import minimised
+from benchmarks.torture.registry import every_generator
+from benchmarks.torture.run import Tally
+from benchmarks.torture.worker import Answer
+from penstock.api import compiled
+from penstock.errors import InternalError, ModelError, UsageError
+from penstock.ir.graph import Node
+from penstock.ir.tensor import Array
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.simulators import graph
+from tools.onnx_writer import Model
+
+pytest.importorskip("onnxruntime", reason="the extra 'quantise' is not installed")
+OURS = [g for g in every_generator().values() if g.needs in ((), ("tflite_micro",))]
+SAMPLE = {"tflite-networks": 1, "tflite-layers": 2, "tflite-states": 2}
+"""Seeds of each generator in the sample."""
+USUAL = 4
+
+
+def small(*nodes: tuple[str, dict[str, object]]) -> bytes:
+    """A model of operators in a row, each quantised."""
+    model = Model()
+    x = model.input(1, 2, 4, 4)
+    for operator, attributes in nodes:
+        x = model.node(operator, x, **attributes)
+    return model.raw(x)
+
+
+def case(raw: bytes) -> Case:
+    return Case(raw, ".onnx", onnx_judge.judge)
+
+
+@pytest.mark.parametrize("generator", OURS, ids=lambda g: g.name)
+def test_a_seed_names_a_case(generator: Generator) -> None:
+    if generator.missing:
+        pytest.skip(f"needs {generator.missing}")
+    drawn = [generator.draw(seed) for seed in (7, 7, 8)]
+    first, again, other = (each.raw if each else b"" for each in drawn)
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("generator", OURS, ids=lambda g: g.name)
+def test_a_sample_is_right(generator: Generator, host_compilers: Sequence[str]) -> None:
+    if generator.missing:
+        pytest.skip(f"needs {generator.missing}")
+    for seed in range(SAMPLE.get(generator.name, USUAL)):
+        drawn = generator.draw(seed)
+        if drawn is not None:
+            verdict = verdict_on(drawn, deep=False)
+            assert verdict.outcome.right, f"{generator.name} {seed}: {verdict.note}"
+
+
+def test_generators_of_others_say_what_they_need() -> None:
+    assert {g.name for g in every_generator().values() if g not in OURS} == {
+        "keras-models", "nnsmith-graphs", "shared-layouts", "torch-modules",
+    }  # fmt: skip
+
+
+def test_an_exact_model_is_exact(host_compilers: Sequence[str]) -> None:
+    raw = small(("Relu", {}), ("MaxPool", {"kernel_shape": [2, 2]}))
+    assert verdict_on(case(raw), deep=False) == Verdict(Outcome.EXACT)
+
+
+def test_a_wrong_operator_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = graph.evaluate_node
+
+    def off(node: Node, values: Mapping[str, Array]) -> Array:
+        found = original(node, values)
+        return found // 2 if isinstance(node.op, MaxPool2D) else found
+
+    monkeypatch.setattr(graph, "evaluate_node", off)
+    pool = ("MaxPool", {"kernel_shape": [2, 2]})
+    given = case(small(("Sigmoid", {}), pool, ("Tanh", {})))
+    verdict = verdict_on(given, deep=False)
+    assert (verdict.outcome, verdict.code, verdict.cause) == (Outcome.WRONG, "node", "MaxPool")
+    found, again = minimised(given, verdict)
+    kinds = [node.op_type for node in onnx.ModelProto.FromString(found.raw).graph.node]
+    assert "MaxPool" in kinds
+    assert not {"Sigmoid", "Tanh"} & set(kinds)
+    assert again.outcome is Outcome.WRONG
+    assert len(found.raw) < len(given.raw) / 2
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome"),
+    [
+        (KeyError("lost"), Outcome.INTERNAL),
+        (MemoryError(), Outcome.MEMORY),
+        (InternalError("machine-002", "lost"), Outcome.INTERNAL),
+        (UsageError("usage-001", "no place is named"), Outcome.NO_REMEDY),
+        (ModelError("onnx-005", "bad", where="m", help="the file is malformed"), Outcome.MALFORMED),
+        (ModelError("tool-003", "cc failed", where="m.c", help="-"), Outcome.REFUSED),
+        (ModelError("model-020", "no", where="m", help="export it"), Outcome.REFUSED),
+    ],
+)
+def test_the_judge_tells_right_from_wrong(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, outcome: Outcome
+) -> None:
+    def broken(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(compiled, "compile_request", broken)
+    assert verdict_on(case(small(("Relu", {}))), deep=False).outcome is outcome
+
+
+def test_a_mistake_of_the_judge_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling.api, "compile", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        verdict_on(case(small(("Relu", {}))), deep=False)
+
+
+def test_a_test_to_paste_runs(tmp_path: Path) -> None:
+    raw = small(("Relu", {}))
+    text = pasted_test(
+        "wrong", Answer(1, Verdict(Outcome.WRONG, note="x"), 1, raw=raw, suffix=".onnx")
+    )
+    names = {"Case": Case, "onnx_judge": onnx_judge, "tflite_judge": tflite_judge}
+    seen: list[Case] = []
+
+    def verdict(found: Case, deep: bool) -> Verdict:
+        seen.append(found)
+        return Verdict(Outcome.EXACT)
+
+    space = {**names, "verdict_on": verdict, "base64": __import__("base64")}
+    exec(text, space)
+    space["test_wrong"]()
+    assert seen[0].raw == raw
+
+
+def test_findings_are_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, generator = Log(tmp_path), OURS[0]
+    wrong = Verdict(Outcome.WRONG, "node", "Clip", "5 elements differ")
+    log.add(generator, Answer(3, wrong, 1, raw=small(("Relu", {})), suffix=".onnx"))
+    log.finish(3, {generator.name: Tally()})
+    first, last = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    assert (first["seed"], first["cause"], last["first seed"]) == (3, "Clip", 3)
+    assert (tmp_path / first["file"]).is_file()
+    assert "5 elements differ" in capsys.readouterr().out
+
+
+def test_the_command_runs_in_worker_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--generator", "onnx-mutants", "--count", "3", "--seed", "0", "--workers", "1"]
+    assert torture.main([*words, "-o", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert "onnx-mutants" in capsys.readouterr().out

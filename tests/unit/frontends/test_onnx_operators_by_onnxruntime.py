@@ -1,0 +1,627 @@
+"""Operators of ONNX between QuantizeLinear and DequantizeLinear: each within one step of
+onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from onnx_judge import judged_by_onnxruntime
+from onnx_models import judged
+from tools.onnx_writer import Model
+
+Grow = Callable[[Model], str]
+
+IMAGE = (1, 3, 6, 5)
+INTS = np.int64
+
+
+def one(
+    operator: str,
+    shape: tuple[int, ...],
+    *constants: Any,
+    inputs: tuple[float, int] = (0.05, -3),
+    **attributes: Any,
+) -> Grow:
+    """A node with one computed input; lists are constants of int64, "" an absent input."""
+
+    def grow(model: Model) -> str:
+        model.zero = inputs[1]
+        names = [model.input(*shape, scale=inputs[0])]
+        for constant in constants:
+            given = np.array(constant, INTS) if isinstance(constant, list) else constant
+            names.append("" if isinstance(given, str) else model.constant(np.asarray(given)))
+        return model.node(operator, *names, **attributes)
+
+    return grow
+
+
+def of_integers(operator: str, shape: tuple[int, ...], **attributes: Any) -> Grow:
+    return lambda m: m.node(operator, m.input(*shape), scale=None, **attributes)
+
+
+def reals(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
+
+
+PADS = [0, 0, 2, 1, 0, 0, 0, 3]
+SELECTIONS: dict[str, Grow] = {
+    "reduce max": one("ReduceMax", IMAGE, axes=[2, 3], keepdims=0),
+    "reduce max of channels": one("ReduceMax", IMAGE, axes=[1], scale=0.03),
+    "reduce min of all": one("ReduceMin", IMAGE, keepdims=1),
+    "gather": one("Gather", IMAGE, [2, 0, -1, 0], axis=1),
+    "gather rows": one("Gather", IMAGE, [5, 1], axis=-2, scale=0.03),
+    "gather one": one("Gather", IMAGE, np.array(-2, INTS), axis=3),
+    "depth to space": one("DepthToSpace", (1, 12, 4, 6), blocksize=2, mode="CRD"),
+    "pad reflect": one("Pad", IMAGE, PADS, mode="reflect"),
+    "pad edge": one("Pad", IMAGE, PADS, mode="edge"),
+    "pad edge rescaled": one("Pad", IMAGE, PADS, mode="edge", scale=0.03),
+    "pad negative": one("Pad", IMAGE, [0, 0, -1, 2, 0, -1, 1, -2], np.float32(0.4)),
+    "pad negative edge": one("Pad", IMAGE, [0, 0, -1, 2, 0, -1, 1, -2], mode="edge"),
+    "crop": one("Pad", IMAGE, [0, -1, -1, 0, 0, 0, 0, -2]),
+    "expand": one("Expand", (1, 3, 1, 5), [2, 1, 4, 1]),
+    "expand to rank": one("Expand", (3, 1), [2, 3, 4]),
+    "tile": one("Tile", IMAGE, [1, 2, 1, 3]),
+    "max with numbers": one("Max", IMAGE, reals(3, 1, 1)),
+    "min with a number": one("Min", IMAGE, np.float32(0.31), scale=0.02),
+    "max with a large number": one("Max", IMAGE, np.float32(100)),
+    "max of three": lambda m: m.node(
+        "Max", m.input(*IMAGE), m.input(3, 1, 1, name="y", scale=0.03), m.constant(reals(5))
+    ),
+    "max of one": one("Max", IMAGE),
+}
+INDICES: dict[str, Grow] = {
+    "argmax": of_integers("ArgMax", IMAGE, axis=1, keepdims=0),
+    "argmin of rows": of_integers("ArgMin", IMAGE, axis=-2),
+    "argmax of vectors": of_integers("ArgMax", (2, 7), axis=1),
+}
+WRAPPED: dict[str, Grow] = {"pad wrap": one("Pad", IMAGE, PADS, mode="wrap")}
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("case", SELECTIONS)
+def test_elements_are_selected(case: str, kind: str) -> None:
+    model = Model(kind=kind)
+    assert judged_by_onnxruntime(model.raw(SELECTIONS[case](model))).steps <= 1
+
+
+@pytest.mark.parametrize("case", INDICES)
+def test_indices_are_plain_integers(case: str) -> None:
+    model = Model()
+    model.output(INDICES[case](model), onnx.TensorProto.INT64)
+    assert judged_by_onnxruntime(model.proto().SerializeToString()).steps == 0
+
+
+@pytest.mark.parametrize("case", WRAPPED)
+def test_operators_of_opset_19(case: str) -> None:
+    model = Model(opset=19)
+    assert judged_by_onnxruntime(model.raw(WRAPPED[case](model))).steps <= 1
+
+
+def transposed(
+    shape: tuple[int, ...], weights: tuple[int, ...], axis: int = 1, **attributes: Any
+) -> Grow:
+    def grow(model: Model) -> str:
+        group = int(attributes.get("group", 1))
+        w = model.weights(*weights, axis=axis)
+        bias = model.reals(weights[1] * group)
+        return model.node("ConvTranspose", model.input(*shape), w, bias, **attributes)
+
+    return grow
+
+
+TRANSPOSED: dict[str, Grow] = {
+    "plain": transposed(IMAGE, (3, 4, 3, 2)),
+    "strided": transposed(IMAGE, (3, 4, 3, 4), strides=[2, 3], pads=[1, 0, 1, 2]),
+    "output padding": transposed(
+        IMAGE, (3, 4, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]
+    ),
+    "output shape": transposed(IMAGE, (3, 4, 3, 3), strides=[2, 2], output_shape=[11, 10]),
+    "same upper": transposed(IMAGE, (3, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
+    "same lower": transposed(IMAGE, (3, 4, 3, 3), strides=[2, 2], auto_pad="SAME_LOWER"),
+    "dilated": transposed(IMAGE, (3, 4, 3, 2), dilations=[2, 3], strides=[1, 2]),
+    "signal": transposed((1, 3, 9), (3, 4, 4), strides=[2], pads=[1, 1]),
+    "groups": transposed((1, 6, 5, 4), (6, 2, 3, 3), group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
+    "depthwise": transposed((1, 4, 5, 4), (4, 1, 4, 4), group=4, strides=[2, 2], pads=[1] * 4),
+    "depthwise cropped": transposed((1, 4, 5, 4), (4, 1, 2, 2), group=4, pads=[2, 1, 1, 1]),
+    "groups of a signal": transposed((2, 4, 9), (4, 3, 3), group=2, strides=[3]),
+    "groups dilated": transposed((1, 4, 5, 4), (4, 2, 2, 2), group=2, dilations=[2, 3]),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case: str) -> None:
+    model = Model()
+    assert judged_by_onnxruntime(model.raw(TRANSPOSED[case](model))).steps <= 1
+
+
+def asymmetric(
+    operator: str,
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    kind: str,
+    axis: int | None = None,
+    **attributes: Any,
+) -> Grow:
+    """A layer whose weights have zero points, one for each index of `axis`, or one."""
+
+    def grow(model: Model) -> str:
+        rng = np.random.default_rng(len(weights))
+        limits, count = np.iinfo(kind), weights[axis] if axis is not None else 1
+        zeros = rng.integers(limits.min + 40, limits.max - 40, count).astype(kind)
+        scales = (0.002 * (1 + np.arange(count) % 5)).astype(np.float32)
+        parts = [model.constant(rng.integers(limits.min, limits.max + 1, weights).astype(kind))]
+        for part in (scales, zeros):
+            parts.append(model.constant(part if axis is not None else part.reshape(())))
+        w = f"{parts[0]}_d"
+        along = {} if axis is None else {"axis": axis}
+        model.nodes.append(onnx.helper.make_node("DequantizeLinear", parts, [w], **along))
+        return model.node(operator, model.input(*shape), w, scale=0.4, **attributes)
+
+    return grow
+
+
+ASYMMETRIC: dict[str, Grow] = {
+    "conv": asymmetric("Conv", IMAGE, (4, 3, 3, 2), "uint8", pads=[1, 0, 2, 1]),
+    "conv per channel": asymmetric("Conv", IMAGE, (4, 3, 3, 2), "int8", 0, pads=[1, 1, 1, 1]),
+    "grouped": asymmetric("Conv", (1, 6, 5, 4), (4, 3, 3, 3), "uint8", 0, group=2),
+    "depthwise": asymmetric("Conv", (1, 4, 5, 4), (8, 1, 3, 3), "uint8", group=4, pads=[1] * 4),
+    "depthwise per channel": asymmetric("Conv", (1, 4, 5, 4), (4, 1, 3, 3), "int8", 0, group=4),
+    "gemm": asymmetric("Gemm", (2, 7), (4, 7), "uint8", 0, transB=1),
+    "matmul": asymmetric("MatMul", (2, 3, 7), (7, 4), "uint8"),
+    "transposed": asymmetric("ConvTranspose", IMAGE, (3, 4, 3, 2), "uint8", 1, strides=[2, 2]),
+    "transposed dilated": asymmetric(
+        "ConvTranspose", IMAGE, (3, 4, 3, 2), "uint8", dilations=[2, 2]
+    ),
+    "transposed depthwise": asymmetric(
+        "ConvTranspose", (1, 4, 5, 4), (4, 1, 4, 4), "int8", group=4, strides=[2, 2]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ASYMMETRIC)
+def test_weights_with_zero_points(case: str) -> None:
+    model = Model()
+    assert judged_by_onnxruntime(model.raw(ASYMMETRIC[case](model))).steps <= 1
+
+
+def test_weights_in_half_of_the_range_are_shifted() -> None:
+    """Weights of 7 bits, as quantisers write them with `reduce_range`, need no other node."""
+    model = Model()
+    w = model.constant(np.random.default_rng(0).integers(0, 128, (4, 3, 3, 3)).astype(np.uint8))
+    parts = [w, model.constant(np.float32(0.01)), model.constant(np.uint8(61))]
+    model.nodes.append(onnx.helper.make_node("DequantizeLinear", parts, ["w_d"]))
+    found = judged_by_onnxruntime(
+        model.raw(model.node("Conv", model.input(*IMAGE), "w_d", scale=0.4))
+    )
+    assert found.steps <= 1
+    assert "Gather" not in [node.kind for node in found.graph.nodes]
+
+
+def test_columns_of_a_flattened_image_with_zero_points(tmp_path: Path) -> None:
+    model = Model()
+    x = model.node("Conv", model.input(1, 1, 6, 5), model.weights(4, 1, 3, 3))
+    flat = model.node("Flatten", x, scale=None)
+    w = model.constant(np.random.default_rng(0).integers(0, 256, (7, 48)).astype(np.uint8))
+    parts = [w, model.constant(np.float32(0.01)), model.constant(np.uint8(91))]
+    model.nodes.append(onnx.helper.make_node("DequantizeLinear", parts, ["w_d"]))
+    raw = model.raw(model.node("Gemm", flat, "w_d", transB=1))
+    assert judged(raw, tmp_path).comparison.mismatches == 0
+
+
+POOLED: dict[str, dict[str, Any]] = {
+    "up": {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1},
+    "up, padding counts": {
+        "kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1,
+        "count_include_pad": 1,
+    },
+    "up, no padding that counts": {
+        "kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1
+    },
+    "padded": {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+    "padded on one side": {"kernel_shape": [3, 2], "pads": [0, 1, 1, 0], "strides": [2, 1]},
+    "up, one side counts": {
+        "kernel_shape": [4, 3], "strides": [3, 2], "pads": [0, 1, 2, 0], "ceil_mode": 1,
+        "count_include_pad": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.04, 0.02, 0.011])
+@pytest.mark.parametrize("case", POOLED)
+def test_averages(case: str, scale: float) -> None:
+    """In the scale of the input, and in finer ones; extents are such that the last window of
+    `ceil_mode` is partial."""
+    model = Model(opset=19)
+    x = model.input(1, 3, 8, 7)
+    raw = model.raw(model.node("AveragePool", x, scale=scale, **POOLED[case]))
+    assert judged_by_onnxruntime(raw).steps <= 1
+
+
+def normalised(operator: str, shape: tuple[int, ...], *parts: int, **attributes: Any) -> Grow:
+    """A normalisation with quantised scale and offset of these extents."""
+
+    def grow(model: Model) -> str:
+        scale = model.qdq(model.constant(1 + 0.3 * reals(*parts)), scale=0.02, zero=0)
+        offset = model.qdq(model.constant(reals(*parts, seed=1)), scale=0.02, zero=0)
+        return model.node(operator, model.input(*shape), scale, offset, scale=0.03, **attributes)
+
+    return grow
+
+
+NORMS: dict[str, Grow] = {
+    "layer": normalised("LayerNormalization", (2, 5, 12), 12),
+    "layer of two axes": normalised("LayerNormalization", (2, 5, 3, 4), 3, 4, axis=-2),
+    "layer of a vector": normalised("LayerNormalization", (1, 9), 9, epsilon=0.1),
+    "instance": normalised("InstanceNormalization", (2, 3, 6, 5), 3),
+    "instance of a signal": normalised("InstanceNormalization", (2, 3, 17), 3),
+    "L1": one("ReduceL1", IMAGE, [1], scale=0.1),
+    "L2": one("ReduceL2", IMAGE, [1, 3], keepdims=0, scale=0.1),
+    "sum of squares": one("ReduceSumSquare", IMAGE, [2], scale=0.5),
+    "log sum": one("ReduceLogSum", IMAGE, [1], scale=0.05, inputs=(0.05, -128)),
+    "log sum exp": one("ReduceLogSumExp", IMAGE, [1], scale=0.05, inputs=(1.5, 3)),
+    "lp": one("LpNormalization", IMAGE, axis=1, scale=1 / 127),
+    "lp 1": one("LpNormalization", IMAGE, axis=-1, p=1, scale=1 / 127),
+}
+
+
+@pytest.mark.parametrize("case", NORMS)
+def test_norms(case: str) -> None:
+    model = Model(opset=18)
+    assert judged_by_onnxruntime(model.raw(NORMS[case](model))).steps <= 1
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_normalised_groups(opset: int) -> None:
+    model = Model(opset=opset)
+    grow = normalised("GroupNormalization", (2, 6, 4, 3), 2 if opset == 18 else 6, num_groups=2)
+    assert judged_by_onnxruntime(model.raw(grow(model))).steps <= 1
+
+
+def with_quantised(
+    operator: str, shape: tuple[int, ...], constant: tuple[int, ...], *, first: bool = False
+) -> Grow:
+    """An element-wise operator of a tensor and a quantised constant."""
+
+    def grow(model: Model) -> str:
+        c = model.qdq(model.constant(reals(*constant)), scale=0.02, zero=7)
+        x = model.input(*shape)
+        return model.node(operator, *((c, x) if first else (x, c)), scale=0.1)
+
+    return grow
+
+
+def two(operator: str, a: tuple[int, ...], b: tuple[int, ...], zero: int = -3) -> Grow:
+    def grow(model: Model) -> str:
+        x = model.input(*a)
+        model.zero = zero
+        y = model.input(*b, name="y", scale=0.03)
+        model.zero = -3
+        return model.node(operator, x, y, scale=0.1)
+
+    return grow
+
+
+SOFT = {"axis": 1}
+REAL: dict[str, Grow] = {
+    "div": two("Div", IMAGE, IMAGE, zero=-128 - 1 + 1),
+    "div broadcast": two("Div", IMAGE, (3, 1, 5), zero=127),
+    "div constant": with_quantised("Div", IMAGE, (1, 3, 1, 1)),
+    "div of a constant": with_quantised("Div", (1, 3, 1, 5), (5,), first=True),
+    "div number": one("Div", IMAGE, np.float32(3.7)),
+    "div numbers": one("Div", IMAGE, 1 + reals(3, 1, 1) ** 2),
+    "square": one("Pow", IMAGE, np.float32(2), scale=0.3),
+    "cube of int64": one("Pow", IMAGE, np.array(3, INTS), scale=1.3),
+    "root": one("Pow", IMAGE, np.float32(0.5), inputs=(0.05, -128), scale=0.02),
+    "reciprocal": one("Pow", IMAGE, np.float32(-1), inputs=(0.05, -128), scale=0.1),
+    "powers": one("Pow", IMAGE, reals(3, 1, 1), inputs=(0.05, -128)),
+    "add numbers": one("Add", IMAGE, reals(3, 1, 1)),
+    "sub numbers": one("Sub", IMAGE, reals(3, 1, 5)),
+    "mul numbers": one("Mul", IMAGE, reals(1, 3, 1, 1)),
+    "sum of three": lambda m: m.node(
+        "Sum", m.input(*IMAGE), m.input(3, 1, 1, name="y", scale=0.03), m.constant(reals(5))
+    ),
+    "prelu numbers": one("PRelu", IMAGE, reals(3, 1, 1)),
+    "log softmax": one("LogSoftmax", IMAGE, **SOFT),
+    "log softmax of rows": one("LogSoftmax", (4, 9), scale=0.07),
+    "softmax fine": one("Softmax", (1, 50, 3), scale=0.2 / 256, axis=1),
+    "softmax coarse": one("Softmax", (1, 5, 3), scale=1 / 127, axis=1),
+    "softmax of rows": one("Softmax", (1, 5, 3, 4), scale=1 / 255, axis=2),
+    "matmul constant left": with_quantised("MatMul", (2, 5, 4), (3, 5), first=True),
+    "matmul constants left": with_quantised("MatMul", (2, 5, 4), (2, 3, 5), first=True),
+    "matmul vector": with_quantised("MatMul", (2, 3, 5), (5,)),
+    "matmul of a vector": with_quantised("MatMul", (5,), (5, 3)),
+    "matmul of vectors": two("MatMul", (7,), (7,)),
+    "matmul of vector and matrices": two("MatMul", (7,), (2, 7, 3)),
+    "matmul of matrices and vector": two("MatMul", (2, 3, 7), (7,)),
+    "gemm of two": lambda m: m.node(
+        "Gemm", m.input(7, 2), m.input(3, 7, name="y"), transA=1, transB=1
+    ),
+    "gemm transposed": lambda m: m.node(
+        "Gemm", m.input(7, 2), m.weights(7, 4, axis=1), transA=1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_operators_in_real_arithmetic(case: str) -> None:
+    model = Model()
+    assert judged_by_onnxruntime(model.raw(REAL[case](model))).steps <= 1
+
+
+def resized(
+    shape: tuple[int, ...],
+    scales: list[float] | None = None,
+    sizes: list[int] | None = None,
+    **attributes: Any,
+) -> Grow:
+    def grow(model: Model) -> str:
+        parts = ["", model.constant(np.array(scales, np.float32)) if scales else ""]
+        parts += [model.constant(np.array(sizes, INTS))] if sizes else []
+        scale = attributes.pop("scale", 0.05)
+        return model.node("Resize", model.input(*shape), *parts, scale=scale, **attributes)
+
+    return grow
+
+
+COORDINATES = [
+    "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric",
+    "tf_half_pixel_for_nn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", COORDINATES)
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_nearest_neighbours(where: str, rounding: str) -> None:
+    for kind in ({"scales": [1, 1, 1.7, 2]}, {"sizes": [1, 3, 4, 13]}, {"scales": [1, 1, 0.6, 3]}):
+        model = Model(opset=19)
+        attributes = {"coordinate_transformation_mode": where, "nearest_mode": rounding}
+        grow = resized(IMAGE, **kind, **attributes)
+        assert judged_by_onnxruntime(model.raw(grow(model))).steps <= 1
+
+
+@pytest.mark.parametrize("where", [w for w in COORDINATES if w != "tf_half_pixel_for_nn"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_interpolation(mode: str, where: str) -> None:
+    for kind in ({"scales": [1, 1, 1.7, 2]}, {"sizes": [1, 3, 4, 13]}, {"scales": [1, 1, 0.6, 3]}):
+        for scale in (0.05, 0.03, 0.08):
+            model = Model(opset=19)
+            grow = resized(
+                IMAGE, **kind, mode=mode, coordinate_transformation_mode=where, scale=scale
+            )
+            assert judged_by_onnxruntime(model.raw(grow(model))).steps <= 1
+
+
+RESIZED: dict[str, Grow] = {
+    "signal": resized((1, 3, 7), scales=[1, 1, 2.5], mode="linear"),
+    "signal nearest": resized((1, 3, 7), sizes=[1, 3, 9]),
+    "signal of one": resized((1, 3, 1), sizes=[1, 3, 4], mode="linear"),
+    "channels": resized(IMAGE, scales=[1, 2, 1, 1]),
+    "cubic without border": resized(IMAGE, scales=[1, 1, 2, 3], mode="cubic", exclude_outside=1),
+    "cubic of a small image": resized((1, 2, 3, 2), sizes=[1, 2, 7, 5], mode="cubic"),
+    "one output": resized(IMAGE, sizes=[1, 3, 1, 1], mode="linear"),
+    "axes": resized(IMAGE, sizes=[9, 7], mode="linear", axes=[2, 3]),
+}
+
+
+@pytest.mark.parametrize("case", RESIZED)
+def test_resized(case: str) -> None:
+    model = Model(opset=19 if case == "axes" else 13)
+    assert judged_by_onnxruntime(model.raw(RESIZED[case](model))).steps <= 1
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resize_of_opset_10(mode: str) -> None:
+    model = Model(opset=10)
+    factors = model.constant(np.array([1, 1, 2, 3], np.float32))
+    raw = model.raw(model.node("Resize", model.input(*IMAGE), factors, mode=mode))
+    assert judged_by_onnxruntime(raw).steps <= 1
+
+
+def norm_after(
+    operator: str,
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    channels: int,
+    axis: int | None,
+    kind: str = "int8",
+    **attributes: Any,
+) -> Grow:
+    """A layer, and a batch normalisation whose factors have both signs, and are 0 once."""
+
+    def grow(model: Model) -> str:
+        rng, count = np.random.default_rng(0), 1 if axis is None else weights[axis]
+        limits = np.iinfo(kind)
+        parts = [rng.integers(limits.min, limits.max + 1, weights).astype(kind)]
+        parts.append((0.002 * (1 + np.arange(count) % 5)).astype(np.float32))
+        parts.append(rng.integers(limits.min + 99, limits.max - 99, count).astype(kind))
+        parts[1:] = [p if axis is not None else p.reshape(()) for p in parts[1:]]
+        names = [model.constant(part) for part in parts]
+        along = {} if axis is None else {"axis": axis}
+        model.nodes.append(onnx.helper.make_node("DequantizeLinear", names, ["w_d"], **along))
+        bias = model.reals(channels)
+        x = model.input(*shape)
+        y = model.node(operator, x, "w_d", bias, scale=None, **attributes)
+        factors = np.linspace(-1, 1.5, channels).astype(np.float32)
+        factors[1] = 0
+        given = [factors, reals(channels), reals(channels, seed=1), 0.5 + reals(channels) ** 2]
+        names = [model.constant(part) for part in given]
+        return model.node("BatchNormalization", y, *names, scale=0.3)
+
+    return grow
+
+
+FOLDED: dict[str, Grow] = {
+    "conv": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, None),
+    "conv per channel": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, 0, pads=[1] * 4),
+    "conv unsigned": norm_after("Conv", IMAGE, (4, 3, 3, 2), 4, 0, kind="uint8"),
+    "depthwise": norm_after("Conv", (1, 4, 5, 4), (4, 1, 3, 3), 4, 0, group=4),
+    "transposed": norm_after("ConvTranspose", IMAGE, (3, 4, 3, 2), 4, 1, strides=[2, 2]),
+    "gemm": norm_after("Gemm", (2, 7), (4, 7), 4, 0, transB=1),
+    "gemm of columns": norm_after("Gemm", (2, 7), (7, 4), 4, None),
+}
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_a_normalisation_is_folded_into_quantised_weights(case: str) -> None:
+    model = Model()
+    found = judged_by_onnxruntime(model.raw(FOLDED[case](model)))
+    assert found.steps <= 1
+    layers = ("Conv2D", "DepthwiseConv2D", "TransposeConv", "FullyConnected")
+    assert sum(node.kind in layers for node in found.graph.nodes) == 1
+
+
+def chosen(relation: str, *, number: bool = False, negated: bool = False) -> Grow:
+    """Where, by a comparison of two tensors or of one with a number."""
+
+    def grow(model: Model) -> str:
+        a, b = model.input(*IMAGE), model.input(3, 1, 5, name="y", scale=0.03)
+        other = model.constant(np.asarray(np.float32(0.35))) if number else b
+        condition = model.node(relation, a, other, scale=None)
+        if negated:
+            condition = model.node("Not", condition, scale=None)
+        return model.node("Where", condition, a, b, scale=0.04)
+
+    return grow
+
+
+def masked(model: Model) -> str:
+    a, b = model.input(*IMAGE), model.input(*IMAGE, name="y", scale=0.03)
+    first = model.node("Less", a, b, scale=None)
+    zero = model.constant(np.asarray(np.float32(0)))
+    both = model.node("And", first, model.node("Greater", a, zero, scale=None), scale=None)
+    either = model.node("Or", both, model.node("Equal", b, zero, scale=None), scale=None)
+    return model.node("Where", either, a, model.constant(np.asarray(np.float32(-2))))
+
+
+def with_mask(model: Model) -> str:
+    mask = model.constant(np.random.default_rng(0).integers(0, 2, (3, 6, 1)).astype(np.bool_))
+    return model.node("Where", mask, model.input(*IMAGE), model.constant(reals(5)))
+
+
+CHOSEN: dict[str, Grow] = {
+    "less": chosen("Less"),
+    "greater": chosen("Greater", number=True),
+    "less or equal": chosen("LessOrEqual"),
+    "greater or equal": chosen("GreaterOrEqual", number=True, negated=True),
+    "equal": chosen("Equal"),
+    "connectives": masked,
+    "constant mask": with_mask,
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_choices(case: str) -> None:
+    model = Model(opset=16)
+    assert judged_by_onnxruntime(model.raw(CHOSEN[case](model))).steps <= 1
+
+
+class Chain:
+    """Nodes of real numbers, of which only the last is quantised."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __call__(self, operator: str, *inputs: Any, scale: float | None = None, **kw: Any) -> str:
+        names = [x if isinstance(x, str) else self.model.constant(np.asarray(x)) for x in inputs]
+        return self.model.node(operator, *names, scale=scale, **kw)
+
+
+def number(x: float) -> Any:
+    return np.float32(x)
+
+
+def gelu(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    gate = step("Add", step("Erf", step("Div", x, number(2**0.5))), number(1))
+    return step("Mul", step("Mul", x, gate), number(0.5), scale=0.03)
+
+
+def layer_norm(model: Model) -> str:
+    x, step = model.input(2, 5, 12), Chain(model)
+    centred = step("Sub", x, step("ReduceMean", x, axes=[-1]))
+    variance = step("ReduceMean", step("Pow", centred, number(2)), axes=[-1])
+    deviation = step("Sqrt", step("Add", variance, number(1e-5)))
+    y = step("Mul", step("Div", centred, deviation), reals(12))
+    return step("Add", y, reals(12, seed=1), scale=0.03)
+
+
+def hard_swish(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    gate = step("Clip", step("Add", x, number(3)), number(0), number(6))
+    return step("Div", step("Mul", x, gate), number(6), scale=0.03)
+
+
+def moved(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    y = step("Relu", step("Sub", x, reals(3, 1, 5)))
+    y = step("Transpose", y, perm=[0, 2, 1, 3])
+    y = step("Reshape", y, np.array([6, 15], INTS))
+    y = step("Slice", y, np.array([1], INTS), np.array([9], INTS), np.array([1], INTS))
+    return step("Mul", y, y, scale=0.05)
+
+
+def concatenated(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    y = step("Concat", step("Exp", step("Mul", x, number(0.3))), x, axis=1)
+    return step("Sub", y, number(0.7), scale=0.05)
+
+
+def attention(model: Model) -> str:
+    """Scores that are scaled, masked and normalised, as torch exports them."""
+    x, step = model.input(2, 5, 5), Chain(model)
+    mask = np.triu(np.full((5, 5), -10, np.float32), 1)
+    scores = step("Add", step("Div", x, number(2.8)), mask)
+    return step("Softmax", scores, axis=-1, scale=1 / 255)
+
+
+def functions(model: Model) -> str:
+    x, step = model.input(*IMAGE, scale=0.02), Chain(model)
+    y = step("Neg", step("Abs", step("Mul", x, number(0.9))))
+    for operator in ("Tanh", "Softplus", "LeakyRelu", "Elu", "HardSigmoid", "Sqrt", "Reciprocal"):
+        y = step("Add", step(operator, y), reals(3, 1, 1) ** 2 + number(0.5))
+    y = step("Selu", step("Celu", step("Softsign", step("Log", y)), alpha=0.7))
+    return step("Max", step("Floor", step("Mul", y, number(9))), x, scale=0.05)
+
+
+CHAINS: dict[str, Grow] = {
+    "gelu": gelu,
+    "layer norm": layer_norm,
+    "hard swish": hard_swish,
+    "moved": moved,
+    "concatenated": concatenated,
+    "attention": attention,
+    "functions": functions,
+}
+
+
+@pytest.mark.parametrize("case", CHAINS)
+def test_tensors_between_operators_are_real_numbers(case: str) -> None:
+    """Only the last operator of a chain is quantised, so it alone may round."""
+    model = Model()
+    assert judged_by_onnxruntime(model.raw(CHAINS[case](model))).steps <= 1
+
+
+def test_outputs_and_inputs_may_be_real_numbers() -> None:
+    model = Model(quantised=False)
+    step = Chain(model)
+    x = model.qdq(step("Sub", step("Mul", model.input(*IMAGE), number(0.3)), reals(3, 1, 1)))
+    found = judged_by_onnxruntime(model.raw(step("Mul", step("Relu", x), reals(3, 6, 1))))
+    assert found.steps <= 1
+    assert {v.type.dtype.value for v in (*found.graph.inputs, *found.graph.outputs)} == {"float32"}
+
+
+def test_a_function_of_one_variable_is_a_table() -> None:
+    """Chains of numbers and functions need no float arithmetic on the device."""
+    model = Model()
+    step = Chain(model)
+    gate = step("Add", step("Erf", step("Div", model.input(*IMAGE), number(2**0.5))), number(1))
+    raw = model.raw(step("Mul", gate, number(0.5), scale=0.03))
+    found = judged_by_onnxruntime(raw)
+    assert found.steps <= 1
+    assert {node.output.type.dtype.value for node in found.graph.nodes} == {"int8"}

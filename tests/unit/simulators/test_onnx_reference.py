@@ -1,0 +1,116 @@
+"""What onnxruntime is fed, what it must equal, and what is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from onnx_models import drawn
+from penstock import api
+from penstock.errors import ToolError
+from penstock.frontends.open import parse
+from penstock.ir.tensor import Array
+from penstock.simulators.graph import run_graph
+from penstock.simulators.onnx_reference import OnnxReference
+from tools.onnx_writer import Model
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Results = list[dict[str, Array]]
+
+
+def loaded(raw: bytes, folder: Path) -> tuple[OnnxReference, Results]:
+    """A model in onnxruntime, and penstock's results."""
+    path = folder / "m.onnx"
+    path.write_bytes(raw)
+    graph = parse(raw, "m.onnx")
+    results: Results = [run_graph(graph, drawn(graph, number)) for number in (0, 1)]
+    return api.onnx_reference(api.request(path)), results
+
+
+def convolutions() -> bytes:
+    model = Model()
+    x = model.node("Relu", model.node("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 3, 3)))
+    return model.raw(model.node("Conv", x, model.weights(4, 4, 3, 3)))
+
+
+def test_recorded_outputs_may_be_off_by_steps_but_not_be_others(tmp_path: Path) -> None:
+    reference, results = loaded(convolutions(), tmp_path)
+    graph = parse(convolutions(), "m.onnx")
+    (x,), (y,) = graph.inputs, graph.outputs
+    reals = [
+        {x.name: ((r[x.name].astype(np.float32) - x.type.zero_point) * x.type.scale).astype("f4")}
+        for r in results
+    ]
+    session = onnxruntime.InferenceSession(convolutions())
+    outputs = [session.run(None, given)[0] for given in reals]
+    recorded = [{y.name: output} for output in outputs]
+    ends = reference.judge(results, reals, recorded).end_to_end
+    assert (ends.outputs, ends.unexplained) == (2, None)
+    index = (0, 2, 1, 3)
+    outputs[1][index] = (50 - y.type.zero_point) * y.type.scale
+    ends = reference.judge(results, reals, recorded).end_to_end
+    assert ends.unexplained is not None
+    assert ends.unexplained.set_number == 1
+    assert (ends.unexplained.index, ends.unexplained.found) == (index, 50)
+    assert ends.steps > 1
+
+
+def test_numbers_that_are_not_rounded_must_be_equal(tmp_path: Path) -> None:
+    """Integers are moved, and dequantised numbers are on the steps of their quantisation."""
+    model = Model()
+    x = model.node("Transpose", model.input(1, 3, 4, 5), perm=[0, 2, 1, 3], scale=None)
+    bounds = (model.constant(np.array([number])) for number in (1, 3, 1))
+    raw = model.raw(model.node("Slice", x, *bounds))
+    reference, results = loaded(raw, tmp_path)
+    assert reference.judge(results).failure is None
+    results[0]["slice3_0"].flat[4] += 1
+    failure = reference.judge(results).failure
+    assert failure is not None
+    assert (failure.tensor, failure.steps) == ("slice3_0", 1)
+
+
+def test_integers_at_the_borders_may_be_off_by_a_step(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(convolutions())
+    first, *nodes, last = proto.graph.node
+    ends = proto.graph.input[0], proto.graph.output[0]
+    for end, name in zip(ends, (first.output[0], last.input[0]), strict=True):
+        end.name, end.type.tensor_type.elem_type = name, onnx.TensorProto.INT8
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    reference, results = loaded(proto.SerializeToString(), tmp_path)
+    judged = reference.judge(results)
+    assert judged.failure is None
+    (y_name,) = (value.name for value in parse(proto.SerializeToString(), "m.onnx").outputs)
+    results[0][y_name] = results[0][y_name] + np.where(results[0][y_name] < 0, 2, -2).astype(
+        np.int8
+    )
+    failure = reference.judge(results).failure
+    assert failure is not None
+    assert failure.steps == 2
+
+
+def test_a_name_that_is_not_printable_is_judged(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(convolutions())
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = ["a\nb" if name == "relu6_0" else name for name in names]
+    reference, results = loaded(proto.SerializeToString(), tmp_path)
+    judged = reference.judge(results)
+    assert judged.failure is None
+    assert any(tensor.tensor.startswith("a") for tensor in judged.tensors)
+
+
+def test_an_operator_that_onnxruntime_lacks_is_an_error(tmp_path: Path) -> None:
+    model = Model()
+    proto = onnx.load_from_string(model.raw(model.node("Relu", model.input(1, 4))))
+    proto.opset_import.append(helper.make_opsetid("nowhere", 999))
+    proto.graph.node[2].attribute.append(helper.make_attribute("unknown", 1))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ToolError, match="onnxruntime cannot run the model"):
+        api.onnx_reference(api.request(path))

@@ -5,13 +5,14 @@ The product does not depend on it; without it, the zoo and `tests/models` remain
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DEFAULT_MODELS = REPOSITORY.parent / "shared" / "models"
+DEFAULT_MODELS = Path(os.environ.get("PENSTOCK_SHARED") or REPOSITORY.parent / "shared") / "models"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from penstock import api
 from penstock.scheduling.options import Options
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MODELS = REPOSITORY / "tests" / "models"
 DIGITS = REPOSITORY / "src" / "penstock" / "demo" / "digits.tflite"
-SHARED = REPOSITORY.parent / "shared" / "models"
+SHARED = beside.MODELS
 TARGET = "cortex-m4"
 
 COMMITTED = tuple(sorted(path.stem for path in MODELS.glob("*.npz")))
@@ -59,10 +60,7 @@ def path_of(model: str) -> str:
         return model
     if model in COMMITTED:
         return str(DIGITS if model == "digits" else MODELS / f"{model}.tflite")
-    path = SHARED / f"{model}.tflite"
-    if not path.is_file():
-        pytest.skip("there is no folder shared/models beside the repository")
-    return str(path)
+    return str(beside.needed(SHARED / f"{model}.tflite"))
 
 
 def compiled(model: str, target: str = TARGET, options: Options | None = None) -> api.Compiled:

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import beside
 from penstock import optional
 from penstock.memory import exact, solver
 from quick import QUICK_EXAMPLES, is_quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 C_COMPILERS = ("gcc", "clang", "cc")
+MISSING: list[str] = []
+"""The tests that were skipped because nothing is beside the repository."""
 
 # The default profile draws the same examples every time; the long one draws many new ones.
 settings.register_profile(
@@ -53,6 +56,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="random layers that each simulated core computes; 100000 take a night",
     )
     parser.addoption(
+        "--list-missing",
+        metavar="FILE",
+        help="write the tests to a file that are skipped because nothing is beside the repository",
+    )
+    parser.addoption(
+        "--only",
+        metavar="FILE",
+        help="run the tests in a file that --list-missing has written",
+    )
+    parser.addoption(
         "--update-golden",
         action="store_true",
         help="rewrite the messages in tests/errors; read the diff before committing it",
@@ -86,7 +99,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("--quick") and not is_quick(collection_path) else None
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and beside.is_missing(report.longrepr):
+        MISSING.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--list-missing")
+    if path and not hasattr(session.config, "workerinput"):  # not in a process of pytest-xdist
+        Path(path).write_text("".join(f"{name}\n" for name in sorted(MISSING)), "utf-8")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--only"):
+        wanted = set(Path(config.getoption("--only")).read_text("utf-8").splitlines())
+        others = [item for item in items if item.nodeid not in wanted]
+        items[:] = [item for item in items if item.nodeid in wanted]
+        config.hook.pytest_deselected(items=others)
     if config.getoption("--long"):
         return
     for item in items:
@@ -121,10 +150,7 @@ def constraint_solver() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_models() -> Path:
     """The folder of model files beside the repository; skips if there is none."""
-    folder = REPOSITORY.parent / "shared" / "models"
-    if not folder.is_dir():
-        pytest.skip("there is no folder shared/models beside the repository")
-    return folder
+    return beside.needed(beside.MODELS)
 
 
 @pytest.fixture(scope="session")

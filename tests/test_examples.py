@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from examples.seeds.page import Absence
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,7 +76,7 @@ ABSENCES = [
     for name, module in MODULES.items()
     for k, absence in enumerate(module.ABSENT)
 ]
-SEED = ROOT.parent / "shared" / "seeds" / "tvm-rfc-0060-uma.txt"
+SEED = beside.FOLDER / "seeds" / "tvm-rfc-0060-uma.txt"
 
 
 def test_there_is_an_example_for_each_of_the_five_seeds() -> None:
@@ -114,7 +115,7 @@ def test_features_that_examples_call_absent_are_absent(name: str, absence: Absen
     assert absence.holds(), absence.sentence
 
 
-@pytest.mark.skipif(not SEED.is_file(), reason="there is no folder shared/seeds beside it")
+@beside.need(SEED)
 def test_the_listing_is_the_rfc_s_own() -> None:
     """The listing equals the RFC line by line, except for a comment to the linter."""
     listing = (FOLDER / "uma.py").read_text().split("# fmt: off\n")[1].split("# fmt: on\n")[0]

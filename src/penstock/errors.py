@@ -89,7 +89,8 @@ class PenstockError(Exception):
         """Return label and text of each part that is not empty, as `str` prints them."""
         first = (f"error[{self.code}]: ", self.what)
         parts = (("  --> ", self.where), ("  why: ", self.why), ("  help: ", self.help))
-        return (first, *((label, text) for label, text in parts if text))
+        shown = (first, *((label, text) for label, text in parts if text))
+        return tuple((label, escaped_lines(text)) for label, text in shown)
 
     def __str__(self) -> str:
         return "\n".join(label + text for label, text in self.lines())
@@ -148,6 +149,25 @@ class InternalError(PenstockError):
     """A broken invariant of penstock itself."""
 
     exit_code = 3
+
+
+def escaped(text: str) -> str:
+    """Return the text with escapes for characters that terminals obey or nobody sees: names of
+    files may contain any.
+
+    >>> print(escaped("a\\x1b[31m\\n"))
+    a\\x1b[31m\\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def escaped_lines(text: str) -> str:
+    """Return lines, each `escaped`."""
+    return "\n".join(map(escaped, text.split("\n")))
 
 
 def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from available import SHARED, SMALL_VWW
+from available import SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
@@ -19,24 +18,18 @@ from penstock.simulators.counts import ExecutionCounts
 
 WIDTHS = (360, 800, 1440)
 MODELS = {
-    "kws": ("kws_ref_model", "zoo:tc_resnet8", {}),
-    "vww": ("vww_96_int8", SMALL_VWW, {}),
-    "mobilenetv2": ("mobilenetv2_160_035", "zoo:mobilenet_v2:alpha=0.35,resolution=96", {}),
-    "streamed": ("vww_96_int8", SMALL_VWW, {"stream_input": True}),
-    "chains": ("vww_96_int8", SMALL_VWW, {"stream_input": True, "optimize": "size"}),
-    "ethos_u55": ("kws_ref_model", "zoo:tc_resnet8", {"accelerators": ["ethos_u55"]}),
-    "nvdla": ("kws_ref_model", "zoo:tc_resnet8", {"accelerators": ["nvdla"]}),
+    "kws": ("zoo:tc_resnet8", {}),
+    "vww": (SMALL_VWW, {}),
+    "mobilenetv2": ("zoo:mobilenet_v2:alpha=0.35,resolution=96", {}),
+    "streamed": (SMALL_VWW, {"stream_input": True}),
+    "chains": (SMALL_VWW, {"stream_input": True, "optimize": "size"}),
+    "ethos_u55": ("zoo:tc_resnet8", {"accelerators": ["ethos_u55"]}),
+    "nvdla": ("zoo:tc_resnet8", {"accelerators": ["nvdla"]}),
 }
-"""A shared model, the network of the zoo that replaces it where it is missing, and settings."""
+"""A network and settings."""
 
 
 HOT_LAYERS = "return Array.from(document.querySelectorAll('tr.hot'), (row) => row.dataset.layer)"
-
-
-def model_of(name: str) -> str:
-    shared, zoo, _ = MODELS[name]
-    path = SHARED / f"{shared}.tflite"
-    return str(path) if path.is_file() else zoo
 
 
 @cache
@@ -44,8 +37,8 @@ def compiled(name: str) -> api.Compiled:
     target = "cortex-m55" if name == "ethos_u55" else "cortex-m4"
     if name == "ethos_u55":
         pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
-    settings: Any = MODELS[name][2]
-    return api.compile(model_of(name), target, **settings)
+    model, settings = MODELS[name]
+    return api.compile(model, target, **settings)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from available import COMMITTED, SHARED, SMALL_VWW, compiled, every_model
+from available import COMMITTED, compiled, every_model
 from penstock import execution
 from penstock.program.tables import table_bytes
 from penstock.toolchains.compiler import Optimise
@@ -66,6 +66,5 @@ def test_code_has_no_variables_so_that_it_can_be_entered_twice(
 def test_code_of_a_small_mobilenet_takes_at_most_16_kib_without_weights(
     core_objects: Objects,
 ) -> None:
-    there = (SHARED / "vww_96_int8.tflite").is_file()
-    code = object_sections(core_objects("vww_96_int8" if there else SMALL_VWW, "size")[0])
+    code = object_sections(core_objects("vww_96_int8", "size")[0])
     assert 0 < code.text + code.rodata <= CODE_LIMIT_BYTES

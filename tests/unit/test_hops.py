@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import beside
 from available import MODELS, SHARED
 from penstock import api
 from penstock.frontends.text import graph_from_text
@@ -87,9 +88,7 @@ def test_windows_are_fed_as_hops_after_silence(window: Graph) -> None:
 
 
 def test_the_streaming_wake_word() -> None:
-    path = SHARED / "str_ww_ref_model.tflite"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
+    path = beside.needed(SHARED / "str_ww_ref_model.tflite")
     verified = api.verify(path, "cortex-m4", incremental=1, optimize="size", last_rung="machine")
     report = verified.report
     assert verified.passed

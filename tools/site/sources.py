@@ -22,6 +22,7 @@ RENAMED: Mapping[str, str] = {
     "docs/README.md": "questions.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "examples/seeds/README.md": "project/seeds.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
+from penstock.allowance import SizeLimitError, exhausted
 from penstock.api.argument_types import check_count, check_flags
 from penstock.api.choices import check_reference, one_of
 from penstock.api.compiled import OTHER_OPTIONS, compile
 from penstock.api.progress import ignore_progress
 from penstock.api.rungs import check_last_rung
-from penstock.api.settings import Settings, request
+from penstock.api.settings import Settings, Size, request, size_bytes
 from penstock.api.verified import verify
 from penstock.errors import (
     InternalError,
@@ -30,7 +32,9 @@ from penstock.exploration import OnProgress
 from penstock.frontends.model_files import model_files, operator_count
 from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes
+from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.memory_limit import check_memory_limit, memory_limit
 from penstock.pipeline.request import Request
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.pipeline.stages import run_through
@@ -52,7 +56,9 @@ class ScanSettings(Settings, total=False):
     reference, last_rung: see `verify`.  Both imply verification.  A reference applies to models of
         its format, and the others are verified without.
     time_limit_seconds: the time after which a model is stopped; the scan goes on with the next.
-        Which models are stopped depends on the machine."""
+        Which models are stopped depends on the machine.
+    memory_limit: the memory of a process, a number of bytes or a text such as "4GiB", at which a
+        model is stopped; not applied to verification, whose sanitizers reserve any amount."""
 
     min_operators: int
     stop_after: str | None
@@ -60,6 +66,7 @@ class ScanSettings(Settings, total=False):
     reference: Literal["tflite", "onnx"] | None
     last_rung: str | None
     time_limit_seconds: float | None
+    memory_limit: Size | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,7 @@ class Examination:
     reference: Literal["tflite", "onnx"] | None
     last_rung: str
     time_limit_seconds: float | None
+    memory_limit_bytes: int | None
 
     @staticmethod
     def of(target: str, settings: ScanSettings) -> Examination:
@@ -80,7 +88,7 @@ class Examination:
         own = ScanSettings.__annotations__.keys() - Settings.__annotations__.keys()
         shared = {name: value for name, value in settings.items() if name not in own}
         stop_after, reference = settings.get("stop_after"), settings.get("reference")
-        last_rung = settings.get("last_rung")
+        last_rung, memory = settings.get("last_rung"), settings.get("memory_limit")
         check_reference(reference)
         if stop_after is not None:
             one_of(stop_after, STAGE_NAMES, "--stop-after")
@@ -103,16 +111,20 @@ class Examination:
             reference,
             check_last_rung("core" if last_rung is None else last_rung),
             settings.get("time_limit_seconds"),
+            None if memory is None else size_bytes(memory, "--memory-limit"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A distinct model file: its path, that relative to the folder, and the paths of copies."""
+    """A distinct model file: its path, that relative to the folder, and the paths of copies.
+
+    is_outside: the file is a link that leads out of the folder."""
 
     path: Path
     name: str
     copies: tuple[str, ...]
+    is_outside: bool = False
 
 
 def scan(
@@ -148,6 +160,7 @@ def examined(
     at_interruption: called with each record that a worker has made before that of an earlier
         model, if an interruption ends the scan."""
     check_time_limit(how.time_limit_seconds, here=workers == 1)
+    check_memory_limit(how.memory_limit_bytes)
     on_progress("scan", 0, len(found))
     for done, record in enumerate(_records(found, how, workers, at_interruption), 1):
         yield record
@@ -160,7 +173,8 @@ def distinct_models(where: str | Path) -> tuple[ModelFile, ...]:
     folder = Path(where)
     groups: dict[str, list[Path]] = {}
     for path in model_files(folder):
-        groups.setdefault(_digest(path), []).append(path)
+        digest = str(path) if _is_outside(path, folder) else _digest(path)
+        groups.setdefault(digest, []).append(path)
     if not groups:
         what = "the folder contains no model" if folder.is_dir() else "there is no such folder"
         raise UsageError(
@@ -172,13 +186,23 @@ def distinct_models(where: str | Path) -> tuple[ModelFile, ...]:
             + ("; `penstock compile` takes a single model" if folder.is_file() else ""),
         )
     return tuple(
-        ModelFile(first, _relative(first, folder), tuple(_relative(p, folder) for p in others))
+        ModelFile(
+            first,
+            _relative(first, folder),
+            tuple(_relative(path, folder) for path in others),
+            _is_outside(first, folder),
+        )
         for first, *others in groups.values()
     )
 
 
+def _is_outside(path: Path, folder: Path) -> bool:
+    """Whether a file in a folder is a link that leads out of it, by however many steps."""
+    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+
+
 def _digest(path: Path) -> str:
-    """A digest of a file's content; the path if the file cannot be read."""
+    """A digest of a file's content; the path if the file cannot be read, or is large."""
     try:
         return hashlib.sha256(read_bytes(path)).hexdigest()
     except ModelError:
@@ -189,9 +213,10 @@ def _relative(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _operators(path: Path) -> int | None:
+def _operators(path: Path, how: Examination) -> int | None:
+    limit_bytes = how.request.reading.size_limit_bytes
     try:
-        return operator_count(read_bytes(path), path.name)
+        return operator_count(read_bytes(path, limit_bytes), path.name, limit_bytes)
     except ModelError:
         return None
 
@@ -226,17 +251,23 @@ def _records(
 
 def scan_one(one: ModelFile, how: Examination) -> Scanned:
     """The record of a model.  Only an interruption ends the scan."""
-    operators = _operators(one.path)
-    if operators is not None and operators < how.min_operators:
-        return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
+    if one.is_outside:
+        return scanned(one.name, one.copies, None, _outside(one))
+    operators: int | None = None
     error: PenstockError | None = None
     compiles = False
+    memory_limit_bytes = None if how.verify else how.memory_limit_bytes
     try:
-        with time_limit(how.time_limit_seconds):
+        with time_limit(how.time_limit_seconds), memory_limit(memory_limit_bytes):
+            operators = _operators(one.path, how)
+            if operators is not None and operators < how.min_operators:
+                return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
             error = _examine(one.path, how)
             compiles = True
     except TimeLimitReached:
         error = _time_limit_error(how.time_limit_seconds or 0)
+    except MemoryError:
+        error = exhausted()
     except PenstockError as found:
         error = found
     except Exception as found:
@@ -245,6 +276,8 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
             error = internal_error(found)
         except TimeLimitReached:
             error = _time_limit_error(how.time_limit_seconds or 0)
+    if isinstance(error, SizeLimitError):
+        gc.collect()  # frames of tracebacks form cycles, which hold what the next model may need
     passes = how.stop_after is not None
     return scanned(one.name, one.copies, operators, error, passes=passes, compiles=compiles)
 
@@ -259,23 +292,37 @@ def _time_limit_error(seconds: float) -> TimeLimitError:
     )
 
 
+def _outside(one: ModelFile) -> ModelError:
+    """The error for a link that leads out of the folder."""
+    return ModelError(
+        "model-032",
+        "the file is a link that leads out of the folder",
+        where=one.name,
+        why="someone else may have made the link, so its target is not read",
+        help="scan the folder of its target, or compile the file on its own",
+        cause="a link that leads out of the folder",
+    )
+
+
 def _terminated(one: ModelFile, error: ToolError) -> Scanned:
-    """The record of a model whose process was terminated."""
+    """The record of a model whose process was terminated.  The file is not read again, which could
+    terminate this process."""
     dead = InternalError(error.code, error.what, where="its process", why=error.why)
-    return scanned(one.name, one.copies, _operators(one.path), dead)
+    return scanned(one.name, one.copies, None, dead)
 
 
 def _examine(path: Path, how: Examination) -> PenstockError | None:
     """Compile and verify a model.  Raises the error that stops its compilation; returns that of its
     verification."""
     reading = how.request.reading
-    if _format(path) == "tflite":
+    format = _format(path, reading)
+    if format == "tflite":
         reading = replace(reading, assume_int8=False, calibration=None)
     wanted = replace(how.request, model=str(path), reading=reading)
     if how.stop_after is not None:
         run_through(wanted, how.stop_after)
     elif how.verify:
-        return _verification(wanted, how, _format(path))
+        return _verification(wanted, how, format)
     else:
         compile(wanted)
     return None
@@ -295,5 +342,6 @@ def _verification(wanted: Request, how: Examination, format: str) -> PenstockErr
         return error
 
 
-def _format(path: Path) -> Literal["tflite", "onnx"]:
-    return "onnx" if looks_like_onnx(read_bytes(path), path.name) else "tflite"
+def _format(path: Path, reading: Reading) -> Literal["tflite", "onnx"]:
+    raw = read_bytes(path, reading.size_limit_bytes)
+    return "onnx" if looks_like_onnx(raw, path.name) else "tflite"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict, Unpack, get_type_hints
 
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, SIZE_LIMIT_OPTION
 from penstock.api.argument_types import check_type
 from penstock.api.choices import one_of
 from penstock.backends.cores.targets import load_checked_target, with_kernels
@@ -95,6 +96,11 @@ class Settings(TypedDict, total=False):
         "quantise a float ONNX model to int8, with the samples in this .npz archive: an array per "
         "input, whose first axis is the sample",
     ]
+    size_limit: Annotated[
+        Size,
+        "memory that reading the model, or an archive of arrays, may take: a limit for files that "
+        "ask for more than there is",
+    ]
     dimensions: Annotated[Mapping[str, int], "values of dynamic dimensions of the model, by name"]
     channels_last: Annotated[
         Sequence[str],
@@ -128,6 +134,7 @@ DEFAULT_SETTINGS = Settings(
     strict=False,
     assume_int8=False,
     quantise=None,
+    size_limit=DEFAULT_SIZE_LIMIT_BYTES,
     dimensions={},
     channels_last=(),
     states={},
@@ -156,7 +163,9 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     _check_types(settings)
     check_type("target", target, str, "the call")
     check_is_target(target)
-    sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
+    sizes = {
+        name: size_bytes(size, "--memory") for name, size in settings.get("memory", {}).items()
+    }
     described = load_checked_target(target, trusted=settings.get("trust_target", False))
     chip = described.resized(sizes)
     if settings.get("clock") is not None:
@@ -177,9 +186,9 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     return Request(
         model.name if isinstance(model, Graph) else str(model),
         chip,
-        None if sram is None else _bytes(sram, "--sram"),
-        None if flash is None else _bytes(flash, "--flash"),
-        _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
+        None if sram is None else size_bytes(sram, "--sram"),
+        None if flash is None else size_bytes(flash, "--flash"),
+        size_bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         settings.get("stream_input", False),
         _rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
@@ -193,6 +202,9 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
             same_interface=io is InterfaceTypes.MODEL,
             calibration=None if calibration is None else Path(calibration),
             channels_last=tuple(settings.get("channels_last", ())),
+            size_limit_bytes=size_bytes(
+                settings.get("size_limit", DEFAULT_SIZE_LIMIT_BYTES), SIZE_LIMIT_OPTION
+            ),
         ),
         goal,
         io,
@@ -208,7 +220,15 @@ def _check_types(settings: Mapping[str, object]) -> None:
 
     Sizes, frequencies, and names of choices are checked where they are read."""
     hints = {**get_type_hints(Settings), "memory": Mapping}
-    for name in settings.keys() - {"clock", "sram", "flash", "stack", "rounding", "io"}:
+    for name in settings.keys() - {
+        "clock",
+        "sram",
+        "flash",
+        "stack",
+        "size_limit",
+        "rounding",
+        "io",
+    }:
         example = _EXAMPLES.get(name)
         help = "" if example is None else f"write {name}={example}"
         check_type(name, settings[name], hints[name], "the call", help)
@@ -304,7 +324,7 @@ def _hertz(clock: object) -> int:
     return found
 
 
-def _bytes(size: Size, option: str) -> int:
+def size_bytes(size: Size, option: str) -> int:
     """A size in bytes.  Raises UsageError if it is malformed or negative."""
     if isinstance(size, int) and size >= 0:
         return size

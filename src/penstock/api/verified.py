@@ -25,7 +25,7 @@ from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
-from penstock.frontends.open import read_bytes, unpacked
+from penstock.frontends.open import model_bytes
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import decode as decode_tflite
 from penstock.frontends.tflite import looks_like_tflite
@@ -365,8 +365,8 @@ def onnx_reference(wanted: Request) -> OnnxReference:
     onnxruntime is missing or does not take it.  Imports the modules that depend on the package
     `onnx` only when called, since that takes long."""
     import onnx
-    from onnx.external_data_helper import load_external_data_for_model
 
+    from penstock.frontends.onnx.external_data import load_all
     from penstock.frontends.onnx.file import decode
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised
@@ -374,11 +374,11 @@ def onnx_reference(wanted: Request) -> OnnxReference:
 
     _check_onnx_reference(wanted)
     path = Path(wanted.model)
-    raw = unpacked(read_bytes(path), path.name)
+    raw = model_bytes(path, wanted.reading)
     file = decode(raw, path.name, path.parent)
     raw, file = quantised(raw, file, wanted.reading, path.parent)
     model = onnx.ModelProto.FromString(raw)
-    load_external_data_for_model(model, str(path.parent))
+    load_all(model, path.name, path.parent)
     imported = import_onnx(file, wanted.reading)
     return OnnxReference(model, file, imported, wanted.reading.channels_last)
 
@@ -403,7 +403,7 @@ def _is_onnx(wanted: Request) -> bool:
     if wanted.graph is not None or wanted.model.startswith("zoo:"):
         return False
     path = Path(wanted.model)
-    return looks_like_onnx(unpacked(read_bytes(path), path.name), path.name)
+    return looks_like_onnx(model_bytes(path, wanted.reading), path.name)
 
 
 def _node_mismatch(judged: Judgement, failure: JudgedTensor) -> MismatchError:
@@ -450,7 +450,7 @@ def _truth(
     TensorFlow Lite Micro does not run nodes that deviate as documented: it takes penstock's
     elements of their outputs, which the documented arithmetic judges."""
     if goldens is not None:
-        return read_goldens(Path(goldens))
+        return read_goldens(Path(goldens), wanted.reading.size_limit_bytes)
     if reference != "tflite":
         return None
     on_stage("tflite")
@@ -462,7 +462,7 @@ def _deviating(wanted: Request, model: Graph) -> tuple[Deviating, ...]:
     if wanted.graph is not None or wanted.model.startswith("zoo:") or _is_onnx(wanted):
         return ()
     path = Path(wanted.model)
-    raw = unpacked(read_bytes(path), path.name)
+    raw = model_bytes(path, wanted.reading)
     if not looks_like_tflite(raw):
         return ()
     known = {value.name for value in model.variables()}
@@ -497,7 +497,7 @@ def _made_goldens(
     deviating: Sequence[Deviating] = (),
 ) -> Goldens:
     """Ground truth from TensorFlow Lite Micro for a model file and its graph."""
-    raw, types = _file_bytes(model), input_types(graph.inputs)
+    raw, types = _file_bytes(model, reading), input_types(graph.inputs)
     return make_goldens(
         raw,
         types,
@@ -516,10 +516,10 @@ def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:
     return feedbacks(read(model, replace(reading, states=())), reading)
 
 
-def _file_bytes(model: str) -> bytes:
+def _file_bytes(model: str, reading: Reading) -> bytes:
     """The contents of a TFLite file, unpacked.  Raises UsageError for other models."""
     is_zoo = model.startswith("zoo:")
-    raw = b"" if is_zoo else unpacked(read_bytes(Path(model)), Path(model).name)
+    raw = b"" if is_zoo else model_bytes(Path(model), reading)
     if not looks_like_tflite(raw):
         reference = "without --reference" if is_zoo else "with --reference onnx"
         raise UsageError(

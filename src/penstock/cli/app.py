@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from penstock.allowance import exhausted
 from penstock.cli import backend, build, check, compare, execute, lists, scan, show
 from penstock.cli.parameters import with_records
 from penstock.cli.sections import TERMS, SectionedCommand
@@ -115,7 +116,7 @@ def main() -> None:
         _fail(_refused(error) or internal_error(error))
     except Exception as error:  # any other exception is a defect of penstock
         raise_interruption(error)
-        _fail(internal_error(error))
+        _fail(exhausted() if isinstance(error, MemoryError) else internal_error(error))
 
 
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))

@@ -180,6 +180,15 @@ Quantise = Annotated[
         rich_help_panel=MODEL_OPTIONS,
     ),
 ]
+SizeLimit = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory that reading the model, or an archive of arrays, may take: a limit for files "
+        "of strangers, which may ask for more memory than there is.",
+        rich_help_panel=MODEL_OPTIONS,
+    ),
+]
 Dimension = Annotated[
     list[str] | None,
     typer.Option(
@@ -299,6 +308,7 @@ class Limits:
     strict: Strict = False
     assume_int8: AssumeInt8 = False
     quantise: Quantise = None
+    size_limit: SizeLimit = "512MiB"
     dimension: Dimension = None
     channels_last: ChannelsLast = None
     state: State = None

@@ -17,6 +17,7 @@ from penstock.cli import parameters as p
 from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
+from penstock.errors import escaped
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.scheduling.options import DEFAULTS, Options
@@ -77,6 +78,14 @@ class Checks:
             metavar="SECONDS",
             help="Stop each model after this time, and go on with the next; which models are "
             "stopped depends on the machine.",
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Stop each model whose process takes more memory than this, and go on with the "
+            "next (Linux, without --verify).",
         ),
     ] = None
 
@@ -170,7 +179,7 @@ def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:
         if one.name not in done:
             words = f"not finished: {one.name} (model {number} of {len(found)})"
             with suppress(OSError, AttributeError):  # standard error is closed
-                print(words, file=sys.stderr, flush=True)
+                print(escaped(words), file=sys.stderr, flush=True)
             return
 
 
@@ -186,4 +195,5 @@ def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSet
         reference="onnx" if reference == "onnx" else "tflite" if reference else None,
         last_rung=checks.last_rung,
         time_limit_seconds=checks.time_limit,
+        memory_limit=checks.memory_limit,
     )

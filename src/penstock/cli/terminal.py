@@ -6,7 +6,9 @@ import json
 import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import escaped_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +29,11 @@ def out() -> Console:
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
+
+        def print(self, *objects: Any, **settings: Any) -> None:
+            """Escapes control characters of texts, which may contain names of files."""
+            shown = (escaped_lines(one) if isinstance(one, str) else one for one in objects)
+            super().print(*shown, **settings)
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH

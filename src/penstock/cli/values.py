@@ -52,6 +52,7 @@ def settings(limits: p.Limits, options: Options) -> api.Settings:
         strict=limits.strict,
         assume_int8=limits.assume_int8,
         quantise=limits.quantise,
+        size_limit=limits.size_limit,
         dimensions=dimensions(limits.dimension),
         channels_last=limits.channels_last or (),
         states=states(limits.state),

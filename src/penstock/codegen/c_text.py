@@ -9,6 +9,7 @@ from itertools import accumulate, chain, count, pairwise
 
 import numpy as np
 
+from penstock.errors import escaped
 from penstock.ir.tensor import Array, DType, TensorType
 
 C_TYPES = {
@@ -141,8 +142,7 @@ def comment(text: str) -> str:
     >>> comment("/*/"), comment("???/")
     ('/ * /', '? ? ?/')
     """
-    printable = "".join(c if c.isprintable() else "?" for c in text)
-    return re.sub(r"\?(?=\?)|\*(?=/)|/(?=\*)", r"\g<0> ", printable)
+    return re.sub(r"\?(?=\?)|\*(?=/)|/(?=\*)", r"\g<0> ", escaped(text))
 
 
 def short(text: str, length: int = 48) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.allowance import allowed
 from penstock.errors import ModelError
 from penstock.frontends import tflite
 from penstock.frontends.onnx.recognition import looks_like_onnx
@@ -32,14 +33,19 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(_ENDINGS)
 
 
-def operator_count(raw: bytes, name: str) -> int | None:
-    """The number of operators in a model file; None if it cannot be read."""
+def operator_count(raw: bytes, name: str, limit_bytes: int) -> int | None:
+    """The number of operators in a model file; None if it cannot be read within the limit."""
     try:
-        raw = unpacked(raw, name)
-        if tflite.looks_like_tflite(raw):
-            return tflite.operator_count(raw)
+        with allowed(limit_bytes):
+            return _operator_count(unpacked(raw, name, limit_bytes), name)
     except ModelError:
         return None
+
+
+def _operator_count(raw: bytes, name: str) -> int | None:
+    """The number of operators in unpacked bytes; None if they are damaged."""
+    if tflite.looks_like_tflite(raw):
+        return tflite.operator_count(raw)
     if not looks_like_onnx(raw, name):
         return None
     from penstock.frontends.onnx import file  # takes long to import

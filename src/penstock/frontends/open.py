@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
+from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
 from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
@@ -26,17 +28,25 @@ from penstock.ir.verify import verify
 from penstock.ops.registry import foreign_names
 
 SUFFIXES = (".tflite", ".onnx")
+_PART_BYTES = 2**20
+"""A larger number would be allocated even if the file is small."""
 GZIP_MARK = b"\x1f\x8b"
-MOST_BYTES = 2**31
 FILE_LIKENESS = 0.8
 """Of file names that are suggested: all have equal suffixes."""
 
 
-def read_bytes(path: Path) -> bytes:
-    """The contents of a file.  Raises ModelError if it does not exist or cannot be read,
-    UnsupportedError if it is a folder of another format."""
+def read_bytes(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> bytes:
+    """The contents of a file.
+
+    Raises ModelError if it does not exist, cannot be read, or exceeds the limit, UnsupportedError
+    if it is a folder of another format."""
     try:
-        return path.read_bytes()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError("it is a device or a pipe, no file")
+        with path.open("rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            Allowance(limit_bytes).take(size_bytes, f"a file of {size_bytes} bytes", str(path))
+            return file.read(size_bytes)
     except OSError as error:
         if path.is_dir() and (refused := refused_folder(path)) is not None:
             raise refused from error
@@ -72,7 +82,12 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
 
     Raises ModelError (malformed), UnsupportedError (well-formed but not supported), or UsageError
     (the reading contradicts the file, such as an extent of a dimension that is not open)."""
-    raw = unpacked(raw, name)
+    with allowed(reading.size_limit_bytes):
+        return _parsed(unpacked(raw, name, reading.size_limit_bytes), name, reading, folder)
+
+
+def _parsed(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:
+    """The graph in the bytes of a model file, see `parse`."""
     if tflite.looks_like_tflite(raw):
         check_is_not_onnx(reading, name, "this is a TFLite model")
         if reading.assume_int8:
@@ -150,13 +165,18 @@ def check_channels_last(known: Iterable[str], reading: Reading, model: str) -> N
         )
 
 
-def unpacked(raw: bytes, name: str) -> bytes:
-    """The bytes, decompressed if they are in gzip format.  Raises ModelError for damaged data."""
+def unpacked(raw: bytes, name: str, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> bytes:
+    """The bytes, decompressed if they are in gzip format.
+
+    Raises ModelError for damaged data, and if they are more than the limit."""
     if raw[:2] != GZIP_MARK:
         return raw
+    allowance, parts = Allowance(limit_bytes), list[bytes]()
     try:
         with gzip.open(BytesIO(raw)) as file:
-            found = file.read(MOST_BYTES + 1)
+            while part := file.read(_PART_BYTES):
+                allowance.take(len(part), "unpacking it", name)
+                parts.append(part)
     except (OSError, EOFError, zlib.error) as error:
         raise ModelError(
             "model-006",
@@ -164,14 +184,13 @@ def unpacked(raw: bytes, name: str) -> bytes:
             where=name,
             help="check that the file was copied whole",
         ) from error
-    if len(found) > MOST_BYTES:
-        raise ModelError(
-            "model-006",
-            f"unpacked, the file has more than {MOST_BYTES} bytes",
-            where=name,
-            help="formats of models end at 2 GiB",
-        )
-    return found
+    return b"".join(parts)
+
+
+def model_bytes(path: Path, reading: Reading = AS_IT_IS) -> bytes:
+    """The contents of a model file, decompressed.  Raises ModelError."""
+    limit_bytes = reading.size_limit_bytes
+    return unpacked(read_bytes(path, limit_bytes), path.name, limit_bytes)
 
 
 def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:

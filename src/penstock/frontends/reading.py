@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.errors import UsageError
 
 
@@ -22,7 +23,8 @@ class Reading:
     `channels_last`: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
         where the file has (N, C, H, W).
     `calibration`: archive of samples with which to quantise a floating-point ONNX model, see
-        `frontends.onnx.post_training`."""
+        `frontends.onnx.post_training`.
+    `size_limit_bytes`: memory that reading the model, or an archive, may take, see `allowance`."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()
@@ -31,6 +33,7 @@ class Reading:
     same_interface: bool = False
     calibration: Path | None = None
     channels_last: tuple[str, ...] = ()
+    size_limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES
 
 
 def refused_calibration(model: str, why: str) -> UsageError:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.allowance import ENTRY_BYTES, NODE_BYTES, take
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.control_flow import CONTROL_FLOW
@@ -35,6 +36,8 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+TENSOR_BYTES = 2**10
+"""Memory that a tensor takes as Python objects, at least."""
 MAIN = 0
 """Index of the subgraph that an inference runs."""
 
@@ -154,6 +157,7 @@ class _Reader:
         self._model: Any = schema_class("Model").GetRootAsModel(raw, 0)
         self._names: set[str] = set()
         self._variables: set[str] = set()
+        self._buffers: dict[int, bytes] = {}
 
     def model(self) -> ForeignModel:
         version = self._model.Version()
@@ -209,13 +213,13 @@ class _Reader:
     def _values(self, number: int) -> list[Value | Handle]:
         """The tensors of a subgraph."""
         graph = self._graph(number)
-        count = self._count(graph, "Tensors")
+        count = self._length(graph, "Tensors", TENSOR_BYTES)
         return [self._import_tensor(graph.Tensors(i), i, number) for i in range(count)]
 
     def _nodes(self, number: int, values: list[Value | Handle]) -> tuple[ForeignNode, ...]:
         """The nodes of a subgraph with these tensors."""
         graph = self._graph(number)
-        count = self._count(graph, "Operators")
+        count = self._length(graph, "Operators", NODE_BYTES)
         return tuple(self._node(graph.Operators(i), i, values) for i in range(count))
 
     def _count(self, table: Any, field: str) -> int:
@@ -227,9 +231,16 @@ class _Reader:
             )
         return int(count)
 
+    def _length(self, table: Any, field: str, entry_bytes: int = ENTRY_BYTES) -> int:
+        """Length of a vector whose entries become objects.  Many tables may share one vector, and
+        many entries one table, so that their number is not bounded by the file's size."""
+        count = self._count(table, field)
+        take(count * entry_bytes, f"a list of {count} {snake_case(field)}", self._name)
+        return count
+
     def _indices(self, table: Any, field: str) -> list[int]:
         read = getattr(table, field)
-        return [int(read(i)) for i in range(self._count(table, field))]
+        return [int(read(i)) for i in range(self._length(table, field))]
 
     def _pick(self, values: list[Value | Handle], index: int) -> Value:
         """The tensor of an index.  Raises UnsupportedError if it is a handle."""
@@ -322,7 +333,8 @@ class _Reader:
             raise self._unsupported("it has a custom or blockwise quantisation", name, place)
         if not self._count(q, "Scale"):
             return None
-        scales = tuple(float(np.float32(q.Scale(i))) for i in range(q.ScaleLength()))
+        count = self._length(q, "Scale")
+        scales = tuple(float(np.float32(q.Scale(i))) for i in range(count))
         zeros = tuple(self._indices(q, "ZeroPoint"))
         wrong = next((s for s in scales if not 0 < s < math.inf), None)
         if wrong is not None:
@@ -349,13 +361,16 @@ class _Reader:
         index = tensor.Buffer()
         if not 0 <= index < self._count(self._model, "Buffers"):
             raise _Malformed(f'tensor "{name}" lies in buffer {index}, which does not exist')
-        raw = self._elements(self._model.Buffers(index), name)
+        if index not in self._buffers:
+            self._buffers[index] = self._elements(self._model.Buffers(index), name)
+        raw = self._buffers[index]
         if not raw or tensor.IsVariable():
             return None
         if len(raw) != type.size_bytes:
             raise _Malformed(
                 f'tensor "{name}" is {type}: {type.size_bytes} bytes; its buffer has {len(raw)}'
             )
+        take(len(raw), f'the elements of tensor "{name}"', self._name)
         return Data(raw)
 
     def _elements(self, buffer: Any, name: str) -> bytes:
@@ -422,6 +437,6 @@ class _Reader:
     def _attribute(self, options: Any, field: str) -> Attribute:
         if hasattr(options, field + "Length"):
             read = getattr(options, field)
-            return tuple(read(i) for i in range(self._count(options, field)))
+            return tuple(read(i) for i in range(self._length(options, field)))
         value = getattr(options, field)()
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

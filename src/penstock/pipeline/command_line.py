@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, SIZE_LIMIT_OPTION
 from penstock.backends.accelerator import Accelerator
 from penstock.fixedpoint import Rounding
 from penstock.frontends.reading import Reading
@@ -59,6 +60,8 @@ def _reading_options(reading: Reading) -> Iterator[str]:
     """Yield the options with values that tell how to read the model file."""
     if reading.incremental is not None:
         yield from ("--incremental", str(reading.incremental))
+    if reading.size_limit_bytes != DEFAULT_SIZE_LIMIT_BYTES:
+        yield from (SIZE_LIMIT_OPTION, str(reading.size_limit_bytes))
     if reading.calibration is not None:
         yield from ("--quantise", reading.calibration.name)
     for name, extent in reading.dimensions:

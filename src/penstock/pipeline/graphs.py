@@ -50,7 +50,7 @@ def _parsed(model: str, reading: Reading) -> Graph:
         check_is_not_onnx(reading, model, "networks of the zoo are quantised")
         return open_zoo(model)
     path = Path(model)
-    return parse(read_bytes(path), path.name, reading, path.parent)
+    return parse(read_bytes(path, reading.size_limit_bytes), path.name, reading, path.parent)
 
 
 def simplify(

@@ -32,8 +32,9 @@ def provenance(request: Request) -> str:
     text = f"{_source(request)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
+    limit_bytes = request.reading.size_limit_bytes
     if request.reading.calibration is not None:
-        text += f", quantised with {_named_file(request.reading.calibration)}"
+        text += f", quantised with {_named_file(request.reading.calibration, limit_bytes)}"
     hop = request.reading.incremental
     if hop is not None:
         frames = "frame" if hop == 1 else "frames"
@@ -49,10 +50,10 @@ def _source(request: Request) -> str:
         return f"graph {model}, built in Python (sha256 {digest[:16]})"
     if model.startswith("zoo:"):
         return model
-    return _named_file(Path(model))
+    return _named_file(Path(model), request.reading.size_limit_bytes)
 
 
-def _named_file(path: Path) -> str:
+def _named_file(path: Path, limit_bytes: int) -> str:
     """Return the name of a file and the SHA-256 digest of its contents."""
-    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    digest = hashlib.sha256(read_bytes(path, limit_bytes)).hexdigest()
     return f"{path.name} (sha256 {digest[:16]})"

@@ -5,6 +5,20 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
+from penstock.errors import escaped
+
+
+def shell_word(word: str) -> str:
+    """Return a word as it is written in a shell: quoted if necessary; with control characters, in
+    the form of Bash and POSIX.1-2024.
+
+    >>> shell_word("my net"), shell_word("a\\x1b'")
+    ("'my net'", "$'a\\\\x1b\\\\''")
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + escaped(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"
+
 
 @dataclass(frozen=True, slots=True)
 class CompileCommand:
@@ -33,7 +47,7 @@ class CompileCommand:
         words += [] if self.optimize is None else ["--optimize", self.optimize]
         if self.folder is not None and self.changes:
             words += ["-o", "-".join((self.folder, *self.changes))]
-        return shlex.join(words)
+        return " ".join(map(shell_word, words))
 
     def with_rest(self, other: CompileCommand) -> CompileCommand:
         """Return this command with the further options, the budget and the goal of another."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from penstock.errors import escaped
+
 ABSENT = "–"
 
 
@@ -109,13 +111,8 @@ def striped(cascades: Iterable[Stripes]) -> str:
     return " ".join(f"{c.layers}×{c.rows}" for c in cascades) or ABSENT
 
 
-def printable(text: str) -> str:
-    """Replace control characters and lone surrogates, which XML and terminals do not accept.
-
-    >>> printable("a\\x1b[31mb")
-    'a�[31mb'
-    """
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+printable = escaped
+"""Escape control characters and lone surrogates, which XML and terminals do not accept."""
 
 
 def cut(text: str, letters: int) -> str:

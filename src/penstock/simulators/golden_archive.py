@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, SizeLimitError
 from penstock.errors import ModelError, OutputError
 from penstock.ir.array_archive import ArchiveError, pack_arrays, read_arrays
 from penstock.ir.tensor import Array
@@ -14,12 +15,14 @@ from penstock.simulators.golden_members import goldens_from_members, goldens_to_
 from penstock.simulators.goldens import Goldens
 
 
-def read_goldens(path: Path) -> Goldens:
+def read_goldens(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> Goldens:
     """The goldens in an archive.
 
-    Raises ModelError if the file is missing, damaged or inconsistent."""
+    Raises ModelError if the file is missing, damaged or inconsistent, or exceeds the limit."""
     try:
-        return goldens_from_members(_read_members(path))
+        return goldens_from_members(_read_members(path, limit_bytes))
+    except SizeLimitError:
+        raise
     except ModelError as error:
         raise error.at(str(path)) from error
 
@@ -45,10 +48,10 @@ def golden_bytes(goldens: Goldens) -> bytes:
     return pack_arrays(goldens_to_members(goldens))
 
 
-def _read_members(path: Path) -> dict[str, Array]:
+def _read_members(path: Path, limit_bytes: int) -> dict[str, Array]:
     """The members of the archive by name.  Raises ModelError."""
     try:
-        return read_arrays(path)
+        return read_arrays(path, limit_bytes)
     except FileNotFoundError as error:
         raise ModelError(
             "golden-002",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import beside
 from available import SHARED
 from benchmarks.ethos_u_streams import ACCELERATORS, MODELS, SCHEDULES, run, tensors
 from benchmarks.shared import Shared
@@ -20,7 +21,7 @@ from penstock.errors import BackendError, ToolError
 
 pytestmark = [
     pytest.mark.skipif(not has_vela(), reason="the package ethos-u-vela is not installed"),
-    pytest.mark.skipif(not SHARED.is_dir(), reason="there is no folder shared/models"),
+    beside.need(SHARED),
 ]
 QUICK = (
     ("kws_ref_model", "ethos-u55-128", "default"),
@@ -62,8 +63,7 @@ def test_every_network_is_bit_exact(model: str, accelerator: str, schedule: str)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_is_bit_exact(name: str) -> None:
     path = SHARED / "ops" / f"rand_op_{name}.tflite"
-    if not path.is_file():
-        pytest.skip(f"there is no {path.name}")
+    beside.needed(path)
     accelerator = "ethos-u55-128"
     outcome = run(vela_stream(path, accelerator), accelerator, Shared(SHARED), path, sets=5)
     assert outcome.mismatches == 0

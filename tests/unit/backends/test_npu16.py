@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import beside
 import penstock
 from examples.uma import npu16
 from penstock.backends.uma import backend as facade
@@ -17,7 +18,7 @@ from penstock.uma import Offloaded, Scratchpads
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "how-to" / "bring-up-an-accelerator.md"
-MODELS = ROOT.parent / "shared" / "models"
+MODELS = beside.MODELS
 LONG = [
     "zoo:lenet5", "zoo:resnet8", "zoo:tc_resnet8",
     *(str(MODELS / f"{name}.tflite") for name in (
@@ -83,8 +84,8 @@ def test_every_point_is_exact_as_the_guide_says() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("model", LONG, ids=lambda model: Path(model).stem)
 def test_models_are_exact_at_every_point(model: str) -> None:
-    if not model.startswith("zoo:") and not Path(model).is_file():
-        pytest.skip("there is no folder shared/models beside the repository")
+    if not model.startswith("zoo:"):
+        beside.needed(Path(model))
     done = penstock.verify(
         model, "host", accelerators=("npu16",), every_point=True, last_rung="host"
     )

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import beside
 from benchmarks import cases
 from benchmarks.cascader_cases import KEYS, check
 from benchmarks.case_file import parse_number
@@ -22,7 +23,7 @@ from penstock.errors import ModelError, UnsupportedError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "cascader_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases"
+SHARED = beside.CASES
 
 
 def small() -> dict[str, Any]:
@@ -46,16 +47,12 @@ def test_the_cases_written_by_hand_agree(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-@pytest.mark.skipif(
-    not SHARED.is_dir(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_the_shared_cases_agree() -> None:
     assert cases.main([str(SHARED / "tvm_cascader.json")]) == 0
 
 
-@pytest.mark.skipif(
-    not SHARED.is_dir(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_every_other_shared_file_is_known_and_not_checked_yet() -> None:
     checked = ("tvm_cascader.json", "smaug_tiling.json", "nvdla_*.json", "partition_*.json")
     others = [path for path in SHARED.glob("*.json") if not any(map(path.match, checked))]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import beside
 from available import SHARED
 from benchmarks import compiled_partition
 from benchmarks.figures import TARGET, ZOO, Figures, figures_of, measure
@@ -40,8 +41,8 @@ def as_json(figures: Figures) -> dict[str, Any]:
 @pytest.mark.parametrize("model", [*SMALL_ZOO, *SMALL_SHARED])
 def test_numbers_are_what_the_compiler_finds_today(model: str) -> None:
     path = model if model.startswith("zoo:") else str(SHARED / f"{model}.tflite")
-    if model in SMALL_SHARED and not Path(path).is_file():
-        pytest.skip("the shared models are not on this machine")
+    if model in SMALL_SHARED:
+        beside.needed(Path(path))
     compiled = api.compile(path, TARGET)
     found = as_json(figures_of(model, compiled.report))
     committed = COMMITTED[model]
@@ -66,8 +67,11 @@ def test_numbers_are_what_the_simulated_core_counts_today() -> None:
 def test_numbers_name_every_network() -> None:
     named = COMMITTED.keys() | NUMBERS["unsupported"].keys()
     assert named.issuperset(ZOO)
-    if not SHARED.is_dir():
-        pytest.skip("the shared models are not on this machine")
+
+
+def test_numbers_name_every_shared_network() -> None:
+    beside.needed(SHARED)
+    named = COMMITTED.keys() | NUMBERS["unsupported"].keys()
     assert named == {*ZOO, *(path.stem for path in Shared(SHARED).networks())}
 
 

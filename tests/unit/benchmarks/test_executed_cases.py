@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from benchmarks import executed_cases
 from case_files import changed
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "cascader_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases" / "tvm_cascader.json"
+SHARED = beside.CASES / "tvm_cascader.json"
 
 
 def test_the_cases_written_by_hand_hold_on_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,7 +25,7 @@ def test_the_cases_written_by_hand_hold_on_programs(capsys: pytest.CaptureFixtur
     assert sum("NHCWB16" in line for line in unexecuted) == 6
 
 
-@pytest.mark.skipif(not SHARED.is_file(), reason="there is no file tvm_cascader.json")
+@beside.need(SHARED)
 def test_the_published_cases_hold_on_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert executed_cases.main([str(SHARED)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from benchmarks import cases
 from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "nvdla_sheet_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases"
-in_shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="there is no folder shared/cases beside the repository"
-)
+SHARED = beside.CASES
+in_shared = beside.need(SHARED)
 LAYERS = ("nets", "GoogLeNet", "layers")
 
 

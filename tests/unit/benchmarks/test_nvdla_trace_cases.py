@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from benchmarks import cases
 from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "nvdla_registers_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases" / "nvdla_register_traces.json"
+SHARED = beside.CASES / "nvdla_register_traces.json"
 CASE = ("cases", 0)
 
 
@@ -21,9 +22,7 @@ def test_the_case_worked_out_on_paper_agrees(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "cases: 1 of 1 agree\n1 of 1 agree\n"
 
 
-@pytest.mark.skipif(
-    not SHARED.is_file(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_the_shared_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert cases.main([str(SHARED)]) == 0
     assert "7 of 7 agree" in capsys.readouterr().out

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from benchmarks import cases
 from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "partition_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases" / "partition_graphs.json"
+SHARED = beside.CASES / "partition_graphs.json"
 
 
 def test_the_cases_worked_out_on_paper_agree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,9 +21,7 @@ def test_the_cases_worked_out_on_paper_agree(capsys: pytest.CaptureFixture[str])
     assert "16 of 16 agree" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(
-    not SHARED.is_file(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_the_shared_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert cases.main([str(SHARED)]) == 0
     assert "8 of 8 agree" in capsys.readouterr().out

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from benchmarks import cases
 from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "smaug_small.json"
-SHARED = REPOSITORY.parent / "shared" / "cases" / "smaug_tiling.json"
+SHARED = beside.CASES / "smaug_tiling.json"
 
 
 def test_the_cases_worked_out_on_paper_agree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,9 +21,7 @@ def test_the_cases_worked_out_on_paper_agree(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "cases: 6 of 6 agree\n6 of 6 agree\n"
 
 
-@pytest.mark.skipif(
-    not SHARED.is_file(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_the_shared_cases_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert cases.main([str(SHARED)]) == 0
     assert "11 of 11 agree" in capsys.readouterr().out

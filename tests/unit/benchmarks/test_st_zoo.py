@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import beside
 from benchmarks import st_zoo
 from benchmarks.shared import DEFAULT_MODELS, Shared
 from benchmarks.st_zoo import NETWORKS, Published, published
@@ -12,8 +13,7 @@ SMALLEST = "MobileNetV1 0.25 96x96x1"
 
 
 def test_the_facts_have_figures_of_every_network() -> None:
-    if not DEFAULT_MODELS.is_dir():
-        pytest.skip("needs the folder of shared models")
+    beside.needed(DEFAULT_MODELS)
     found = published(Shared(DEFAULT_MODELS).facts)
     assert found.keys() == NETWORKS.keys()
     assert found[SMALLEST] == Published(54_067, 11.34)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from available import SHARED
 from benchmarks.shared import REPOSITORY, Shared
 from benchmarks.unchanged import (
@@ -130,8 +131,7 @@ def test_the_committed_file_records_every_case() -> None:
 
 
 def test_a_small_network_gives_the_recorded_results() -> None:
-    if not SHARED.is_dir():
-        pytest.skip("there is no folder shared/models beside the repository")
+    beside.needed(SHARED)
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     found = measure(CASE, Shared(SHARED), sys.executable)
     assert not Comparison(CASE, read_results(RECORDED_RESULTS)[CASE.key], found).worse

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from available import SHARED
 from command_line import CommandLine, Said
 
@@ -35,8 +36,8 @@ def proposals(said: Said) -> list[tuple[str, str]]:
 def test_proposed_commands_yield_what_the_summary_says(
     penstock: CommandLine, network: str, options: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    if network == str(STREAMING) and not STREAMING.is_file():
-        pytest.skip("the shared models are not there")
+    if network == str(STREAMING):
+        beside.needed(STREAMING)
     first = penstock("compile", network, *options, "-o", "first", "--json").json
     found = proposals(penstock("compile", network, *options, "-o", "again"))
     assert all(any(option in command for _, command in found) for option in expected)

@@ -139,7 +139,7 @@ def test_odd_names_are_text(name: str) -> None:
     choices = dataclasses.replace(
         CHOICES, model=name, target=name, command=CompileCommand(name, name)
     )
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     assert Page(render_frontier(choices)).data["title"] == shown
 
 

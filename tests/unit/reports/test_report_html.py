@@ -182,7 +182,7 @@ def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> Non
     spans = (dataclasses.replace(first, name=name), *others)
     timeline = dataclasses.replace(example.timeline, spans=spans)
     page = Page(render_html(report, model_layers(layers), (timeline,), None))
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     assert page.title == f"{shown} – penstock"
     assert page.data.get("title", "") == shown
     assert page.data["layers"][0].get("full_name", "") == shown

@@ -226,7 +226,7 @@ def test_functions_of_steps_are_one_line_and_the_total_is_the_code_of_the_flash(
 def test_names_are_never_markup_nor_control_codes(example: Example, name: str) -> None:
     layers = (dataclasses.replace(example.layers[0], name=name),)
     report = dataclasses.replace(example.report, model=f"[/]{name}[/red]")
-    visible = name.replace("\x1b", "\ufffd")
+    visible = name.replace("\x1b", "\\x1b")
     assert f"0 Conv2D {visible} 1×32" in shown(layer_table(model_layers(layers)))
     assert shown(summary(report)).startswith(f"[/]{visible}[/red] for cortex-m4")
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+import beside
 from available import SHARED
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api
@@ -33,8 +34,7 @@ TWO_REGIONS = load_target("two-region")
 def network(name: str) -> object:
     """A shared network, which takes a minute."""
     path = SHARED / f"{name}.tflite"
-    missing = pytest.mark.skipif(not path.exists(), reason=f"there is no {path}")
-    return pytest.param(str(path), marks=(pytest.mark.long, missing), id=name)
+    return pytest.param(str(path), marks=(pytest.mark.long, beside.need(path)), id=name)
 
 
 NETWORKS = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 
 import pytest
 from layers import convolution
 
+import beside
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from penstock.errors import CapacityError, UnsupportedError
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
@@ -17,7 +17,7 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
 from penstock.tiling.tiler import choose
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "cases" / "smaug_tiling.json"
+SHARED = beside.CASES / "smaug_tiling.json"
 SIZED = Scratchpads.separate(32768, 32768, 32768, alignment=8)
 
 
@@ -58,9 +58,7 @@ def test_ours_never_moves_more_for_convolutions_drawn() -> None:
     assert tiled > 25
 
 
-@pytest.mark.skipif(
-    not SHARED.is_file(), reason="there is no folder shared/cases beside the repository"
-)
+@beside.need(SHARED)
 def test_ours_never_moves_more_for_the_shared_layers() -> None:
     layers = 0
     for found in json.loads(SHARED.read_text("utf-8"))["cases"]:

@@ -17,12 +17,12 @@ Samples = tuple[dict[str, Array], ...]
 """The arrays of each sample, by the name of the input, in the element types of the model."""
 
 
-def read_samples(path: Path, inputs: Sequence[Border]) -> Samples:
+def read_samples(path: Path, inputs: Sequence[Border], limit_bytes: int) -> Samples:
     """The samples in an archive, for inputs with these names, element types and shapes.
 
     The first axis of each array is the sample; an axis of extent 1 with which the input begins, the
     batch, may be missing.  Raises ModelError."""
-    arrays = _arrays(path, inputs)
+    arrays = _arrays(path, inputs, limit_bytes)
     _check_names(path, arrays, inputs)
     per_sample = {b.name: _checked(path, arrays[b.name], b) for b in inputs}
     counts = {name: len(array) for name, array in per_sample.items()}
@@ -36,12 +36,12 @@ def read_samples(path: Path, inputs: Sequence[Border]) -> Samples:
     return tuple({name: array[k] for name, array in per_sample.items()} for k in range(count))
 
 
-def _arrays(path: Path, inputs: Sequence[Border]) -> dict[str, Array]:
+def _arrays(path: Path, inputs: Sequence[Border], limit_bytes: int) -> dict[str, Array]:
     """The arrays in an archive, by name.  Raises ModelError."""
     names = ", ".join(f"{_keyword(border.name)}=.." for border in inputs)
     how = f"write it with numpy.savez(FILE, {names}); the first axis of each array is the sample"
     try:
-        return read_arrays(path)
+        return read_arrays(path, limit_bytes)
     except OSError as error:
         raise ModelError(
             "calibration-001",

@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from penstock.allowance import SizeLimitError, take
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.onnx.external_data import with_elements
+from penstock.frontends.onnx.wire import take_messages
 from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
@@ -92,12 +95,15 @@ def decode(raw: bytes, name: str, folder: Path | None) -> File:
 
     Raises ModelError if the file is damaged, UnsupportedError if it is too old or uses unsupported
     features."""
+    take_messages(raw, name)
     try:
         model: Any = onnx.ModelProto.FromString(raw)
     except Exception as error:  # the protobuf runtime has classes of its own, which differ
         raise _damaged(name, "it is not a protobuf of the ONNX schema") from error
     try:
         return _Reader(model, name, folder).file()
+    except SizeLimitError:
+        raise
     except _Malformed as error:
         raise _damaged(name, str(error)) from error
     except _DAMAGE as error:
@@ -108,6 +114,7 @@ def decode(raw: bytes, name: str, folder: Path | None) -> File:
 def operator_count(raw: bytes) -> int | None:
     """The number of nodes in an ONNX file; None if the file is damaged."""
     try:
+        take_messages(raw, "")
         return len(onnx.ModelProto.FromString(raw).graph.node)
     except Exception:  # the protobuf runtime has classes of its own, which differ
         return None
@@ -211,8 +218,10 @@ class _Reader:
                 f'constant "{printable(name)}" has shape {list(shape)}; extents must not be '
                 "negative, the tensor must be smaller than 2 GiB"
             )
+        size_bytes = math.prod(shape) * np.dtype("float32").itemsize
+        take(size_bytes, f'constant "{printable(name)}"', self._name)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor = self._with_data(tensor, name)
+            tensor = with_elements(tensor, self._name, self._folder)
         try:
             found = np.asarray(numpy_helper.to_array(tensor))
         except _DAMAGE as error:
@@ -224,35 +233,6 @@ class _Reader:
             with np.errstate(over="ignore"):
                 found = found.astype(np.float32)
         return found.reshape(shape)
-
-    def _with_data(self, tensor: Any, name: str) -> Any:
-        """The tensor with its elements, loaded from external data if necessary."""
-        said = {entry.key: entry.value for entry in tensor.external_data}
-        place = PurePosixPath(said.get("location", ""))
-        outside = place.is_absolute() or ".." in place.parts or not place.parts
-        path = None if self._folder is None or outside else self._folder / place
-        try:
-            if path is None:
-                raise OSError("it must be a file in the model's folder")
-            offset, length = int(said.get("offset", 0)), int(said.get("length", -1))
-            with path.open("rb") as file:
-                file.seek(offset)
-                raw = file.read() if length < 0 else file.read(min(length, MOST_BYTES))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise ModelError(
-                "onnx-003",
-                f'the data of "{printable(name)}" is missing',
-                where=self._name,
-                why=f"it is stored in {printable(str(place))!r}: {why}",
-                help="put the file with the external data beside the model",
-            ) from error
-        found = onnx.TensorProto()
-        found.CopyFrom(tensor)
-        del found.external_data[:]
-        found.data_location = onnx.TensorProto.DEFAULT
-        found.raw_data = raw
-        return found
 
     def _node(self, node: Any, index: int) -> FileNode:
         name = printable(node.op_type)

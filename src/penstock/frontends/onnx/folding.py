@@ -16,6 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from penstock.allowance import SizeLimitError, take
 from penstock.errors import ModelError
 from penstock.frontends.onnx.element_types import operator_schema
 from penstock.frontends.onnx.file import FileNode
@@ -24,6 +25,8 @@ from penstock.ir.tensor import Array
 
 MOST_ELEMENTS = 2**26
 """Largest number of elements of a result."""
+ELEMENT_BYTES = 4
+"""Of most results."""
 SHORT = 1000
 """Largest number of elements of an input whose values may determine a shape."""
 SELECTING = ("Compress", "NonZero", "Unique")
@@ -49,9 +52,13 @@ def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[
         if any(None in shape for shape in shapes) and node.name not in SELECTING:
             return None
         for shape in shapes:
-            _check_size(math.prod(extent or 0 for extent in shape))
+            elements = math.prod(extent or 0 for extent in shape)
+            _check_size(elements)
+            take(elements * ELEMENT_BYTES, f"the result of {node.name}, a constant", node.where)
         evaluator = _evaluator(_single(node, inputs, opset, with_values=False))
         return None if evaluator is None else _evaluated(evaluator, inputs)
+    except SizeLimitError:
+        raise
     except Exception as error:  # the evaluator fails with any exception
         raise ModelError(
             "onnx-005",

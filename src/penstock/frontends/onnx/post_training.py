@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_model
 
 from penstock.errors import ToolError, UsageError
 from penstock.frontends.onnx.calibration_samples import Samples, read_samples
+from penstock.frontends.onnx.external_data import load_all
 from penstock.frontends.onnx.file import Border, File, decode
 from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
@@ -44,10 +44,9 @@ def quantised(raw: bytes, file: File, reading: Reading, folder: Path | None) -> 
     if any(node.name in (QUANTISE, DEQUANTISE) or "QLinear" in node.name for node in file.nodes):
         raise refused_calibration(file.name, "this model is quantised already")
     model = onnx.ModelProto.FromString(raw)
-    if folder is not None:
-        load_external_data_for_model(model, str(folder))
+    load_all(model, file.name, folder)
     inputs = _with_extents(model, file, dict(reading.dimensions))
-    samples = read_samples(reading.calibration, inputs)
+    samples = read_samples(reading.calibration, inputs, reading.size_limit_bytes)
     require_onnxruntime("--quantise uses its post-training quantisation")
     try:
         made = _quantised(model, samples)

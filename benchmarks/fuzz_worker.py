@@ -113,7 +113,7 @@ def _verified(done: Compilation, in_c: bool) -> Outcome:
 
 def _as_reference(done: Compilation, inputs: Mapping[str, Array]) -> Outcome:
     """Outputs are those of TensorFlow Lite Micro, where it takes the file; or each operator by
-    itself agrees with it or deviates as documented (`benchmarks/operators/deviations.py`)."""
+    itself agrees with it or deviates as documented (`simulators/tflite_deviations.py`)."""
     path = Path(done.request.model)
     if path.suffix != ".tflite" or importlib.util.find_spec("tflite_micro") is None:
         return Outcome("verified")

@@ -1,7 +1,7 @@
 """Writes `.tflite` files from plain records, for test models and the demo.
 
-A model has a main subgraph, and `initial` ones that CALL_ONCE names. Operators refer to tensors by
-index; -1 is an omitted operand, as in the file. Example, an int8 ReLU of four values:
+A model has a main subgraph, and others that CALL_ONCE and control flow name. Operators refer to
+tensors by index; -1 is an omitted operand, as in the file. Example, an int8 ReLU of four values:
 
     x = TensorSpec("x", (1, 4), scales=(0.1,), zero_points=(0,))
     y = TensorSpec("y", (1, 4), scales=(0.1,), zero_points=(-128,))
@@ -72,6 +72,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "GELU": ("GeluOptions", 2),
     "GREATER": ("", 2),
     "GREATER_EQUAL": ("", 2),
+    "IF": ("IfOptions", 1),
     "L2_NORMALIZATION": ("L2NormOptions", 2),
     "LEAKY_RELU": ("LeakyReluOptions", 2),
     "LESS": ("", 2),
@@ -117,6 +118,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", 3),
     "UNPACK": ("UnpackOptions", 2),
     "VAR_HANDLE": ("VarHandleOptions", 1),
+    "WHILE": ("WhileOptions", 1),
 }
 """Options table ("" if there is none) of each operator, and the version that the converter of
 TensorFlow 2.19 writes for int8."""
@@ -160,10 +162,12 @@ class OperatorSpec:
 
 @dataclass(frozen=True, slots=True)
 class SubgraphSpec:
-    """A subgraph without inputs and outputs, which CALL_ONCE runs before the first invocation."""
+    """A subgraph that CALL_ONCE runs before the first invocation, or that control flow runs."""
 
     tensors: tuple[TensorSpec, ...]
     operators: tuple[OperatorSpec, ...]
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
 
 
 def write_tflite(
@@ -172,11 +176,13 @@ def write_tflite(
     inputs: Sequence[int],
     outputs: Sequence[int],
     description: str = "",
-    initial: Sequence[SubgraphSpec] = (),
+    others: Sequence[SubgraphSpec] = (),
 ) -> bytes:
-    """The file's bytes, a deterministic function of the arguments."""
+    """The file's bytes, a deterministic function of the arguments; `others` are the subgraphs from
+    number 1."""
     builder: Builder = flatbuffers.Builder(1024)
-    every = (SubgraphSpec(tuple(tensors), tuple(operators)), *initial)
+    main = SubgraphSpec(tuple(tensors), tuple(operators), tuple(inputs), tuple(outputs))
+    every = (main, *others)
     names = sorted({operator.name for spec in every for operator in spec.operators})
     # Buffer 0 is empty and belongs to all tensors without data.
     constants = [t.data for spec in every for t in spec.tensors if t.data is not None]
@@ -184,11 +190,7 @@ def write_tflite(
     buffers += [_buffer(builder, _little_endian(data)) for data in constants]
     codes = [_operator_code(builder, name) for name in names]
     numbers = iter(range(1, len(buffers)))
-    ends = ((inputs, outputs), *(((), ()) for _ in initial))
-    subgraphs = [
-        _subgraph(builder, spec, names, *end, numbers)
-        for spec, end in zip(every, ends, strict=True)
-    ]
+    subgraphs = [_subgraph(builder, spec, names, numbers) for spec in every]
     model = _table(
         builder,
         "Model",
@@ -208,8 +210,6 @@ def _subgraph(
     builder: Builder,
     spec: SubgraphSpec,
     names: Sequence[str],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
     buffers: Iterator[int],
 ) -> Offset:
     """Writes a subgraph, whose constants are in the next of the `buffers`."""
@@ -219,8 +219,8 @@ def _subgraph(
         "SubGraph",
         {
             "tensors": _offsets(builder, tensors),
-            "inputs": _int32s(builder, inputs),
-            "outputs": _int32s(builder, outputs),
+            "inputs": _int32s(builder, spec.inputs),
+            "outputs": _int32s(builder, spec.outputs),
             "operators": _offsets(builder, [_operator(builder, o, names) for o in spec.operators]),
             "name": builder.CreateString("main"),
         },

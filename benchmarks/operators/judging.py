@@ -8,13 +8,14 @@ from enum import Enum
 
 import numpy as np
 
-from benchmarks.operators.deviations import deviation_of
 from benchmarks.operators.drawing import Array, Drawn
 from benchmarks.operators.reference import Reference, Refusal
 from penstock.errors import PenstockError
+from penstock.frontends import tflite
 from penstock.frontends.open import parse
 from penstock.simulators.compare import is_near
 from penstock.simulators.graph import initial_states, run_graph
+from penstock.simulators.tflite_deviations import deviation_of
 from tools.tflite_writer import OperatorSpec
 
 
@@ -53,11 +54,16 @@ def judge(drawn: Drawn, reference: Reference) -> Verdict:
         both = isinstance(answer, Refusal)
         outcome = Outcome.BOTH_REFUSE if both else Outcome.PENSTOCK_REFUSES
         return Verdict(outcome, f"{error.code}: {error.what}")
-    deviation = deviation_of(drawn)
+    *_, node = tflite.decode(drawn.tflite(), drawn.operator.name).nodes
+    deviation = deviation_of(node)
     if deviation is None:
         answer = reference.run(drawn.tflite(), drawn.values)
     else:
-        answer = deviation.expected(drawn, reference)
+        given = dict(zip(drawn.inputs, drawn.values, strict=True))
+        inputs = [
+            None if k < 0 else given.get(k, drawn.tensors[k].data) for k in drawn.operator.inputs
+        ]
+        answer = (deviation.expected(node, inputs),)
     if isinstance(answer, Refusal):
         crashed = Outcome.REFERENCE_CRASHES if answer.crashed else Outcome.REFERENCE_REFUSES
         return Verdict(crashed, answer.reason)

@@ -43,6 +43,9 @@ RELEVANT_SLOWDOWN: Final = 1.02
 HOPS_TRIED: Final = (1, 2, 4)
 """Numbers of new frames per run for which a network may be made incremental; convolutions with
 strides demand more than one."""
+MOST_ELEMENTS: Final = 2**22
+"""Largest tensor of a network for which an incremental network is planned: it takes one evaluation,
+with up to 100 bytes for each element."""
 LEAST_SAVING: Final = 2
 """By what factor an incremental network has fewer multiply-accumulates per run, at least."""
 
@@ -201,7 +204,8 @@ def _incremental(done: Compilation) -> Iterator[Alternative]:
     incremental and that saves work."""
     request, model = done.request, done.model
     already = request.reading.incremental is not None or request.stream_input
-    if already or not is_planned(len(done.parts.parts), request):
+    largest = max(value.type.elements for value in model.variables())
+    if already or largest > MOST_ELEMENTS or not is_planned(len(done.parts.parts), request):
         return
     for hop in HOPS_TRIED:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -104,10 +104,27 @@ def golden_outputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array],
     return tuple(dict(zip(names, golden.outputs, strict=True)) for golden in goldens.sets)
 
 
+def dependent(model: Graph, names: Collection[str]) -> frozenset[str]:
+    """The tensors with these names, and all that are computed from them, in later runs too."""
+    found = set(names)
+    count = -1
+    while count != len(found):
+        count = len(found)
+        for node in model.nodes:
+            if any(value.name in found for value in node.inputs):
+                found.add(node.name)
+        found |= {state.before.name for state in model.states if state.after.name in found}
+    return frozenset(found)
+
+
 def against_goldens(
-    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
+    model: Graph,
+    reference: Sequence[Mapping[str, Array]],
+    goldens: Goldens,
+    without: Collection[str] = (),
 ) -> Comparison:
-    """Compare every output of every set, and every tensor of the archive, by array or by CRC.
+    """Compare every output of every set, and every tensor of the archive, by array or by CRC,
+    without tensors of these names.
 
     Tensors that depend on functions of the C library are compared with a tolerance, and not by
     CRC."""
@@ -116,7 +133,7 @@ def against_goldens(
         variants = [golden, *goldens.tflm_sets[number : number + 1]]
         for k, value in enumerate(model.outputs):
             accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
-            if accepted:
+            if accepted and value.name not in without:
                 found = _elements(value, mine)
                 wrong = next((array for array in accepted if array.size != found.size), None)
                 if wrong is not None:
@@ -125,7 +142,7 @@ def against_goldens(
                 allowed = ulps.get(value.name, 0)
                 total += compare_tensor(value.name, number, found, *accepted, ulps=allowed)
         if number == goldens.tensor_set:
-            total += _against_tensors(model, mine, goldens, number, ulps)
+            total += _against_tensors(model, mine, goldens, number, ulps, without)
     return total
 
 
@@ -144,12 +161,13 @@ def _against_tensors(
     goldens: Goldens,
     number: int,
     ulps: Mapping[str, int],
+    without: Collection[str],
 ) -> Comparison:
     arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
     crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
     total = Comparison()
     for value in model.variables():
-        if value.origin is None:
+        if value.origin is None or value.name in without:
             continue
         accepted = [found[value.origin] for found in arrays if value.origin in found]
         if accepted:

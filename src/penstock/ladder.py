@@ -17,9 +17,9 @@ from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
 from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
-from penstock.ground_truth import against_goldens
+from penstock.ground_truth import against_goldens, dependent
 from penstock.hops import Hops
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
@@ -46,9 +46,10 @@ from penstock.simulators.graph import (
     run_graph,
     run_sequences,
 )
-from penstock.simulators.judgement import Judgement
+from penstock.simulators.judgement import NOT_RUN, Judgement, total
 from penstock.simulators.machine import Counts, Machine
 from penstock.simulators.tensor_trace import TensorTrace, gathered
+from penstock.simulators.tflite_deviations import Deviating
 from penstock.workers import mapped
 
 Judge = Callable[[Sequence[Mapping[str, Array]]], Judgement]
@@ -93,6 +94,8 @@ def climb(
     on_rung: Callable[[str], None] = lambda name: None,
     *,
     judge: Judge | None = None,
+    deviating: Sequence[Deviating] = (),
+    are_recorded: bool = False,
     every_point: bool = False,
     compiler: str = "zig",
     executor: Executor | None = None,
@@ -102,8 +105,10 @@ def climb(
     """Yield the rungs, lowest first, each as soon as it is compared.
 
     `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
-    `judge` compares node by node and end to end, in place of `goldens`.  `every_point` adds a rung
-    that runs every point of the frontier on the machine.  `hops`, for an incremental network, adds
+    `judge` compares node by node and end to end, in place of `goldens`.  `deviating`: nodes on
+    which the runtime of the goldens deviates as documented; `are_recorded`: the goldens are those
+    of an archive, in which it did.  `every_point` adds a rung that runs
+    every point of the frontier on the machine.  `hops`, for an incremental network, adds
     a rung that compares it with the network with the window; ground truth is that of the latter, at
     the end of every `steps` runs."""
     on_rung("reference")
@@ -116,7 +121,9 @@ def climb(
     if judge is not None:
         yield from _judged_rungs(judge(results))
     elif goldens is not None:
-        yield Rung("reference", against_goldens(model, results, goldens))
+        if deviating:
+            yield _deviations_rung(deviating, results)
+        yield _reference_rung(model, results, goldens, deviating if are_recorded else ())
     if hops is not None:
         on_rung("hops")
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
@@ -376,6 +383,35 @@ def with_interface(compilation: Compilation, inputs: Mapping[str, Array]) -> Map
             whole = Region.whole(value.type.shape)
             found[value.name] = node.op.evaluate(node.site, operands, whole)
     return found
+
+
+def _deviations_rung(
+    deviating: Sequence[Deviating], results: Sequence[Mapping[str, Array]]
+) -> Rung:
+    """The rung of the nodes on which the reference deviates: the documented arithmetic judges."""
+    sets = [[one.judge(tensors, k) for one in deviating] for k, tensors in enumerate(results)]
+    judged = Judgement("the documented arithmetic", total(sets), NOT_RUN)
+    names = ", ".join(dict.fromkeys(one.node.name for one in deviating))
+    note = f"{names}: not judged by TensorFlow Lite Micro, but as docs/deviations.md states"
+    near = RealDifference(judged.differing, judged.steps)
+    return Rung("deviations", judged.comparison, note, near, judgement=judged)
+
+
+def _reference_rung(
+    model: Graph,
+    results: Sequence[Mapping[str, Array]],
+    goldens: Goldens,
+    deviating: Sequence[Deviating],
+) -> Rung:
+    """The rung of ground truth.  If nodes deviate in it, tensors that depend on them are left out,
+    unless all agree."""
+    found = against_goldens(model, results, goldens)
+    if not found.mismatches or not deviating:
+        return Rung("reference", found)
+    beyond = dependent(model, [one.node.output().name for one in deviating])
+    found = against_goldens(model, results, goldens, beyond)
+    note = f"{len(beyond)} tensors that depend on deviating nodes are not compared"
+    return Rung("reference", found, f"{note}; --reference tflite compares them")
 
 
 def _judged_rungs(judged: Judgement) -> Iterator[Rung]:

@@ -53,6 +53,13 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
+def five_axes() -> bytes:
+    """A sum of two tensors that are broadcast in turn along five axes."""
+    model = Model()
+    x, y = model.input(2, 1, 3, 1, 2), model.input(1, 3, 1, 2, 1, name="y")
+    return model.raw(model.node("Add", x, y))
+
+
 def pooled() -> bytes:
     """A pool with stride 2 over 8 frames."""
     x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
@@ -147,6 +154,21 @@ def onnx_elsewhere() -> bytes:
     return model.raw("conv3_0_d")
 
 
+def onnx_of_integers() -> bytes:
+    """An addition of integers, without a DequantizeLinear before it."""
+    model = Model()
+    model.input(1, 4)
+    return model.raw(model.node("Add", "x_q", "x_q", scale=None))
+
+
+def onnx_read_twice() -> bytes:
+    """A tensor of real numbers that a QuantizeLinear and a multiplication read."""
+    model = Model()
+    x = model.input(1, 4)
+    y = model.node("Sqrt", x, scale=None)
+    return model.raw(model.qdq(y), model.node("Mul", y, y))
+
+
 def onnx_permuted() -> bytes:
     """A Transpose that names an axis twice."""
     model = Model()
@@ -158,7 +180,10 @@ ONNX_FILES = {
     "opset_6.onnx": Model(opset=6).raw("x"),
     "elsewhere.onnx": onnx_elsewhere(),
     "cycle.onnx": onnx_cycle(),
+    "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
+    "integers.onnx": onnx_of_integers(),
+    "read_twice.onnx": onnx_read_twice(),
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx(scale=None),
     "any_batch.onnx": onnx(batch="batch"),
@@ -187,8 +212,8 @@ MODEL_FILES = {
     "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
     "rfft2d.tflite": changed("builtin", 131),
     "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
-    "rank_5.tflite": binary(
-        "ADD", replace(X, shape=(1, 1, 1, 1, 4)), X, replace(Y, shape=(1, 1, 1, 1, 4))
+    "no_elements.tflite": write_tflite(
+        (replace(X, shape=(0, 4)), replace(Y, shape=(0, 4))), (RELU,), (0,), (1,)
     ),
     "two_scales.tflite": binary("MAXIMUM", X, replace(X, name="other", scales=(0.25,))),
     "scales_apart.tflite": write_tflite(

@@ -83,7 +83,7 @@ def random_window(dice: Random, extent: int, *, meets: bool) -> Window:
 
     meets: of a pool, of which every output reads an element that is not padding."""
     while True:
-        size, dilation = dice.randint(1, 3), 1 if meets else dice.choice((1, 1, 2))
+        size, dilation = dice.randint(1, 3), dice.choice((1, 1, 2))
         reach = (size - 1) * dilation + 1
         pads = [dice.choice((0, dice.randint(0, reach + 1))) for _ in range(2)]
         window = Window(size, dice.randint(1, reach + 3), dilation, *pads)

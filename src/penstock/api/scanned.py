@@ -12,7 +12,7 @@ from typing import Literal, Unpack, cast
 
 from penstock.api.argument_types import check_count, check_flags
 from penstock.api.choices import check_reference, one_of
-from penstock.api.compiled import compile
+from penstock.api.compiled import OTHER_OPTIONS, compile
 from penstock.api.progress import ignore_progress
 from penstock.api.rungs import check_last_rung
 from penstock.api.settings import Settings, request
@@ -230,9 +230,11 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
     if operators is not None and operators < how.min_operators:
         return Scanned(one.name, one.copies, operators, Verdict.LEFT_OUT)
     error: PenstockError | None = None
+    compiles = False
     try:
         with time_limit(how.time_limit_seconds):
-            _examine(one.path, how)
+            error = _examine(one.path, how)
+            compiles = True
     except TimeLimitReached:
         error = _time_limit_error(how.time_limit_seconds or 0)
     except PenstockError as found:
@@ -243,7 +245,8 @@ def scan_one(one: ModelFile, how: Examination) -> Scanned:
             error = internal_error(found)
         except TimeLimitReached:
             error = _time_limit_error(how.time_limit_seconds or 0)
-    return scanned(one.name, one.copies, operators, error, passes=how.stop_after is not None)
+    passes = how.stop_after is not None
+    return scanned(one.name, one.copies, operators, error, passes=passes, compiles=compiles)
 
 
 def _time_limit_error(seconds: float) -> TimeLimitError:
@@ -262,8 +265,9 @@ def _terminated(one: ModelFile, error: ToolError) -> Scanned:
     return scanned(one.name, one.copies, _operators(one.path), dead)
 
 
-def _examine(path: Path, how: Examination) -> None:
-    """Compile and verify a model.  Raises the error that stops it."""
+def _examine(path: Path, how: Examination) -> PenstockError | None:
+    """Compile and verify a model.  Raises the error that stops its compilation; returns that of its
+    verification."""
     reading = how.request.reading
     if _format(path) == "tflite":
         reading = replace(reading, assume_int8=False, calibration=None)
@@ -271,13 +275,24 @@ def _examine(path: Path, how: Examination) -> None:
     if how.stop_after is not None:
         run_through(wanted, how.stop_after)
     elif how.verify:
-        reference = how.reference if how.reference == _format(path) else None
-        last = how.last_rung if reference or how.last_rung != "reference" else "machine"
-        error = verify(wanted, reference=reference, last_rung=last).error()
-        if error is not None:
-            raise error
+        return _verification(wanted, how, _format(path))
     else:
         compile(wanted)
+    return None
+
+
+def _verification(wanted: Request, how: Examination, format: str) -> PenstockError | None:
+    """The error of a model's verification, even if that ends before the model is compiled, since a
+    tool is missing.  Raises the error that stops its compilation."""
+    reference = how.reference if how.reference == format else None
+    last = how.last_rung if reference or how.last_rung != "reference" else "machine"
+    stages: list[str] = []
+    try:
+        return verify(wanted, reference=reference, last_rung=last, on_stage=stages.append).error()
+    except ToolError as error:
+        if OTHER_OPTIONS not in stages:
+            compile(wanted)
+        return error
 
 
 def _format(path: Path) -> Literal["tflite", "onnx"]:

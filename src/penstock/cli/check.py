@@ -105,6 +105,9 @@ def _print_verified(done: api.Verified) -> None:
     from penstock.reports.ladder_table import ladder_table
 
     out().print(ladder_table(done.rungs))
+    for rung in done.rungs:
+        for exception in rung.judgement.exceptions if rung.judgement else ():
+            out().print(f"documented deviation: {exception}", highlight=False)
     for line in summary.engine_lines(done.report.engines):
         out().print(line)
     for name in done.converted:

@@ -37,11 +37,11 @@ STATELESS = (
     "export the network without state, so that each inference receives its whole input (a "
     "non-streaming model without recurrent layers)"
 )
+_INT8_OPERATORS = "converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]"
 _TYPES = {
     DType.INT16: (
         "16-bit activations (16x8 quantisation) are not supported by this version",
-        "quantise with 8-bit activations: "
-        "converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
+        f"quantise with 8-bit activations: {_INT8_OPERATORS}",
     ),
     DType.UINT8: (
         "the uint8 quantisation of TensorFlow 1 is not supported by this version",
@@ -55,14 +55,45 @@ _TYPES = {
     ),
 }
 """(cause, remedy) by element type of a node's tensors."""
+_ONLY_WEIGHTS = (
+    "only the weights are int8 (dynamic-range quantisation), and the operator computes with real "
+    "numbers",
+    "quantise the activations, too: set converter.representative_dataset and "
+    f"{_INT8_OPERATORS} ({guide('from-keras')})",
+)
+"""Cause and remedy of an operator of real numbers whose weights are 8-bit integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler whose output contains custom operators.  `help`: what to give penstock instead."""
+
+    name: str
+    help: str
+
+
+_COMPILERS = {
+    "ethos-u": Compiler(
+        "Vela, for Arm Ethos-U",
+        "give the .tflite file from before Vela; penstock compiles for Ethos-U itself "
+        "(`--accelerator ethos_u55` or another of `penstock backend list`)",
+    ),
+    "edgetpu-custom-op": Compiler(
+        "the Edge TPU Compiler", "give the .tflite file from before the Edge TPU Compiler"
+    ),
+    "XC_": Compiler("the XMOS optimiser", "give the .tflite file from before the XMOS optimiser"),
+}
+"""By the begin of the names of their custom operators."""
+_CUSTOM = "CUSTOM:"
 
 
 class Severity(IntEnum):
     """How much the network must change to be supported; the largest change first."""
 
-    STATE = 0
-    OPERATOR = 1
-    CONVERSION = 2
+    COMPILED = 0
+    STATE = 1
+    OPERATOR = 2
+    CONVERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,9 @@ class ImportProblem:
 def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> ImportProblem:
     """Adds cause and remedy, as they apply in this model, to the error of a node."""
     error = error.but(cause=_cause(error, node, model))
+    compiler = _compiler(node)
+    if compiler is not None:
+        return ImportProblem(Severity.COMPILED, _compiled(error, node, compiler))
     if node.name in STATEFUL:
         return ImportProblem(Severity.STATE, error.but(why=STATE, help=STATELESS))
     if node.name in CONVERSIONS and error.code in (OPERATOR, ELEMENT_TYPE):
@@ -83,9 +117,35 @@ def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> I
     if node.name not in foreign_names():
         return ImportProblem(Severity.OPERATOR, error.but(help=_remedy(node, model)))
     if (dtype := _wrong_type(error, node)) is not None:
-        why, help = _TYPES[dtype]
+        why, help = _ONLY_WEIGHTS if _has_only_weights(node, dtype) else _TYPES[dtype]
         return ImportProblem(Severity.CONVERSION, error.but(why=why, help=help))
     return ImportProblem(Severity.CONVERSION, error)
+
+
+def _compiler(node: ForeignNode) -> Compiler | None:
+    """The compiler whose output the node is part of, if there is one."""
+    custom = node.name.removeprefix(_CUSTOM)
+    if custom == node.name:
+        return None
+    return next((c for begin, c in _COMPILERS.items() if custom.startswith(begin)), None)
+
+
+def _compiled(error: PenstockError, node: ForeignNode, compiler: Compiler) -> PenstockError:
+    return UnsupportedError(
+        OPERATOR,
+        f"the model was already compiled, by {compiler.name}",
+        where=error.where,
+        why=f"its custom operator {node.name.removeprefix(_CUSTOM)} contains commands for one "
+        "accelerator instead of layers",
+        help=compiler.help,
+        cause=error.cause,
+    )
+
+
+def _has_only_weights(node: ForeignNode, dtype: DType) -> bool:
+    """Whether a node of real numbers reads constants that are 8-bit integers."""
+    constants = {v.type.dtype for v in node.inputs if v is not None and v.data is not None}
+    return dtype is DType.FLOAT32 and DType.INT8 in constants
 
 
 def _remedy(node: ForeignNode, model: ForeignModel) -> str:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from penstock.errors import InternalError, ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Kernel, row_count
+from penstock.ir.op import MOST_ROWS, Kernel, row_count
 from penstock.ir.tensor import DType
 from penstock.opkit.checks import require, require_quantised
 
-MOST_ROWS = 2**15
-"""Largest number of rows of a tensor; the scheduler queries operators row by row."""
-
 
 def check_foreign(node: ForeignNode) -> None:
-    """Raises ModelError if a tensor is empty.  Constant lists, such as of axes, may be empty."""
+    """Raises UnsupportedError if a tensor is empty.  Constant lists, such as of axes, may be
+    empty."""
     for value in (*filter(None, node.inputs), *node.outputs):
         counted = value.data is None or value.type.dtype is DType.INT8
-        require(
-            value.type.elements > 0 or not counted,
-            f'tensor "{value.name}" has shape {list(value.type.shape)}, must not be empty',
-        )
+        if value.type.elements == 0 and counted:
+            raise UnsupportedError(
+                "model-033",
+                f'tensor "{value.name}" has shape {list(value.type.shape)}, must not be empty',
+                why="an extent of 0 often stands for one that the model leaves open",
+                help="fix the extents of the inputs, such as a batch of 1, and convert again",
+            )
 
 
 def check_node(node: Node) -> None:

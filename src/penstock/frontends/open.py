@@ -12,8 +12,10 @@ from pathlib import Path
 from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
 from penstock.frontends.causes import ImportProblem, explained, most_severe_first
+from penstock.frontends.control_flow import without_control_flow
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
+from penstock.frontends.other_formats import refused_file, refused_folder
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
 from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
 from penstock.frontends.variables import Variable, as_state, without_variables
@@ -31,10 +33,13 @@ FILE_LIKENESS = 0.8
 
 
 def read_bytes(path: Path) -> bytes:
-    """The contents of a file.  Raises ModelError if it does not exist or cannot be read."""
+    """The contents of a file.  Raises ModelError if it does not exist or cannot be read,
+    UnsupportedError if it is a folder of another format."""
     try:
         return path.read_bytes()
     except OSError as error:
+        if path.is_dir() and (refused := refused_folder(path)) is not None:
+            raise refused from error
         raise ModelError(
             "model-001",
             f"the model cannot be read: {error.strerror or error}",
@@ -80,8 +85,6 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
                 f"({guide('from-keras')}); otherwise, leave the option out",
             )
         return import_tflite(tflite.decode(raw, name))
-    if looks_like_onnx(raw, name):
-        return _parse_onnx(raw, name, reading, folder)
     if not raw:
         raise ModelError(
             "model-031",
@@ -89,6 +92,11 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
             where=name,
             help="check that the file was copied whole",
         )
+    refused = refused_file(raw, name)
+    if refused is not None:
+        raise refused
+    if looks_like_onnx(raw, name):
+        return _parse_onnx(raw, name, reading, folder)
     raise UnsupportedError(
         "model-005",
         "the file is neither a TFLite nor an ONNX model",
@@ -186,7 +194,7 @@ def import_tflite(model: ForeignModel) -> Graph:
 
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
-    stateless = without_variables(with_values_before(model))
+    stateless = without_variables(with_values_before(without_control_flow(model)))
     model, variables = stateless.model, list(stateless.variables)
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[ImportProblem] = []

@@ -6,6 +6,8 @@ from penstock.guides import guide
 
 CONTROL_FLOW = frozenset(("CALL", "CALL_ONCE", "IF", "WHILE", "If", "Loop", "Scan"))
 """Operators that run subgraphs.  Source: the schemas of TFLite and ONNX."""
+DYNAMIC = frozenset(("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
+"""Operators of ONNX models whose scales are computed from each input (dynamic quantisation)."""
 
 
 def operator_remedy(name: str, *, reads_input: bool, is_output: bool) -> str:
@@ -15,6 +17,10 @@ def operator_remedy(name: str, *, reads_input: bool, is_output: bool) -> str:
     is_output: the results of its only node are outputs, which no other node reads."""
     if name in CONTROL_FLOW:
         return "unroll loops and fix the branches that are taken, then convert the model again"
+    if name in DYNAMIC:
+        return (
+            f"quantise the model statically, with representative inputs ({guide('quantise-onnx')})"
+        )
     outside = "compute it in your application: {} (`penstock ops` lists what is supported)"
     if is_output and not reads_input:
         return outside.format("end the network before it")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
+from penstock.frontends.control_flow import CONTROL_FLOW
 from penstock.frontends.printable import printable
 from penstock.frontends.tflite_schema import (
     EMPTY_TABLE,
@@ -26,7 +28,8 @@ from penstock.frontends.tflite_schema import (
     schema_class,
     snake_case,
 )
-from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
+from penstock.guides import guide
+from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
@@ -38,12 +41,39 @@ MAIN = 0
 
 _HANDLES = ("RESOURCE", "VARIANT")
 """Element types of handles to persistent state."""
-_OTHER_TYPES: dict[str, str] = dict.fromkeys(
-    ("FLOAT16", "BFLOAT16", "FLOAT64"),
-    "quantise the model to int8 in full (post-training integer quantisation)",
+_INT8 = (
+    "quantise weights and activations to int8: set converter.representative_dataset and "
+    f"converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8] "
+    f"({guide('from-keras')})"
 )
-_ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
-"""Remedies by element type."""
+_FLOAT16 = (
+    "the model has float16 weights (float16 quantisation), and computes with real numbers",
+    f"leave converter.target_spec.supported_types out, and {_INT8}",
+)
+_FOUR_BITS = (
+    "the weights have 4 bits or fewer, which this version does not support",
+    "quantise to 8-bit weights, such as by the converter without options for 4 bits",
+)
+_COMPLEX = (
+    "the network computes with complex numbers, such as in an FFT",
+    "compute the spectrum in your application, and begin the network after it",
+)
+_OTHER_TYPES: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("FLOAT16", "BFLOAT16"), _FLOAT16),
+    "FLOAT64": ("the network computes with real numbers", _INT8),
+    **dict.fromkeys(("INT4", "UINT4", "INT2"), _FOUR_BITS),
+    **dict.fromkeys(("COMPLEX64", "COMPLEX128"), _COMPLEX),
+    "STRING": (
+        "the network processes text",
+        "prepare the text in your application, and begin the network with numbers",
+    ),
+    **dict.fromkeys(_HANDLES, (STATE, STATELESS)),
+}
+_ANY_TYPE = (
+    "",
+    "convert the model without operators that need this type (`penstock ops` lists others)",
+)
+"""Causes and remedies by element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +163,43 @@ class _Reader:
                 where=self._name,
                 help="convert the model with a current TensorFlow Lite converter",
             )
-        values = self._values(MAIN)
-        graph = self._graph(MAIN)
+        main = self._subgraph(MAIN)
+        once = [n.integer("init_subgraph_index") for n in main.nodes if n.name == "CALL_ONCE"]
+        initial = {number: self._nodes(number, self._values(number)) for number in once}
+        inner: dict[int, ForeignSubgraph] = {}
+        self._collect_subgraphs(main.nodes, frozenset((MAIN,)), inner)
+        return ForeignModel(self._name, main.inputs, main.outputs, main.nodes, initial, inner)
+
+    def _subgraph(self, number: int) -> ForeignSubgraph:
+        values, graph = self._values(number), self._graph(number)
         inputs = tuple(self._pick(values, i) for i in self._indices(graph, "Inputs"))
         outputs = tuple(self._pick(values, i) for i in self._indices(graph, "Outputs"))
-        nodes = self._nodes(MAIN, values)
-        once = [node.integer("init_subgraph_index") for node in nodes if node.name == "CALL_ONCE"]
-        initial = {number: self._nodes(number, self._values(number)) for number in once}
-        return ForeignModel(self._name, inputs, outputs, nodes, initial)
+        return ForeignSubgraph(inputs, outputs, self._nodes(number, values))
+
+    def _collect_subgraphs(
+        self,
+        nodes: Iterable[ForeignNode],
+        callers: frozenset[int],
+        found: dict[int, ForeignSubgraph],
+    ) -> None:
+        """Adds the subgraphs that control flow among the nodes runs, directly or not."""
+        for node in nodes:
+            for attribute in CONTROL_FLOW.get(node.name, ()):
+                number = node.integer(attribute)
+                if number in callers:
+                    raise _Malformed(f"subgraph {number} runs itself")
+                if number not in found:
+                    subgraph = self._subgraph(number)
+                    self._collect_subgraphs(subgraph.nodes, callers | {number}, found)
+                    found[number] = subgraph
 
     def operator_count(self) -> int:
         """The number of operators in the main subgraph."""
         return self._count(self._graph(MAIN), "Operators")
 
     def _graph(self, number: int) -> Any:
-        """A subgraph.  Those other than the main one are bodies of control flow, which no operator
-        supports, or initialise state."""
+        """A subgraph.  Those other than the main one are bodies and conditions of control flow, or
+        initialise state."""
         count = self._count(self._model, "Subgraphs")
         if not 0 <= number < count:
             raise _Malformed(f"subgraph {number} is named, it has {count}")
@@ -229,12 +280,13 @@ class _Reader:
 
     def _wrong_type(self, label: str, name: str, index: int) -> UnsupportedError:
         """The error for a tensor whose element type is not supported there."""
+        why, help = _OTHER_TYPES.get(label, _ANY_TYPE)
         return UnsupportedError(
             "model-004",
             f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
             where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
-            why=STATE if label in _HANDLES else "",
-            help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
+            why=why,
+            help=help,
             cause=f"element type {label.lower()}",
         )
 

@@ -13,7 +13,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array
 
-MALFORMED = "the model file is malformed; convert the model again"
+MALFORMED = "convert the model again; if another runtime accepts this file, please report it"
 Attribute = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 
@@ -166,10 +166,20 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignSubgraph:
+    """The body or the condition of a control-flow operator: nodes in the file's order."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[ForeignNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignModel:
     """A decoded model file: nodes in the file's order.
 
     `initial_nodes`: the nodes that run once, before the first inference, by subgraph.
+    `subgraphs`: those that control flow refers to, by index.
     """
 
     name: str
@@ -179,3 +189,4 @@ class ForeignModel:
     initial_nodes: Mapping[int, tuple[ForeignNode, ...]] = field(
         default_factory=dict[int, "tuple[ForeignNode, ...]"]
     )
+    subgraphs: Mapping[int, ForeignSubgraph] = field(default_factory=dict[int, ForeignSubgraph])

@@ -329,6 +329,11 @@ def row_before(out: Region) -> Region:
     return out.replace(axis, (max(0, first - 1), first))
 
 
+MOST_ROWS = 2**15
+"""Largest number of rows of a tensor, and of columns that are planned one by one: the scheduler
+queries operators for each of them."""
+
+
 def row_count(shape: tuple[int, ...]) -> int:
     """Number of rows of a tensor.
 

@@ -36,19 +36,27 @@ class OnnxName:
     """How an ONNX operator of some name is presented to `from_onnx`.
 
     `axes`: order of the axes of its tensors.
-    `carries`: every output element is an element of input 0 (moved, chosen or clamped), so rounding
-        commutes with the operator, and output and input may share a scale.
+    `carries`: every output element is an element of an input of the output's type (moved, chosen
+        or clamped), so rounding commutes with the operator, output and inputs may share a scale,
+        and integers are selected as real numbers are; or for which attributes that is so.
     `fixed`: scale and zero point of the output where the model states none and its range is known.
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
-    `integers`: the output holds plain integers, which have no quantisation.
+    `floats`: inputs and outputs may be real numbers without quantisation, float32 in the graph.
+    `integers`: the output holds plain integers, which have no quantisation.  They depend on the
+        order of the inputs' elements only, so that integers are compared as real numbers are.
     """
 
     axes: AxisOrder
-    carries: bool = False
+    carries: bool | Callable[[Mapping[str, object]], bool] = False
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
+    floats: bool = False
     integers: bool = False
+
+    def carries_in(self, attributes: Mapping[str, object]) -> bool:
+        """Whether a node with these attributes carries elements."""
+        return self.carries(attributes) if callable(self.carries) else self.carries
 
 
 @dataclass(frozen=True, slots=True)

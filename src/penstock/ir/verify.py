@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from penstock.errors import ModelError
+from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Graph, Queue, QueueSection, Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import TensorType
@@ -21,7 +22,7 @@ def verify(graph: Graph) -> None:
                 problem,
                 where=graph.name,
                 why=str(check.__doc__),
-                help="the model file is malformed; convert the model again",
+                help=MALFORMED,
             )
 
 

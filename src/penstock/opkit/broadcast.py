@@ -141,11 +141,11 @@ def in_place(site: Site) -> tuple[int, ...]:
 
 
 def params(site: Site) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters: output extents `out_n` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
+    """Kernel parameters: output extents `out_h` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
 
     Steps count rows along N and H and elements along W and C; they are 0 along broadcast axes."""
-    n, h, w, c = extended(site.output.shape)
-    found: list[tuple[str, int]] = [("out_n", n), ("out_h", h), ("out_w", w), ("out_c", c)]
+    _, h, w, c = extended(site.output.shape)
+    found: list[tuple[str, int]] = [("out_h", h), ("out_w", w), ("out_c", c)]
     for k, x in enumerate(site.inputs):
         xn, xh, xw, xc = extended(x.shape)
         steps = (xh if xn > 1 else 0, int(xh > 1), xc if xw > 1 else 0, int(xc > 1))

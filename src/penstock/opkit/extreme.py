@@ -16,13 +16,13 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.checks import require, require_one_quantisation
+from penstock.opkit.checks import require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.plain import Plain, typed_nodes
-from penstock.opkit.requantised import alike
+from penstock.opkit.requantised import in_scale_of_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,19 @@ def from_foreign_extreme(op: Extreme, plain: Plain, node: ForeignNode) -> Iterab
     yield from typed_nodes(node, plain, op)
 
 
-def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
+def from_onnx_extreme(op: Extreme, plain: Plain, node: OnnxNode) -> Iterable[Made]:
     """Nodes of an ONNX node; inputs are first requantised to the output's scale.  That is exact,
     because rounding is monotonic."""
+    if is_real(node):
+        real = RealNodes(node)
+        found, *rest = (real.input(k) for k, _ in enumerate(node.inputs))
+        for other in rest or [found]:
+            found = real.apply(plain, found, other)
+        yield from real.result(found)
+        return
     values: list[Value] = []
     for k, _ in enumerate(node.inputs):
-        value, made = _in_scale_of_output(node, k)
+        value, made = in_scale_of_output(node, k)
         yield from made
         values.append(value)
     x, *others = values if len(values) > 1 else values * 2
@@ -68,16 +75,3 @@ def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
         yield step
         x = step.output
     yield node.made(op, x, others[-1])
-
-
-def _in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]:
-    """Input k in the quantisation of the output, and the nodes that convert it."""
-    value, y = node.input(k), node.output().type
-    if value.data is None:
-        return alike(node, value, f"input{k}")
-    with np.errstate(all="ignore"):
-        steps = np.rint(real_numbers(node, k) / y.scale) + y.zero_point
-    require(not bool(np.isnan(steps).any()), f'"{value.name}" holds what is no number')
-    elements = np.clip(steps, -128, 127).astype(np.int8)
-    type = TensorType(elements.shape, DType.INT8, y.quantisation)
-    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements)), ()

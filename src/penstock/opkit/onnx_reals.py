@@ -23,6 +23,14 @@ from penstock.ops.quantize import QuantizeReal
 from penstock.ops.reshape import Reshape
 
 
+def is_real(node: OnnxNode) -> bool:
+    """Whether a node computes on real numbers without quantisation, or results in such."""
+    computed = (value for value in node.inputs if value is not None and value.data is None)
+    return node.output().type.quantisation is None or any(
+        value.type.dtype is DType.FLOAT32 for value in computed
+    )
+
+
 class RealNodes:
     """The nodes of one ONNX node, in order of computation."""
 

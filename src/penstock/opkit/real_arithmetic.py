@@ -21,13 +21,17 @@ SIGNED_UNIT_INTERVAL = Quantisation((1 / 128,), (0,))
 def real_table(function: Callable[[float], float], x: TensorType, y: TensorType) -> Array:
     """Table of y = zero_y + f(scale_x * (x - zero_x)) / scale_y, rounded half to even.
 
+    Product, result of f and quotient are rounded to single precision, as ONNX computes them.
     Returns int8 elements of shape (256,) for the inputs -128 .. 127.  Inputs at which the function
     is undefined yield the zero point; a result that overflows, or a pole, saturates to 127.
 
     Source: ONNX operator specification, DequantizeLinear and QuantizeLinear.
     """
-    reals = [_evaluated(function, x.scale * (int(e) - x.zero_point)) for e in ELEMENTS]
-    steps = np.clip(np.rint(np.array(reals) / y.scale), -LARGEST_STEPS, LARGEST_STEPS)
+    inputs = (ELEMENTS - x.zero_point).astype(np.float32) * np.float32(x.scale)
+    with np.errstate(over="ignore"):
+        reals = np.array([_evaluated(function, float(r)) for r in inputs]).astype(np.float32)
+        quotients = reals / np.float32(y.scale)
+    steps = np.clip(np.rint(quotients), -LARGEST_STEPS, LARGEST_STEPS)
     return saturated(steps.astype(np.int64) + y.zero_point)
 
 

@@ -75,13 +75,13 @@ def work(site: Site, axes: Axes, out: Region) -> Work:
 
 
 def params(site: Site, axes: Axes) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters: input extents `in_n` .. `in_c`, and along each axis the number of elements
+    """Kernel parameters: input extents `in_h` .. `in_c`, and along each axis the number of elements
     per output element, `span_n` .. `span_c`."""
     x = broadcast.extended(site.inputs[0].shape)
     y = broadcast.extended(reduced(site.inputs[0].shape, axes))
     spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
     return (
-        *((f"in_{axis}", extent) for axis, extent in zip("nhwc", x, strict=True)),
+        *((f"in_{axis}", extent) for axis, extent in zip("hwc", x[1:], strict=True)),
         *((f"span_{axis}", span) for axis, span in zip("nhwc", spans, strict=True)),
     )
 

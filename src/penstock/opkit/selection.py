@@ -126,8 +126,9 @@ def _strided_kernel(site: Site, maps: list[StridedMap], fill: int) -> Kernel:
         x, y = (*x[:2], 1, x[2] * x[3]), (*y[:2], 1, y[2] * y[3])
     params = [("element_bytes", site.output.dtype.size_bytes), ("fill", fill)]
     for name, axis, extent, outputs in zip("nhwc", axes, x, y, strict=True):
-        params += [(f"in_{name}", extent), (f"out_{name}", outputs)]
-        params += [(f"start_{name}", axis.start), (f"step_{name}", axis.step)]
+        params += [(f"in_{name}", extent), (f"start_{name}", axis.start)]
+        params += [(f"step_{name}", axis.step)]
+        params += [(f"out_{name}", outputs)] if name != "n" else []
     return Kernel("strided", params=tuple(params), by_rows=True)
 
 

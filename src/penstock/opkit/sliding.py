@@ -100,9 +100,12 @@ def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, 
 
 def window_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:
     """Kernel parameters of the two windows."""
+    return (("kernel_h", rows.size), ("kernel_w", columns.size), *tap_params(rows, columns))
+
+
+def tap_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters of where the taps of two windows are, without the windows' sizes."""
     return (
-        ("kernel_h", rows.size),
-        ("kernel_w", columns.size),
         ("stride_h", rows.stride),
         ("stride_w", columns.stride),
         ("dilation_h", rows.dilation),

@@ -23,6 +23,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real, real_elementwise
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, reals, sample
@@ -35,7 +36,7 @@ class Abs(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ABS",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Abs": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Abs": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("abs", "qnn.abs")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
@@ -62,6 +63,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Abs."""
+    if is_real(node):
+        yield from real_elementwise(node, PlainAbs())
+        return
     yield node.made(Abs(numerics=Numerics.REAL), node.input(0))
 
 

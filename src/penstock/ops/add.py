@@ -36,8 +36,8 @@ class Add(ScaledSum):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ADD",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Add": OnnxName(AxisOrder.ALIKE),
-        "Sum": OnnxName(AxisOrder.ALIKE),
+        "Add": OnnxName(AxisOrder.ALIKE, floats=True),
+        "Sum": OnnxName(AxisOrder.ALIKE, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("add", "qnn.add")
     COMMUTATIVE: ClassVar[bool] = True

@@ -86,7 +86,9 @@ class ArgMax(_ArgExtreme):
     """Index of the first maximum along `axis`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ArgMax": OnnxName(AxisOrder.ALIKE, integers=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "ArgMax": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmax")
     SIGN: ClassVar[int] = 1
 
@@ -96,7 +98,9 @@ class ArgMin(_ArgExtreme):
     """Index of the first minimum along `axis`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ArgMin": OnnxName(AxisOrder.ALIKE, integers=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "ArgMin": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmin")
     SIGN: ClassVar[int] = -1
 

@@ -20,7 +20,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
@@ -107,6 +107,8 @@ class AveragePool2D(OperatorDefaults):
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
+        if site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
+            return None
         rows = pool.rows_of_one(self.rows, x.shape)
         columns = range(site.output.shape[2])
         counts = tuple(rows * self.columns.taps_inside(c, x.shape[2]) for c in columns)

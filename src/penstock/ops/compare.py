@@ -12,7 +12,7 @@ Source: TFLite LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL;
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -21,14 +21,16 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import RelayName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
+from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 
 EXTRA_BITS = 8
@@ -92,11 +94,24 @@ class Compare(Elementwise):
 PLAIN_TYPES = (DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT32)
 
 
+ONNX_RELATIONS = {
+    "Less": Relation.LESS,
+    "LessOrEqual": Relation.LESS_EQUAL,
+    "Equal": Relation.EQUAL,
+    "Greater": Relation.GREATER,
+    "GreaterOrEqual": Relation.GREATER_EQUAL,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PlainCompare(Elementwise):
     """Whether a relation of plain numbers holds."""
 
     relation: Relation
+
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        name: OnnxName(AxisOrder.ALIKE, floats=True) for name in ONNX_RELATIONS
+    }
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 2, f"comparison has {len(inputs)} inputs, must have 2")
@@ -136,6 +151,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if all(x.quantisation for x in inputs) and large >= 1.0:
         raise node.unsupported(f"an input has scale {large}, must be below 1")
     yield from elementwise_nodes(Compare(Relation[node.name]), node, 2, DType.BOOL)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX comparisons, of real numbers."""
+    return real_elementwise(node, PlainCompare(ONNX_RELATIONS[node.name]))
 
 
 SAMPLES = (

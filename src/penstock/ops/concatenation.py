@@ -30,8 +30,7 @@ from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axes import resolved_axis
 from penstock.opkit.checks import require
 from penstock.opkit.intermediate import reshaped
-from penstock.opkit.onnx_constants import operand
-from penstock.opkit.requantised import alike
+from penstock.opkit.requantised import in_scale_of_output
 from penstock.opkit.samples import int8, sample
 
 
@@ -42,7 +41,9 @@ class Concatenation(OperatorDefaults):
     axis: int
 
     TFLITE: ClassVar[tuple[str, ...]] = ("CONCATENATION", "PACK")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Concat": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Concat": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("concatenate", "qnn.concatenate")
     VARIADIC: ClassVar[bool] = True
 
@@ -184,7 +185,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Concat; inputs of another scale than the output's are requantised first."""
     found: list[Value] = []
     for k in range(len(node.inputs)):
-        value, made = alike(node, operand(node, k), f"input{k}")
+        value, made = in_scale_of_output(node, k)
         found.append(value)
         yield from made
     yield node.made(Concatenation(node.axis(node.integer("axis"))), *found)

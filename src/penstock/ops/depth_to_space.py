@@ -35,7 +35,7 @@ class DepthToSpace(Rearrangement):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depth_to_space")
 
@@ -61,7 +61,7 @@ class SpaceToDepth(Rearrangement):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_depth")
 

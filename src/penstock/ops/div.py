@@ -5,9 +5,9 @@
 
     PlainDiv  float32, all three   y = clamp(a / b)
 
-A quotient that overflows, or whose divisor is 0, is clamped; 0 / 0 is 0 in int8 and NaN in float32.
-
-Where the reference shifts by more than 31 bits, which is undefined, the quotient rounds to 0.
+A quotient of real numbers that overflows, or whose divisor is 0, is clamped; 0 / 0 is NaN.  In
+int8, the inverse of 0 is what the reference's iteration yields; where the reference shifts by more
+than 31 bits, which is undefined, the quotient rounds to 0.
 
 Source: TFLite DIV; `reference/div.h`, parameters in `micro/kernels/div.cc`.
 """
@@ -41,9 +41,11 @@ from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
 
-LARGEST_SHIFT = 23
-"""Largest exponent of the multiplier: the reference shifts quotients of 255 by 1 to the right by at
+LARGEST_SHIFT = 22
+"""Largest exponent of the multiplier: the reference shifts quotients of 255 by 0 to the right by at
 least as many bits."""
+INVERSE_OF_ZERO = -1515870788
+"""`GetReciprocal` of 0 (kernels/internal/common.h), if additions wrap around in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,8 @@ class Div(Elementwise):
             for x, type in zip(inputs, site.inputs, strict=True)
         )
         least, most = self.activation.bounds(site.output)
-        zero = site.output.zero_point
-        limits = np.where(a < 0, least - zero, np.where(a > 0, most - zero, 0))
-        divisors = np.where(b == 0, 1, b)
-        found = np.where(b == 0, limits, _quotients(a, divisors, *_multiplier(site)))
-        return np.clip(found + zero, least, most).astype(np.int8)
+        found = _quotients(a, b, *_multiplier(site)) + site.output.zero_point
+        return np.clip(found, least, most).astype(np.int8)
 
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = _multiplier(site)
@@ -106,10 +105,11 @@ def _multiplier(site: Site) -> tuple[int, int]:
 
 
 def _quotients(a: Int64s, b: Int64s, multiplier: int, shift: int) -> Int64s:
-    """a / b times a real multiplier, where b is not 0."""
+    """a / b times a real multiplier."""
     a, b = np.where(b < 0, -a, a), np.abs(b)
     zeros = _sign_bits(b) + 1
-    inverse = one_over_one_plus((b << zeros) - (1 << 31))
+    fractions = np.maximum((b << zeros) - (1 << 31), 0)
+    inverse = np.where(b == 0, INVERSE_OF_ZERO, one_over_one_plus(fractions))
     headroom = _sign_bits(a)
     unscaled = doubling_high_multiply(a << headroom, inverse)
     right = headroom + 31 - zeros - shift
@@ -126,7 +126,7 @@ def _sign_bits(x: Int64s) -> Int64s:
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE, floats=True)}
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(np.divide, "div_f32")
     }

@@ -24,9 +24,14 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.float_functions import elu
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
 from penstock.opkit.samples import int8, reals, sample
+from penstock.ops.add import PlainAdd
+from penstock.ops.maximum import PlainMaximum
+from penstock.ops.minimum import PlainMinimum
+from penstock.ops.mul import PlainMul
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Elu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -66,7 +71,16 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Elu."""
-    yield node.made(Elu(finite_parameter(node, "alpha", 1.0), Numerics.REAL), node.input(0))
+    alpha = finite_parameter(node, "alpha", 1.0)
+    if not is_real(node):
+        yield node.made(Elu(alpha, Numerics.REAL), node.input(0))
+        return
+    real = RealNodes(node)
+    zero = real.constant(0.0, "zero")
+    above = real.apply(PlainMaximum(), real.input(0), zero)
+    below = real.apply(PlainElu(), real.apply(PlainMinimum(), real.input(0), zero))
+    scaled = real.apply(PlainMul(), below, real.constant(alpha, "alpha"))
+    yield from real.result(real.apply(PlainAdd(), above, scaled))
 
 
 SAMPLES = (

@@ -24,6 +24,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.float_functions import exp
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real, real_elementwise
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, reals, sample
@@ -39,7 +40,7 @@ class Exp(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("EXP",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Exp": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Exp": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("exp", "qnn.exp")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
@@ -68,6 +69,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Exp."""
+    if is_real(node):
+        yield from real_elementwise(node, PlainExp())
+        return
     yield node.made(Exp(numerics=Numerics.REAL), node.input(0))
 
 

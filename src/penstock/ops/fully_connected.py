@@ -35,7 +35,7 @@ from penstock.ir.operator_facts import (
 )
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit import onnx_constants
+from penstock.opkit import onnx_constants, onnx_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
@@ -273,11 +273,11 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
     op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
-    if onnx_constants.centred(w) is None:
+    if onnx_zero_points.centred(w) is None:
         rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
         yield from made
-    x, w, made = onnx_constants.centred_layer(node, x, w)
+    x, w, made = onnx_zero_points.centred_layer(node, x, w)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)

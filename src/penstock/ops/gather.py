@@ -38,7 +38,7 @@ class Gather(Selection):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("GATHER",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Gather": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Gather": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("take")
 

@@ -22,8 +22,10 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, sample
+from penstock.ops.real_forms import real_form
 
 _SQRT_HALF = float32(math.sqrt(0.5))
 _SQRT_TWO_OVER_PI = float32(math.sqrt(2.0 / math.pi))
@@ -38,7 +40,7 @@ class Gelu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -77,6 +79,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Gelu."""
     approximate = node.text("approximate", "none") == "tanh"
+    if is_real(node):
+        yield from real_form(node, "Gelu", (float(approximate),))
+        return
     yield node.made(Gelu(approximate, Numerics.REAL), node.input(0))
 
 

@@ -27,8 +27,10 @@ from penstock.opkit.checks import require_int8
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, sample
+from penstock.ops.real_forms import real_form
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 FINER = 128
@@ -42,7 +44,7 @@ class HardSwish(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE, floats=True)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -114,6 +116,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX HardSwish."""
+    if is_real(node):
+        yield from real_form(node, "HardSwish")
+        return
     yield node.made(HardSwish(numerics=Numerics.REAL), node.input(0))
 
 

@@ -26,8 +26,10 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
 from penstock.opkit.samples import int8, sample
+from penstock.ops.real_forms import real_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class LeakyRelu(Lookup):
     numerics: Numerics = Numerics.TFLITE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.leaky_relu", "qnn.leaky_relu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
@@ -63,6 +65,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX LeakyRelu."""
     alpha = finite_parameter(node, "alpha", 0.01)
+    if is_real(node):
+        yield from real_form(node, "LeakyRelu", (alpha,))
+        return
     yield node.made(LeakyRelu(alpha, Numerics.REAL), node.input(0))
 
 

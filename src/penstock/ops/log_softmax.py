@@ -50,7 +50,9 @@ class LogSoftmax(RowVectors):
     """Logarithm of the softmax."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LogSoftmax": OnnxName(AxisOrder.VECTORS)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "LogSoftmax": OnnxName(AxisOrder.VECTORS, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.log_softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:

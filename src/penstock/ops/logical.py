@@ -8,7 +8,7 @@ as a comparison with false.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -17,8 +17,9 @@ import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import RelayName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
@@ -43,6 +44,9 @@ class Logical(Elementwise):
     connective: Connective
 
     TFLITE: ClassVar[tuple[str, ...]] = (*Connective.__members__, "LOGICAL_NOT")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        name: OnnxName(AxisOrder.ALIKE) for name in ("And", "Or", "Not")
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
         RelayName(connective.name.lower(), (("connective", connective.name),))
         for connective in Connective
@@ -69,10 +73,23 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name != "LOGICAL_NOT":
         yield from elementwise_nodes(Logical(Connective[node.name]), node, 2, DType.BOOL)
         return
-    false = TensorType((), DType.BOOL)
-    never = Value(f"{node.output().name}/false", false, Data.of(np.zeros((), np.bool_)))
-    node = replace(node, inputs=(node.input(0), never))
+    node = replace(node, inputs=(node.input(0), _never(node)))
     yield from elementwise_nodes(PlainCompare(Relation.EQUAL), node, 2, DType.BOOL)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX And, Or, Not."""
+    if node.name == "Not":
+        yield node.made(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
+        return
+    connective = Connective.LOGICAL_AND if node.name == "And" else Connective.LOGICAL_OR
+    yield node.made(Logical(connective), node.input(0), node.input(1))
+
+
+def _never(node: ForeignNode) -> Value:
+    """The constant false."""
+    type = TensorType((), DType.BOOL)
+    return Value(f"{node.output().name}/false", type, Data.of(np.zeros((), np.bool_)))
 
 
 _TRUTHS = TensorType((1, 4, 3, 5), DType.BOOL)

@@ -24,6 +24,7 @@ from penstock.opkit import sigmoid, transcendental
 from penstock.opkit.float_functions import logistic
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real, real_elementwise
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
 from penstock.opkit.samples import int8, reals, sample
@@ -39,7 +40,7 @@ class Logistic(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL)
+        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("sigmoid", "qnn.sigmoid")
 
@@ -72,6 +73,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Sigmoid."""
+    if is_real(node):
+        yield from real_elementwise(node, PlainLogistic())
+        return
     yield node.made(Logistic(numerics=Numerics.REAL), node.input(0))
 
 

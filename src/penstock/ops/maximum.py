@@ -27,7 +27,9 @@ class Maximum(Extreme):
     """Element-wise maximum of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MAXIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Max": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Max": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("maximum")
     COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = True
@@ -55,7 +57,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Max of two tensors."""
-    yield from from_onnx_extreme(Maximum(), node)
+    yield from from_onnx_extreme(Maximum(), PlainMaximum(), node)
 
 
 SAMPLES = (

@@ -8,6 +8,7 @@ Source: TFLite MEAN; `reference/reduce.h`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,8 +18,11 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.opkit import reduction
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_total import ScaledTotal
+from penstock.ops.div import PlainDiv
+from penstock.ops.plain_sum import PlainSum
 
 
 def _covers_image(op: Mean, site: Site) -> bool:
@@ -32,8 +36,8 @@ class Mean(ScaledTotal):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MEAN",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "GlobalAveragePool": OnnxName(AxisOrder.CHANNELS_LAST),
-        "ReduceMean": OnnxName(AxisOrder.ALIKE),
+        "GlobalAveragePool": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
+        "ReduceMean": OnnxName(AxisOrder.ALIKE, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = (
         *relay("mean"),
@@ -49,10 +53,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX GlobalAveragePool, ReduceMean."""
-    if node.name == "GlobalAveragePool":
-        yield node.made(Mean((1, 2)), node.input(0))
+    axes = (1, 2) if node.name == "GlobalAveragePool" else reduction.onnx_axes(node)
+    if is_real(node):
+        real = RealNodes(node)
+        total = real.apply(PlainSum(axes), real.input(0))
+        count = math.prod(node.input(0).type.shape[axis] for axis in axes)
+        yield from real.result(real.apply(PlainDiv(), total, real.constant(count, "count")))
     else:
-        yield node.made(Mean(reduction.onnx_axes(node)), node.input(0))
+        yield node.made(Mean(axes), node.input(0))
 
 
 SAMPLES = (

@@ -27,7 +27,9 @@ class Minimum(Extreme):
     """Element-wise minimum of two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MINIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Min": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Min": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("minimum")
     COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = False
@@ -55,7 +57,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Min of two tensors."""
-    yield from from_onnx_extreme(Minimum(), node)
+    yield from from_onnx_extreme(Minimum(), PlainMinimum(), node)
 
 
 SAMPLES = (

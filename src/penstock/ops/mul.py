@@ -42,7 +42,7 @@ class Mul(Elementwise):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("MUL",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("multiply", "qnn.mul")
     COMMUTATIVE: ClassVar[bool] = True
 

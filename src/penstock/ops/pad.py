@@ -24,13 +24,16 @@ from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import StridedMap
 from penstock.opkit.checks import require
-from penstock.opkit.requantised import requantised
+from penstock.opkit.onnx_reals import RealNodes, is_real
+from penstock.opkit.requantised import alike, requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.ops.add import PlainAdd
 from penstock.ops.gather import Gather
 from penstock.ops.mirror_pad import MirrorPad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.sub import PlainSub
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,9 @@ class Pad(Selection):
     fill: int
 
     TFLITE: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pad": OnnxName(AxisOrder.ALIKE, carries=True)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Pad": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -108,6 +113,12 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     x, mode = node.input(0), node.text("mode", "constant")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     before, after = _onnx_pads(node)
+    if mode == "constant" and is_real(node):
+        yield from _padded_reals(node, before, after)
+        return
+    if mode == "constant":  # the output's quantisation has to represent the border
+        x, made = alike(node, x, "before_pad")
+        yield from made
     steps = _cropping(x.type.shape, before, after)
     before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
     if mode == "constant":
@@ -127,6 +138,21 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 
 _MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def _padded_reals(
+    node: OnnxNode, before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterable[Made]:
+    """Nodes that pad real numbers less the border with zeros, and add the border."""
+    real = RealNodes(node)
+    x = real.input(0)
+    border = real.constant(_onnx_border(node), "border")
+    for crop in _cropping(x.type.shape, before, after):
+        x = real.apply(crop, x)
+    x = real.apply(PlainSub(), x, border)
+    before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
+    x = real.apply(Pad(before, after, 0), x)
+    return real.result(real.apply(PlainAdd(), x, border))
 
 
 def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -166,15 +192,20 @@ def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ..
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
-    """The fill element in the quantisation of x."""
+    """The fill element in the quantisation of x, which is that of the output."""
+    steps = round(min(max(_onnx_border(node) / x.type.scale, -512.0), 512.0)) + x.type.zero_point
+    return min(max(steps, -128), 127)
+
+
+def _onnx_border(node: OnnxNode) -> float:
+    """The value of padding.  Raises ModelError unless it is finite."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()
         require(len(values) == 1, f"border has {len(values)} elements, must have 1")
         real = float(values[0])
     require(math.isfinite(real), f"border is {real}, must be a finite number")
-    steps = round(min(max(real / x.type.scale, -512.0), 512.0)) + x.type.zero_point
-    return min(max(steps, -128), 127)
+    return real
 
 
 SAMPLES = (

@@ -32,14 +32,14 @@ from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.samples import reals, sample
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd
-from penstock.ops.div import Div
+from penstock.ops.div import PlainDiv
 from penstock.ops.exp import PlainExp
-from penstock.ops.log import Log
+from penstock.ops.log import PlainLog
 from penstock.ops.maximum import PlainMaximum
 from penstock.ops.mul import PlainMul
 from penstock.ops.reduce_extreme import ReduceMax
 from penstock.ops.rsqrt import PlainRsqrt
-from penstock.ops.sqrt import Sqrt
+from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.square import Square
 from penstock.ops.squared_difference import PlainSquaredDifference
 from penstock.ops.sub import PlainSub
@@ -53,7 +53,7 @@ class PlainSum(OperatorDefaults):
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
         **{
-            name: OnnxName(AxisOrder.ALIKE)
+            name: OnnxName(AxisOrder.ALIKE, floats=True)
             for name in (
                 "ReduceL1",
                 "ReduceL2",
@@ -63,9 +63,9 @@ class PlainSum(OperatorDefaults):
                 "LpNormalization",
             )
         },
-        "LayerNormalization": OnnxName(AxisOrder.MODEL),
-        "InstanceNormalization": OnnxName(AxisOrder.CHANNELS_LAST),
-        "GroupNormalization": OnnxName(AxisOrder.CHANNELS_LAST),
+        "LayerNormalization": OnnxName(AxisOrder.MODEL, floats=True),
+        "InstanceNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
+        "GroupNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
     }
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -124,15 +124,15 @@ def _norm(node: OnnxNode) -> Iterable[Made]:
         case "ReduceL1":
             y = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
         case "ReduceL2":
-            y = real.apply(Sqrt(), _sum_of_squares(real, x, axes))
+            y = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
         case "ReduceSumSquare":
             y = _sum_of_squares(real, x, axes)
         case "ReduceLogSum":
-            y = real.apply(Log(), real.apply(PlainSum(axes), x))
+            y = real.apply(PlainLog(), real.apply(PlainSum(axes), x))
         case _:
             largest = real.real(real.apply(ReduceMax(axes), node.input(0)))
             powers = real.apply(PlainExp(), real.apply(PlainSub(), x, largest))
-            logarithm = real.apply(Log(), real.apply(PlainSum(axes), powers))
+            logarithm = real.apply(PlainLog(), real.apply(PlainSum(axes), powers))
             y = real.apply(PlainAdd(), logarithm, largest)
     return real.result(y)
 
@@ -149,9 +149,9 @@ def _divided_by_norm(node: OnnxNode) -> Iterable[Made]:
     if p == 1:
         norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
     else:
-        norm = real.apply(Sqrt(), _sum_of_squares(real, x, axes))
+        norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
     divisor = real.apply(PlainMaximum(), norm, real.constant(LEAST_NORM, "least_norm"))
-    return real.result(real.apply(Div(), real.input(0), divisor))
+    return real.result(real.apply(PlainDiv(), real.input(0), divisor))
 
 
 def _layer_norm(node: OnnxNode) -> Iterable[Made]:
@@ -196,9 +196,9 @@ def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
     """x less its mean along axes, divided by its standard deviation."""
     count = real.constant(math.prod(x.type.shape[axis] for axis in axes), "count")
     epsilon = real.constant(real.node.real("epsilon", 1e-5), "epsilon")
-    mean = real.apply(Div(), real.apply(PlainSum(axes), real.real(x)), count)
+    mean = real.apply(PlainDiv(), real.apply(PlainSum(axes), real.real(x)), count)
     squares = real.apply(PlainSquaredDifference(), real.real(x), mean)
-    variance = real.apply(Div(), real.apply(PlainSum(axes), squares), count)
+    variance = real.apply(PlainDiv(), real.apply(PlainSum(axes), squares), count)
     factor = real.apply(PlainRsqrt(), real.apply(PlainAdd(), variance, epsilon))
     return real.apply(PlainMul(), real.apply(PlainSub(), real.real(x), mean), factor)
 

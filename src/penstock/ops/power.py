@@ -37,7 +37,7 @@ def _power(a: Floats, b: Floats) -> Floats:
 class Power(Plain):
     """a to the power of b."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pow": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pow": OnnxName(AxisOrder.ALIKE, floats=True)}
     INPUTS: ClassVar[int] = 2
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
         DType.FLOAT32: Arithmetic(_power, "power_f32"),

@@ -43,7 +43,7 @@ class Prelu(Elementwise):
     """Slope 1 for positive values; input 1 is the slope for negative values."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("PRELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.prelu")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:

@@ -19,8 +19,10 @@ from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
+from penstock.opkit import onnx_constants
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import Lookup
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import (
     SIGNED_UNIT_INTERVAL,
     UNIT_INTERVAL,
@@ -29,6 +31,7 @@ from penstock.opkit.real_arithmetic import (
     real_table,
 )
 from penstock.opkit.samples import int8, sample
+from penstock.ops.real_forms import real_form
 
 Parameters = tuple[float, ...]
 
@@ -91,7 +94,7 @@ class RealFunction(Lookup):
     parameters: Parameters = ()
 
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name))
+        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name), floats=True)
         for name in _DEFINITIONS
         if name != "Clip"
     }
@@ -106,6 +109,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     defaults = _DEFINITIONS[node.name].defaults
     parameters = tuple(finite_parameter(node, *item) for item in defaults.items())
     require(node.name != "Celu" or parameters != (0.0,), "alpha is 0, must not be")
+    if is_real(node):
+        yield from real_form(node, node.name, parameters)
+        return
     yield node.made(RealFunction(node.name, parameters), node.input(0))
 
 
@@ -122,10 +128,10 @@ def clip_bounds(node: OnnxNode) -> tuple[float, float]:
 
 
 def _number(node: OnnxNode, k: int) -> float:
-    """The single element of constant input k."""
-    elements = node.constant(k).ravel()
-    require(len(elements) == 1, f"input {k} has {len(elements)} elements, must have 1")
-    return float(elements[0])
+    """The real number of constant input k, which has one element."""
+    numbers = onnx_constants.real_numbers(node, k).ravel()
+    require(len(numbers) == 1, f"input {k} has {len(numbers)} elements, must have 1")
+    return float(numbers[0])
 
 
 SAMPLES = (

@@ -28,8 +28,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
+from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
+from penstock.ops.real_forms import real_form
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds
 
 _ACTIVATIONS = {
@@ -48,8 +50,8 @@ class Relu(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Relu": OnnxName(AxisOrder.ALIKE, carries=True),
-        "Clip": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Relu": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+        "Clip": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = (
         *relay("clip"),
@@ -95,6 +97,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Relu and Clip.  A clamp to bounds that no TFLite activation has becomes a
     `RealFunction`."""
     least, most = (0.0, UNBOUNDED) if node.name == "Relu" else clip_bounds(node)
+    if is_real(node):
+        yield from real_form(node, "Clip", (least, most))
+        return
     wanted = (least, None if most == UNBOUNDED else most)
     activation = next((a for a in _ACTIVATIONS.values() if a.value == wanted), None)
     op = Relu(activation) if activation else RealFunction("Clip", (least, most))

@@ -33,6 +33,11 @@ from penstock.ops.gather import Gather
 from penstock.ops.resample import from_onnx_resize
 
 
+def _is_nearest(attributes: Mapping[str, object]) -> bool:
+    """Whether an ONNX node repeats elements, by its attributes."""
+    return attributes.get("mode", "nearest") == "nearest"
+
+
 @dataclass(frozen=True, slots=True)
 class ResizeNearest(Selection):
     """Resizes to `rows` x `columns`."""
@@ -43,8 +48,8 @@ class ResizeNearest(Selection):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Resize": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
-        "Upsample": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+        name: OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest)
+        for name in ("Resize", "Upsample")
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
 

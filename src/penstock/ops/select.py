@@ -10,15 +10,17 @@ inputs (TensorFlow, `kernels/select.cc`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
@@ -26,6 +28,7 @@ from penstock.opkit.checks import require, require_dtype, require_one_quantisati
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.intermediate import reshaped
+from penstock.opkit.requantised import in_scale_of_output
 from penstock.opkit.samples import int8, integers, sample
 
 
@@ -34,6 +37,9 @@ class Select(Elementwise):
     """Element-wise choice between two tensors."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+    }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("where")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -68,6 +74,16 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         yield from views
         node = replace(node, inputs=(condition, a, b))
     yield from elementwise_nodes(Select(), node, 3, a.type.dtype)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Where; choices are first converted to the output's quantisation."""
+    choices: list[Value] = []
+    for k in (1, 2):
+        value, made = in_scale_of_output(node, k)
+        yield from made
+        choices.append(value)
+    yield node.made(Select(), node.input(0), *choices)
 
 
 _CONDITION = TensorType((1, 4, 3, 5), DType.BOOL)

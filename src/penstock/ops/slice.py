@@ -47,8 +47,8 @@ class Slice(Selection):
         "REVERSE_V2",
     )
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Slice": OnnxName(AxisOrder.ALIKE, carries=True),
-        "Split": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Slice": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+        "Split": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("strided_slice")
 

@@ -58,7 +58,7 @@ class Softmax(RowVectors):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES)
+        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
 

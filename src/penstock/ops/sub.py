@@ -34,7 +34,7 @@ class Sub(ScaledSum):
     activation: Activation = Activation.NONE
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SUB",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Sub": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Sub": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("subtract", "qnn.subtract")
     SIGN: ClassVar[int] = -1
 

@@ -16,8 +16,10 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.opkit import reduction
+from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_total import ScaledTotal
+from penstock.ops.plain_sum import PlainSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Sum(ScaledTotal):
     """Sum along `axes`, which keep extent 1."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE)}
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE, floats=True)}
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("sum")
     MEAN: ClassVar[bool] = False
 
@@ -37,7 +39,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ReduceSum."""
-    yield node.made(Sum(reduction.onnx_axes(node)), node.input(0))
+    axes = reduction.onnx_axes(node)
+    if is_real(node):
+        real = RealNodes(node)
+        yield from real.result(real.apply(PlainSum(axes), real.input(0)))
+    else:
+        yield node.made(Sum(axes), node.input(0))
 
 
 SAMPLES = (

@@ -23,6 +23,7 @@ from penstock.opkit import sigmoid, transcendental
 from penstock.opkit.float_functions import tanh
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
+from penstock.opkit.onnx_reals import is_real, real_elementwise
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import SIGNED_UNIT_INTERVAL, real_table
 from penstock.opkit.samples import int8, reals, sample
@@ -38,7 +39,7 @@ class Tanh(Lookup):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL)
+        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True)
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("tanh", "qnn.tanh")
 
@@ -69,6 +70,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Tanh."""
+    if is_real(node):
+        yield from real_elementwise(node, PlainTanh())
+        return
     yield node.made(Tanh(numerics=Numerics.REAL), node.input(0))
 
 

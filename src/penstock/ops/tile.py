@@ -34,8 +34,8 @@ class Tile(Selection):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Expand": OnnxName(AxisOrder.MODEL, carries=True),
-        "Tile": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Expand": OnnxName(AxisOrder.MODEL, carries=True, floats=True),
+        "Tile": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("tile")
 

@@ -30,7 +30,7 @@ from penstock.ir.exchange import (
     is_image,
 )
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.ir.op import Op
+from penstock.ir.op import MOST_ROWS, Op, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.ops.exchange_axes import ExchangeAxes
 from penstock.ops.fully_connected import FullyConnected
@@ -91,7 +91,7 @@ def _wide_regions(graph: Graph) -> Mapping[str, Op]:
 
 def _exchanged_operator(node: Node) -> Op | None:
     """The operator of a node on exchanged operands; None if there is none."""
-    if not all(is_image(value.type.shape) for value in _images(node)):
+    if not all(map(_has_few_columns, _images(node))):
         return None
     if any(value.type.rank == 2 for value in node.inputs):
         return None
@@ -124,6 +124,12 @@ def _exchanged_view(node: Node) -> Op | None:
 def _images(node: Node) -> tuple[Value, ...]:
     """The operands of a node that are not constant."""
     return (*node.variable_inputs, node.output)
+
+
+def _has_few_columns(value: Value) -> bool:
+    """Whether a value is an image whose columns may be rows."""
+    shape = value.type.shape
+    return is_image(shape) and row_count(exchanged_shape(shape)) <= MOST_ROWS
 
 
 def _is_wide(value: Value) -> bool:

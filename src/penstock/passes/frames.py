@@ -11,7 +11,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.elementwise import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.passes.streamed_rows import channels_first
-from penstock.passes.time_series import RunStep, TimeSeries
+from penstock.passes.time_series import MOST_FRAMES, RunStep, TimeSeries
 
 OPTION = "--incremental"
 NEXT_AXIS = ("incremental-004", "usage-132")
@@ -119,14 +119,15 @@ def time_axes(graph: Graph) -> tuple[int, ...]:
     Raises UnsupportedError if there is none."""
     x = graph.inputs[0]
     first = 2 if x in channels_first(graph) else 1
-    axes = tuple(axis for axis in range(first, x.type.rank) if x.type.shape[axis] > 1)
+    axes = tuple(a for a in range(first, x.type.rank) if 1 < x.type.shape[a] <= MOST_FRAMES)
     if not axes or x.type.shape[0] != 1:
         raise UnsupportedError(
             "incremental-003",
             "the input has no time axis",
             where=f'{graph.name}, input "{x.name}"',
             why=f"its type is {x.type}; a time axis is an axis after a batch of 1, and after the "
-            "channels of an image that has its channels first, with an extent above 1",
+            "channels of an image that has its channels first, with an extent above 1, and at most "
+            f"{MOST_FRAMES}",
             help=f"omit {OPTION}",
         )
     return axes if x.type.rank == 3 else axes[:1]

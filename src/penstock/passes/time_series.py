@@ -30,6 +30,9 @@ from penstock.ir.region import Interval, Region
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
+MOST_FRAMES = 2**16
+"""Longest time axis: operators are queried for each of its rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSeries:
@@ -91,7 +94,7 @@ def _step(node: Node, known: Mapping[str, TimeSeries], hop: int) -> RunStep:
     inputs = tuple(known.get(value.name) for value in node.inputs)
     if all(value.name in known for value in node.variable_inputs) and any(inputs):
         for axis, extent in enumerate(node.output.type.shape):
-            step = _continued(node, inputs, axis, hop) if extent > 1 else None
+            step = _continued(node, inputs, axis, hop) if 1 < extent <= MOST_FRAMES else None
             if step is not None:
                 return step
         _refuse_padding(node, inputs)

@@ -107,17 +107,19 @@ def scanned(
     error: PenstockError | None,
     *,
     passes: bool = False,
+    compiles: bool = False,
 ) -> Scanned:
     """The record of a model that raised an error, or None.
 
-    passes: only some of the stages ran."""
+    passes: only some of the stages ran.  compiles: the error stopped the verification of a model
+        that compiles."""
     if error is None:
         verdict = Verdict.PASSES if passes else Verdict.COMPILES
         return Scanned(path, tuple(copies), operators, verdict)
-    return Scanned(path, tuple(copies), operators, _verdict(error), obstacles(error))
+    return Scanned(path, tuple(copies), operators, _verdict(error, compiles), obstacles(error))
 
 
-def _verdict(error: PenstockError) -> Verdict:
+def _verdict(error: PenstockError, compiles: bool) -> Verdict:
     match error:
         case TimeLimitError():
             return Verdict.STOPPED
@@ -125,7 +127,7 @@ def _verdict(error: PenstockError) -> Verdict:
             return Verdict.INTERNAL
         case MismatchError():
             return Verdict.DIFFERS
-        case ToolError():
+        case ToolError() if compiles:
             return Verdict.UNVERIFIED
         case _:
             return Verdict.REFUSED

@@ -1,5 +1,5 @@
 /* arg_extreme_s8: index of the first largest or smallest element along one axis.
- *   x  (in_n, in_h, in_w, in_c)  int8
+ *   x  (N, in_h, in_w, in_c)  int8
  *   y  the same, extent 1 along the axis  int32
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/arg_min_max.h. */

@@ -40,7 +40,7 @@ PENSTOCK_KERNEL void average_pool2d_s8(const struct average_pool2d_s8 *p, const 
                 (uint32_t)((rows.upper - rows.lower) * (columns.upper - columns.lower));
             const uint32_t reciprocal =
                 count <= PENSTOCK_RECIPROCAL_COUNT ? (1u << 24) / count + 1 : 0;
-            for (int32_t c = 0; c < p->in_c; c++) {
+            for (int32_t c = 0; c < p->out_c; c++) {
                 int32_t sum = 0;
                 for (int32_t k = rows.lower; k < rows.upper; k++) {
                     const int8_t *in =
@@ -52,7 +52,7 @@ PENSTOCK_KERNEL void average_pool2d_s8(const struct average_pool2d_s8 *p, const 
                 const int32_t mean =
                     sum < 0 ? -average_pool2d_s8_mean((uint32_t)-sum, count, reciprocal)
                             : average_pool2d_s8_mean((uint32_t)sum, count, reciprocal);
-                out[column * p->in_c + c] = (int8_t)penstock_clamp(mean, p->least, p->most);
+                out[column * p->out_c + c] = (int8_t)penstock_clamp(mean, p->least, p->most);
             }
         }
     }

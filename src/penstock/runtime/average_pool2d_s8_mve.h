@@ -52,7 +52,7 @@ PENSTOCK_KERNEL void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p
             const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;
             const int32_t width = columns.upper - columns.lower;
             const int32_t count = (rows.upper - rows.lower) * width;
-            for (int32_t c = 0; c < p->in_c; c += 8, out += 8) {
+            for (int32_t c = 0; c < p->out_c; c += 8, out += 8) {
                 int16_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
                 for (int32_t k = rows.lower; k < rows.upper; k++) {
                     const int8_t *in = penstock_read_row(x, first_row + k * p->dilation_h);

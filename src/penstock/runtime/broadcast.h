@@ -8,7 +8,7 @@
 
 /* Leading members of the parameter structures of element-wise kernels. */
 #define PENSTOCK_BROADCAST_MEMBERS                                                                \
-    int32_t out_n, out_h, out_w, out_c;                                                           \
+    int32_t out_h, out_w, out_c;                                                                  \
     int32_t step0_n, step0_h, step0_w, step0_c;                                                   \
     int32_t step1_n, step1_h, step1_w, step1_c
 

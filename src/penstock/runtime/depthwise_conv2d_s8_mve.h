@@ -14,7 +14,7 @@
 
 struct depthwise_conv2d_s8_mve {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
     int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t together;                 /* pixels of a block: 1 or 2 */

@@ -37,8 +37,9 @@ PENSTOCK_KERNEL void depthwise_multiple_s8_dsp(const struct depthwise_multiple_s
                 p->most,       p->inner_lower, p->inner_upper, p->shift,      p->is_signed,
                 p->weights + d * weights,     p->scales + d * p->fours * 13,  p->padding};
             depthwise_conv2d_s8_dsp(&one, x, &line, row, row + 1);
-            for (int32_t k = 0; k < p->out_w * p->in_c; k++) {
-                out[k * p->multiplier_d + d] = scratch[k];
+            const int8_t *found = scratch;
+            for (int32_t k = d; k < p->out_w * p->out_c; k += p->multiplier_d) {
+                out[k] = *found++;
             }
         }
     }

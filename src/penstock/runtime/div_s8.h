@@ -1,5 +1,5 @@
 /* div_s8: a / b, element by element, with requantisation; inputs may be broadcast.
- *   a, b, y  int8     a quotient by 0 is clamped like an infinite one; 0 / 0 is 0
+ *   a, b, y  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/div.h. */
 #ifndef PENSTOCK_DIV_S8_H
@@ -23,12 +23,16 @@ static inline int32_t penstock_sign_bits(int32_t x) {
     return bits;
 }
 
-/* a / b * multiplier * 2^(shift - 31), rounded; b is not 0, and shift is at most 23. */
+enum { PENSTOCK_INVERSE_OF_ZERO = -1515870788 }; /* what the reference's iteration yields */
+
+/* a / b * multiplier * 2^(shift - 31), rounded; shift is at most 22. */
 static inline int32_t penstock_quotient(int32_t a, int32_t b, int32_t multiplier, int32_t shift) {
     const int32_t dividend = b < 0 ? -a : a;
     const uint32_t divisor = (uint32_t)(b < 0 ? -b : b);
     const int32_t zeros = penstock_sign_bits((int32_t)divisor) + 1;
-    const int32_t inverse = penstock_reciprocal((int32_t)((divisor << zeros) - (UINT32_C(1) << 31)));
+    const int32_t inverse =
+        divisor ? penstock_reciprocal((int32_t)((divisor << zeros) - (UINT32_C(1) << 31)))
+                : PENSTOCK_INVERSE_OF_ZERO;
     const int32_t headroom = penstock_sign_bits(dividend);
     const int32_t unscaled =
         penstock_high_multiply(penstock_left_shift(dividend, headroom), inverse);
@@ -49,12 +53,9 @@ PENSTOCK_KERNEL void div_s8(const struct div_s8 *p, const penstock_source *x,
             for (int32_t c = 0; c < p->out_c; c++) {
                 const int32_t left = a[w * p->step0_w + c * p->step0_c] - p->zero0;
                 const int32_t right = b[w * p->step1_w + c * p->step1_c] - p->zero1;
-                const int32_t limit = left < 0 ? p->least - p->out_zero : p->most - p->out_zero;
                 const int32_t quotient =
-                    right   ? penstock_quotient(left, right, p->multiplier, p->shift)
-                    : left  ? limit
-                            : 0;
-                *out++ = (int8_t)penstock_clamp(quotient + p->out_zero, p->least, p->most);
+                    penstock_quotient(left, right, p->multiplier, p->shift) + p->out_zero;
+                *out++ = (int8_t)penstock_clamp(quotient, p->least, p->most);
             }
         }
     }

@@ -25,7 +25,7 @@ PENSTOCK_KERNEL void max_pool2d_s8(const struct max_pool2d_s8 *p, const penstock
             const penstock_span columns =
                 penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);
             const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;
-            for (int32_t c = 0; c < p->in_c; c++) {
+            for (int32_t c = 0; c < p->out_c; c++) {
                 int32_t largest = INT8_MIN;
                 for (int32_t k = rows.lower; k < rows.upper; k++) {
                     const int8_t *in =
@@ -34,7 +34,7 @@ PENSTOCK_KERNEL void max_pool2d_s8(const struct max_pool2d_s8 *p, const penstock
                         largest = *in > largest ? *in : largest;
                     }
                 }
-                out[column * p->in_c + c] = (int8_t)penstock_clamp(largest, p->least, p->most);
+                out[column * p->out_c + c] = (int8_t)penstock_clamp(largest, p->least, p->most);
             }
         }
     }

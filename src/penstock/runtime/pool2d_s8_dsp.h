@@ -173,7 +173,7 @@ PENSTOCK_KERNEL void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock
     const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
     struct penstock_pool pool = {.rows = in_rows,
                                  .step = p->dilation_w * p->in_c,
-                                 .last = p->in_c - 8,
+                                 .last = p->out_c - 8,
                                  .clamps = p->least > -128 || p->most < 127,
                                  .least = penstock_all_bytes(p->least),
                                  .most = penstock_all_bytes(p->most)};
@@ -188,7 +188,7 @@ PENSTOCK_KERNEL void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock
         }
         pool.rows_end = in_rows + height;
         int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++, out += p->in_c) {
+        for (int32_t column = 0; column < p->out_w; column++, out += p->out_c) {
             const int32_t left = column * p->stride_w - p->pad_left;
             const penstock_span columns =
                 penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);

@@ -1,5 +1,5 @@
 /* reduce_extreme_s8: largest or smallest element along axes.
- *   x  (in_n, in_h, in_w, in_c)  int8
+ *   x  (N, in_h, in_w, in_c)  int8
  *   y  the same, extent 1 along reduced axes  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/reduce.h. */

@@ -1,5 +1,5 @@
 /* reduction.h: kernels that reduce whole axes: the input region of an output element.
- *   x  (in_n, in_h, in_w, in_c)
+ *   x  (N, in_h, in_w, in_c)
  *   y  the same, extent 1 along reduced axes
  * An output element spans the whole extent along a reduced axis and 1 along any other. */
 #ifndef PENSTOCK_REDUCTION_H
@@ -9,7 +9,7 @@
 
 /* Leading members of the parameter structures of reductions. */
 #define PENSTOCK_REDUCTION_MEMBERS                                                                \
-    int32_t in_n, in_h, in_w, in_c;                                                               \
+    int32_t in_h, in_w, in_c;                                                                     \
     int32_t span_n, span_h, span_w, span_c
 
 #endif

@@ -1,6 +1,6 @@
 /* strided: elements at constant steps along each axis, and a fill byte outside the input.
  *   x  (in_n,  in_h,  in_w,  in_c)   elements of element_bytes
- *   y  (out_n, out_h, out_w, out_c)  y[o] = x[start + step * o] along every axis
+ *   y  (N,     out_h, out_w, out_c)  y[o] = x[start + step * o] along every axis
  * Implements padding, slices, reversal and broadcasting.  Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_STRIDED_H
 #define PENSTOCK_STRIDED_H
@@ -9,7 +9,7 @@
 
 struct strided {
     int32_t element_bytes, fill;
-    int32_t in_n, out_n, start_n, step_n;
+    int32_t in_n, start_n, step_n;
     int32_t in_h, out_h, start_h, step_h;
     int32_t in_w, out_w, start_w, step_w;
     int32_t in_c, out_c, start_c, step_c;

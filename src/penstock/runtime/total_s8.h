@@ -1,5 +1,5 @@
 /* total_s8: sum or mean along axes, requantised.
- *   x  (in_n, in_h, in_w, in_c)  int8
+ *   x  (N, in_h, in_w, in_c)  int8
  *   y  the same, extent 1 along reduced axes  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/reduce.h (QuantizedMeanOrSum). */

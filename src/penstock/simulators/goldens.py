@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,6 +88,15 @@ def array_crc32(values: Array) -> int:
     return zlib.crc32(np.asarray(values, values.dtype.newbyteorder("<")).tobytes())
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Operators that TensorFlow Lite Micro does not run: their indices in the model, and a function
+    from the inputs of all sets to the outputs of these operators in each set."""
+
+    operators: tuple[int, ...]
+    outputs: Callable[[Sequence[tuple[Array, ...]]], Sequence[tuple[Array, ...]]]
+
+
 def make_goldens(
     model_bytes: bytes,
     types: Sequence[InputType],
@@ -95,21 +104,33 @@ def make_goldens(
     set_count: int = len(KINDS),
     steps: int | None = None,
     feedbacks: Sequence[Feedback] = (),
+    replaced: Replaced | None = None,
 ) -> Goldens:
     """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors of the first
     run.
 
     `types` are the types of the model's inputs, except those of `feedbacks`, which receive outputs
     of the previous run; the seed is the CRC-32 of the model.  `steps`: for a model with state, the
-    number of runs of each set, which follow a reset; None for others.
+    number of runs of each set, which follow a reset; None for others.  `replaced`: operators that
+    are left out.
     Raises ToolError if the runtime is missing or rejects the model."""
     seed = zlib.crc32(model_bytes)
     if steps is None:
         drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
     else:
         drawn = [_drawn_sequence(types, number, seed, steps) for number in range(set_count)]
-    answers = run_tflite_micro_sets(model_bytes, drawn, feedbacks, stateful=steps is not None)
-    first, *others = answers
+    outputs = ((),) * set_count if replaced is None else replaced.outputs(drawn)
+    answers = run_tflite_micro_sets(
+        model_bytes,
+        [(*arrays, *more) for arrays, more in zip(drawn, outputs, strict=True)],
+        feedbacks,
+        stateful=steps is not None,
+        removed=() if replaced is None else replaced.operators,
+    )
+    first, *others = (
+        GoldenSet(arrays, found.outputs, found.tensors)
+        for arrays, found in zip(drawn, answers, strict=True)
+    )
     return Goldens(
         model=model,
         runtime=tflite_micro_version(),

@@ -62,6 +62,10 @@ class EndToEnd:
         return f"{self.differing} of {self.elements} elements differ, by at most {self.steps} steps"
 
 
+NOT_RUN = EndToEnd(0, 0, 0, 0)
+"""Of a reference that runs single nodes only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """All tensors in the order of the model's nodes, then the outputs; and the difference end to

@@ -102,16 +102,19 @@ def run_tflite_micro_sets(
     feedbacks: Sequence[Feedback] = (),
     *,
     stateful: bool = False,
+    removed: Sequence[int] = (),
 ) -> tuple[GoldenSet, ...]:
     """`run_tflite_micro` for several sets in one process; each starts from the initial state.
 
     If `stateful`, each set is a sequence of invocations: the first axis of its inputs and outputs
     is the step; tensors are those of the first invocation.  After each of them, the outputs that
-    `feedbacks` name are copied to inputs; the sets contain neither."""
+    `feedbacks` name are copied to inputs; the sets contain neither.
+
+    The operators with the indices `removed` are left out: each set ends with their outputs."""
     require_tflite_micro()
     refusal = Refusal(0, "")
     for arena_bytes in ARENA_BYTES:
-        reply = _ask(model_bytes, input_sets, arena_bytes, feedbacks, stateful=stateful)
+        reply = _ask(model_bytes, input_sets, arena_bytes, feedbacks, removed, stateful=stateful)
         if not isinstance(reply, Refusal):
             return tuple(_golden_set(reply, s, inputs) for s, inputs in enumerate(input_sets))
         refusal = reply
@@ -125,6 +128,7 @@ def _ask(
     input_sets: Sequence[tuple[Array, ...]],
     arena_bytes: int,
     feedbacks: Sequence[Feedback],
+    removed: Sequence[int],
     *,
     stateful: bool,
 ) -> dict[str, Array] | Refusal:
@@ -134,6 +138,7 @@ def _ask(
         "arena_bytes": np.array(arena_bytes),
         "set_count": np.array(len(input_sets)),
         "stateful": np.array(stateful),
+        "removed": np.array(removed, np.int64),
         "feedbacks": np.array([(f.input, f.output) for f in feedbacks], np.int64).reshape(-1, 2),
     }
     request |= {f"initial{f.input}": zeros(f.type).array(f.type) for f in feedbacks}

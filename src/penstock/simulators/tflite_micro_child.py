@@ -4,6 +4,8 @@ Started by path, not as a module, and imports nothing of penstock: it needs only
 package `tflite_micro`. Both pipes carry an npz archive.
 
     stdin   model (n,) uint8   arena_bytes, set_count () int64   in<k>_set<s> of any type
+            removed (n,) int64: operators of subgraph 0 to leave out; the request's inputs end with
+            their outputs
             feedbacks (n, 2) int64: position of an input, and of the output that it receives in the
             next invocation; initial<position>: that input in the first one
     stdout  out<k>_set<s>      t<tensor index>_set<s> for every tensor without constant data
@@ -121,9 +123,26 @@ def run_set(
         yield f"out{position}", np.stack(results) if stateful else results[0]
 
 
+def without_operators(model_bytes: bytes, removed: Sequence[int]) -> bytes:
+    """The model without some operators of subgraph 0, whose outputs become inputs."""
+    if not removed:
+        return model_bytes
+    flatbuffers: Any = importlib.import_module("flatbuffers")
+    schema: Schema = importlib.import_module(SCHEMA)
+    model: Schema = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model_bytes, 0))
+    graph = model.subgraphs[0]
+    outputs = [index for k in removed for index in graph.operators[k].outputs]
+    graph.inputs = [*graph.inputs, *outputs]
+    graph.operators = [one for k, one in enumerate(graph.operators) if k not in removed]
+    builder = flatbuffers.Builder(len(model_bytes))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
 def answer(request: dict[str, Array]) -> dict[str, Array]:
     """The reply archive for a request archive."""
-    model_bytes = request["model"].tobytes()
+    removed = [int(k) for k in request["removed"]]
+    model_bytes = without_operators(request["model"].tobytes(), removed)
     arena_bytes = int(request["arena_bytes"])
     replies: dict[str, Array] = {}
     pairs = [(int(x), int(y)) for x, y in request["feedbacks"]]

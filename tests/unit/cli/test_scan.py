@@ -24,6 +24,7 @@ from penstock import api
 from penstock.api import scanned as scanned_module
 from penstock.errors import UsageError
 from penstock.reports.scan import Scanned, Verdict
+from penstock.toolchains import host
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 RECORD = scanned_module.scan_one
@@ -66,6 +67,20 @@ def test_assumed_scales_concern_onnx_models_only(penstock: CommandLine, folder: 
 def test_calibration_samples_concern_onnx_models_only(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read", "--quantise", "missing.npz", "--json")
     assert {m["model"] for m in said.json["models"] if m["verdict"] == "passes"} == {"good.tflite"}
+
+
+def test_without_tools_models_that_do_not_compile_are_told_apart(
+    penstock: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    for name in ("ziglang", "unicorn"):
+        monkeypatch.setitem(sys.modules, name, None)
+    host.host_compiler.cache_clear()
+    said = penstock("scan", folder, "--verify", "--json")
+    host.host_compiler.cache_clear()
+    assert said.code == 4
+    unverified = "compiles, but could not be verified"
+    assert said.json["counts"] == {"does not compile": 4, unverified: 1}
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -117,6 +117,101 @@ def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
     assert INTEGER_QUANTISATION in refusal(chain(("HARD_SWISH", REAL), first=REAL)).help
 
 
+def hybrid(weights: TensorSpec) -> bytes:
+    """A layer of real numbers whose weights are 8-bit integers."""
+    tensors = (REAL, weights, replace(REAL, name="y", shape=(1, 2)))
+    return write_tflite(tensors, (OperatorSpec("FULLY_CONNECTED", (0, 1), (2,)),), (0,), (2,))
+
+
+def test_dynamic_range_quantisation_is_named() -> None:
+    weights = replace(X, name="w", shape=(2, 4), data=np.ones((2, 4), np.int8))
+    error = refusal(hybrid(weights))
+    assert "dynamic-range quantisation" in error.why
+    assert "representative_dataset" in error.help
+
+
+def of_type(kind: int) -> bytes:
+    """A RELU of a tensor of an element type."""
+    tensors = [
+        table("Tensor", Name="x", Shape=ints(1, 4), Type=kind),
+        table("Tensor", Name="y", Shape=ints(1, 4), Type=tflite.TensorType.INT8),
+    ]
+    main = table(
+        "SubGraph",
+        Tensors=tensors,
+        Inputs=ints(0),
+        Outputs=ints(1),
+        Operators=[table("Operator", Inputs=ints(0), Outputs=ints(1))],
+    )
+    code = table("OperatorCode", BuiltinCode=tflite.BuiltinOperator.RELU)
+    return model_bytes(
+        table("Model", Version=3, OperatorCodes=[code], Subgraphs=[main], Buffers=[table("Buffer")])
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "remedy"),
+    [
+        (tflite.TensorType.FLOAT16, "float16 weights", "supported_types"),
+        (tflite.TensorType.INT4, "4 bits", "8-bit weights"),
+        (tflite.TensorType.COMPLEX64, "complex numbers", "compute the spectrum"),
+        (tflite.TensorType.STRING, "text", "begin the network with numbers"),
+        (tflite.TensorType.FLOAT64, "real numbers", "representative_dataset"),
+    ],
+)
+def test_other_element_types_are_explained(kind: int, cause: str, remedy: str) -> None:
+    error = refusal(of_type(kind))
+    assert cause in error.why
+    assert remedy in error.help
+
+
+def custom(name: str) -> bytes:
+    """A network of one custom operator."""
+    tensors = [
+        table("Tensor", Name=label, Shape=ints(1, 4), Type=tflite.TensorType.INT8)
+        for label in ("x", "y")
+    ]
+    main = table(
+        "SubGraph",
+        Tensors=tensors,
+        Inputs=ints(0),
+        Outputs=ints(1),
+        Operators=[table("Operator", Inputs=ints(0), Outputs=ints(1))],
+    )
+    code = table("OperatorCode", BuiltinCode=tflite.BuiltinOperator.CUSTOM, CustomCode=name)
+    return model_bytes(
+        table("Model", Version=3, OperatorCodes=[code], Subgraphs=[main], Buffers=[table("Buffer")])
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "compiler", "remedy"),
+    [
+        ("ethos-u", "Vela", "--accelerator ethos_u55"),
+        ("edgetpu-custom-op", "Edge TPU", "from before the Edge TPU Compiler"),
+        ("XC_conv2d_v2", "XMOS", "from before the XMOS optimiser"),
+    ],
+)
+def test_a_model_that_was_compiled_for_an_accelerator_is_named(
+    name: str, compiler: str, remedy: str
+) -> None:
+    error = refusal(custom(name))
+    assert f"was already compiled, by {compiler}" in error.what.replace("the ", "")
+    assert remedy in error.help
+
+
+def test_another_custom_operator_is_not_supported() -> None:
+    assert refusal(custom("Mine")).what == "CUSTOM:Mine: operator is not supported"
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 0)])
+def test_a_tensor_without_elements_is_refused(shape: tuple[int, ...]) -> None:
+    x = replace(X, shape=shape)
+    error = refusal(chain(("RELU", x), first=x))
+    assert "must not be empty" in error.what
+    assert "batch of 1" in error.help
+
+
 def test_problems_without_a_remedy_come_first() -> None:
     written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=replace(X, dtype="int64"))
     codes = [
@@ -132,7 +227,7 @@ def test_problems_without_a_remedy_come_first() -> None:
     ("model", "cause"),
     [
         ("mobilenet_v1_0.25_128_quant_uint8", "uint8 quantisation"),
-        ("kws_ref_model_float32", "real numbers"),
+        ("kws_ref_model_float32", "dynamic-range quantisation"),
         ("pretrainedResnet_float", "real numbers"),
         *((f"ops/seanet_{name}0", "16-bit") for name in ("add", "conv", "sub", "leaky_relu")),
     ],

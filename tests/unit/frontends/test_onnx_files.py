@@ -13,6 +13,7 @@ import pytest
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
 from penstock.errors import ModelError, UnsupportedError, UsageError
+from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
@@ -216,3 +217,8 @@ def test_real_goldens_are_measured_and_no_promise(
     assert done.passed
     assert rung.comparison.elements == 20
     assert rung.note == f"measured: {note} elements differ, by at most {steps} steps"
+
+
+def test_a_tflite_file_that_begins_like_onnx_is_told_apart() -> None:
+    assert looks_like_onnx(ONNX_BEGIN + b"\0\0\0", "m.onnx")
+    assert not looks_like_onnx(ONNX_BEGIN + b"\0\0\0TFL3", "m.tflite")

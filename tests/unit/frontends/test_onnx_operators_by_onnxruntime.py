@@ -474,3 +474,154 @@ def test_a_normalisation_is_folded_into_quantised_weights(case: str) -> None:
     assert found.steps <= 1
     layers = ("Conv2D", "DepthwiseConv2D", "TransposeConv", "FullyConnected")
     assert sum(node.kind in layers for node in found.graph.nodes) == 1
+
+
+def chosen(relation: str, *, number: bool = False, negated: bool = False) -> Grow:
+    """Where, by a comparison of two tensors or of one with a number."""
+
+    def grow(model: Model) -> str:
+        a, b = model.input(*IMAGE), model.input(3, 1, 5, name="y", scale=0.03)
+        other = model.constant(np.asarray(np.float32(0.35))) if number else b
+        condition = model.node(relation, a, other, scale=None)
+        if negated:
+            condition = model.node("Not", condition, scale=None)
+        return model.node("Where", condition, a, b, scale=0.04)
+
+    return grow
+
+
+def masked(model: Model) -> str:
+    a, b = model.input(*IMAGE), model.input(*IMAGE, name="y", scale=0.03)
+    first = model.node("Less", a, b, scale=None)
+    zero = model.constant(np.asarray(np.float32(0)))
+    both = model.node("And", first, model.node("Greater", a, zero, scale=None), scale=None)
+    either = model.node("Or", both, model.node("Equal", b, zero, scale=None), scale=None)
+    return model.node("Where", either, a, model.constant(np.asarray(np.float32(-2))))
+
+
+def with_mask(model: Model) -> str:
+    mask = model.constant(np.random.default_rng(0).integers(0, 2, (3, 6, 1)).astype(np.bool_))
+    return model.node("Where", mask, model.input(*IMAGE), model.constant(reals(5)))
+
+
+CHOSEN: dict[str, Grow] = {
+    "less": chosen("Less"),
+    "greater": chosen("Greater", number=True),
+    "less or equal": chosen("LessOrEqual"),
+    "greater or equal": chosen("GreaterOrEqual", number=True, negated=True),
+    "equal": chosen("Equal"),
+    "connectives": masked,
+    "constant mask": with_mask,
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_choices(case: str) -> None:
+    model = Model(opset=16)
+    assert judged_by_onnxruntime(model.raw(CHOSEN[case](model))).steps <= 1
+
+
+class Chain:
+    """Nodes of real numbers, of which only the last is quantised."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __call__(self, operator: str, *inputs: Any, scale: float | None = None, **kw: Any) -> str:
+        names = [x if isinstance(x, str) else self.model.constant(np.asarray(x)) for x in inputs]
+        return self.model.node(operator, *names, scale=scale, **kw)
+
+
+def number(x: float) -> Any:
+    return np.float32(x)
+
+
+def gelu(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    gate = step("Add", step("Erf", step("Div", x, number(2**0.5))), number(1))
+    return step("Mul", step("Mul", x, gate), number(0.5), scale=0.03)
+
+
+def layer_norm(model: Model) -> str:
+    x, step = model.input(2, 5, 12), Chain(model)
+    centred = step("Sub", x, step("ReduceMean", x, axes=[-1]))
+    variance = step("ReduceMean", step("Pow", centred, number(2)), axes=[-1])
+    deviation = step("Sqrt", step("Add", variance, number(1e-5)))
+    y = step("Mul", step("Div", centred, deviation), reals(12))
+    return step("Add", y, reals(12, seed=1), scale=0.03)
+
+
+def hard_swish(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    gate = step("Clip", step("Add", x, number(3)), number(0), number(6))
+    return step("Div", step("Mul", x, gate), number(6), scale=0.03)
+
+
+def moved(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    y = step("Relu", step("Sub", x, reals(3, 1, 5)))
+    y = step("Transpose", y, perm=[0, 2, 1, 3])
+    y = step("Reshape", y, np.array([6, 15], INTS))
+    y = step("Slice", y, np.array([1], INTS), np.array([9], INTS), np.array([1], INTS))
+    return step("Mul", y, y, scale=0.05)
+
+
+def concatenated(model: Model) -> str:
+    x, step = model.input(*IMAGE), Chain(model)
+    y = step("Concat", step("Exp", step("Mul", x, number(0.3))), x, axis=1)
+    return step("Sub", y, number(0.7), scale=0.05)
+
+
+def attention(model: Model) -> str:
+    """Scores that are scaled, masked and normalised, as torch exports them."""
+    x, step = model.input(2, 5, 5), Chain(model)
+    mask = np.triu(np.full((5, 5), -10, np.float32), 1)
+    scores = step("Add", step("Div", x, number(2.8)), mask)
+    return step("Softmax", scores, axis=-1, scale=1 / 255)
+
+
+def functions(model: Model) -> str:
+    x, step = model.input(*IMAGE, scale=0.02), Chain(model)
+    y = step("Neg", step("Abs", step("Mul", x, number(0.9))))
+    for operator in ("Tanh", "Softplus", "LeakyRelu", "Elu", "HardSigmoid", "Sqrt", "Reciprocal"):
+        y = step("Add", step(operator, y), reals(3, 1, 1) ** 2 + number(0.5))
+    y = step("Selu", step("Celu", step("Softsign", step("Log", y)), alpha=0.7))
+    return step("Max", step("Floor", step("Mul", y, number(9))), x, scale=0.05)
+
+
+CHAINS: dict[str, Grow] = {
+    "gelu": gelu,
+    "layer norm": layer_norm,
+    "hard swish": hard_swish,
+    "moved": moved,
+    "concatenated": concatenated,
+    "attention": attention,
+    "functions": functions,
+}
+
+
+@pytest.mark.parametrize("case", CHAINS)
+def test_tensors_between_operators_are_real_numbers(case: str) -> None:
+    """Only the last operator of a chain is quantised, so it alone may round."""
+    model = Model()
+    assert judged_by_onnxruntime(model.raw(CHAINS[case](model))).steps <= 1
+
+
+def test_outputs_and_inputs_may_be_real_numbers() -> None:
+    model = Model(quantised=False)
+    step = Chain(model)
+    x = model.qdq(step("Sub", step("Mul", model.input(*IMAGE), number(0.3)), reals(3, 1, 1)))
+    found = judged_by_onnxruntime(model.raw(step("Mul", step("Relu", x), reals(3, 6, 1))))
+    assert found.steps <= 1
+    assert {v.type.dtype.value for v in (*found.graph.inputs, *found.graph.outputs)} == {"float32"}
+
+
+def test_a_function_of_one_variable_is_a_table() -> None:
+    """Chains of numbers and functions need no float arithmetic on the device."""
+    model = Model()
+    step = Chain(model)
+    gate = step("Add", step("Erf", step("Div", model.input(*IMAGE), number(2**0.5))), number(1))
+    raw = model.raw(step("Mul", gate, number(0.5), scale=0.03))
+    found = judged_by_onnxruntime(raw)
+    assert found.steps <= 1
+    assert {node.output.type.dtype.value for node in found.graph.nodes} == {"int8"}

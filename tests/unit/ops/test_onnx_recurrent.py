@@ -241,9 +241,9 @@ def test_a_sequence_without_scale_is_no_output_of_a_layer_for_integers() -> None
     model = model_of(RecurrentLayer())
     model.nodes = [node for node in model.nodes if not node.output[0].startswith("y_")]
     del model.outputs[:]
-    model.nodes.append(helper.make_node("Relu", ["y"], ["positive"]))
+    model.nodes.append(helper.make_node("GlobalMaxPool", ["y"], ["largest"]))
     with pytest.raises(PenstockError) as caught:
-        graph_of(model.raw("positive"))
+        graph_of(model.raw("largest"))
     assert caught.value.code == "onnx-007"
     assert 'no scale is known for "y"' in caught.value.what
 

@@ -144,15 +144,8 @@ def test_quotients_are_the_references(
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
     raw, (a, b) = quotient(scales, zeros, activation)
     expected = run_tflite_micro(raw, (a, b)).outputs[0]
-    is_defined = b != zeros[1]
-    np.testing.assert_array_equal(ours(raw, (a, b))[is_defined], expected[is_defined])
-    assert np.unique(expected[is_defined]).size > 60
-
-
-def test_a_quotient_by_zero_is_clamped_and_zero_by_zero_is_zero() -> None:
-    raw, inputs = quotient((0.05, 0.04, 0.01), (3, -5, 20))
-    found = ours(raw, inputs)[EVERY == -5][0]
-    np.testing.assert_array_equal(found, np.where(EVERY < 3, -128, np.where(EVERY > 3, 127, 20)))
+    np.testing.assert_array_equal(ours(raw, (a, b)), expected)
+    assert np.unique(expected).size > 60
 
 
 def test_quotients_that_the_reference_shifts_too_far_are_within_a_step_of_the_real_ones() -> None:

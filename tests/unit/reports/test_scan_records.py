@@ -72,7 +72,7 @@ def test_causes_are_counted_once_for_each_model_they_stop() -> None:
         (None, Verdict.COMPILES),
         (ModelError("model-002", "damaged"), Verdict.REFUSED),
         (MismatchError("verify-001", "3 mismatches"), Verdict.DIFFERS),
-        (ToolError("tool-001", "no compiler"), Verdict.UNVERIFIED),
+        (ToolError("tool-045", "no onnxruntime"), Verdict.REFUSED),
         (InternalError("internal-001", "KeyError"), Verdict.INTERNAL),
     ],
 )
@@ -80,6 +80,11 @@ def test_the_kind_of_the_error_is_the_verdict(
     error: PenstockError | None, verdict: Verdict
 ) -> None:
     assert scanned("m", (), None, error).verdict is verdict
+
+
+def test_a_tool_that_is_missing_leaves_a_model_that_compiles_unverified() -> None:
+    error = ToolError("tool-001", "no compiler")
+    assert scanned("m", (), None, error, compiles=True).verdict is Verdict.UNVERIFIED
 
 
 def test_a_record_returns_from_another_process_as_it_was() -> None:

@@ -24,7 +24,7 @@ OLDEST_OPSET = 7
 """The first opset with NumPy's broadcasting."""
 MOST_BYTES = 2**31
 DOMAINS = ("", "ai.onnx", "com.microsoft")
-_REALS = ("float16", "bfloat16", "float32", "float64")
+REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 _DAMAGE = (
     ValueError,
@@ -191,12 +191,12 @@ class _Reader:
                 f'"{printable(name)}" has element type {code}, which does not exist'
             ) from None
         found = {"float": "float32", "double": "float64"}.get(found, found)
-        if found not in (*_REALS, *_WHOLE):
+        if found not in (*REALS, *_WHOLE):
             raise UnsupportedError(
                 "onnx-002",
                 f'"{printable(name)}" has element type {found.upper()}',
                 where=self._name,
-                help=f"it must be one of {', '.join((*_REALS, *_WHOLE))}",
+                help=f"it must be one of {', '.join((*REALS, *_WHOLE))}",
             )
         return found
 
@@ -220,7 +220,7 @@ class _Reader:
                 f'constant "{printable(name)}", {dtype}{list(shape)}, cannot be read '
                 f"({printable(str(error))[:120]})"
             ) from error
-        if dtype in _REALS:
+        if dtype in REALS:
             with np.errstate(over="ignore"):
                 found = found.astype(np.float32)
         return found.reshape(shape)

@@ -1,70 +1,139 @@
-"""Constant folding: nodes whose inputs are all constant are evaluated with NumPy.
+"""Constant folding: a node whose inputs are all constant is evaluated once.
 
-Covers the operators by which exporters compute shapes (Shape, Gather, Concat, ..) and constants.
+One evaluator, the reference evaluator of the package `onnx`, serves every operator of ONNX, on
+integers as on real numbers.  The other functions state shapes, which computed tensors need too.
 Source: ONNX operator specification.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from penstock.errors import ModelError
+from penstock.frontends.onnx.element_types import operator_schema
 from penstock.frontends.onnx.file import FileNode
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.tensor import Array
 
 MOST_ELEMENTS = 2**26
-"""Largest result of a node that expands its inputs; larger ones raise ValueError."""
+"""Largest number of elements of a result."""
+SHORT = 1000
+"""Largest number of elements of an input whose values may determine a shape."""
+SELECTING = ("Compress", "NonZero", "Unique")
+"""Operators whose results have as many elements as their inputs' values decide, no more than the
+inputs have for each of their axes."""
+UNPREDICTABLE = (
+    *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    *("RandomUniform", "RandomUniformLike"),
+)
+"""Operators whose results their inputs do not determine."""
 
-Fold = Callable[[FileNode, Sequence[Array]], Array]
 
-
-def folded(node: FileNode, inputs: Sequence[Array | None]) -> Array | None:
-    """Result of a node of constants; None if its operator is not folded.
+def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[Array, ...] | None:
+    """Results of a node of constants, in its own domain: integers stay integers, and real numbers
+    are float32.  None if the operator is not folded.
 
     `inputs`: elements by position, None for an absent input.  Raises ModelError if the node cannot
-    be computed from them, or if the result is too large."""
-    fold = FOLDS.get(node.name)
-    if fold is None:
+    be computed from them, or if a result is too large."""
+    if not _is_function(node, opset):
         return None
     try:
-        with np.errstate(all="ignore"):
-            found = np.asarray(fold(node, [x for x in inputs if x is not None]))
-    except (ValueError, IndexError, TypeError, KeyError, OverflowError, ZeroDivisionError) as error:
+        shapes = _result_shapes(_single(node, inputs, opset, with_values=True))
+        if any(None in shape for shape in shapes) and node.name not in SELECTING:
+            return None
+        for shape in shapes:
+            _check_size(math.prod(extent or 0 for extent in shape))
+        evaluator = _evaluator(_single(node, inputs, opset, with_values=False))
+        return None if evaluator is None else _evaluated(evaluator, inputs)
+    except Exception as error:  # the evaluator fails with any exception
         raise ModelError(
             "onnx-005",
             f"{node.name} cannot be computed from its constants",
             where=node.where,
-            why=str(error)[:200],
+            why=str(error)[:200] or type(error).__name__,
             help=MALFORMED,
         ) from error
-    return found.astype(np.float32) if found.dtype.kind == "f" else found
+
+
+def _is_function(node: FileNode, opset: int) -> bool:
+    """Whether ONNX defines the operator as a function of its inputs, without subgraphs."""
+    schema = operator_schema(node.name, opset)
+    if schema is None or node.name in UNPREDICTABLE:
+        return False
+    kinds = {attribute.type for attribute in schema.attributes.values()}
+    return not kinds & {onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS}
+
+
+def _single(
+    node: FileNode, inputs: Sequence[Array | None], opset: int, *, with_values: bool
+) -> onnx.ModelProto:
+    """A model of one node; `with_values`: its short inputs are constants."""
+    opset = min(opset, onnx.defs.onnx_opset_version())
+    named = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
+    names = ["" if x is None else f"x{k}" for k, x in enumerate(inputs)]
+    made = helper.make_node(node.name, names, [f"y{k}" for k in range(len(node.outputs))])
+    schema = operator_schema(node.name, opset)
+    for name, value in node.attributes.items():
+        formal: Any = schema.attributes.get(name) if schema else None
+        kind = formal.type.value if formal else None
+        made.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    for name, tensor in node.tensors.items():
+        made.attribute.append(helper.make_attribute(name, numpy_helper.from_array(tensor)))
+    short = {name for name, x in named.items() if with_values and x.size <= SHORT}
+    graph = helper.make_graph(
+        [made],
+        "node",
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(x.dtype), list(x.shape)
+            )
+            for name, x in named.items()
+            if name not in short
+        ],
+        [onnx.ValueInfoProto(name=name) for name in made.output],
+        [numpy_helper.from_array(np.asarray(named[name]), name) for name in short],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def _result_shapes(model: onnx.ModelProto) -> list[tuple[int | None, ...]]:
+    """Shapes of the results before they are computed; None for an extent that is not known."""
+    inferred: Any = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    found: list[tuple[int | None, ...]] = []
+    for value in inferred.graph.output:
+        type = value.type.tensor_type
+        extents = (d.dim_value if d.HasField("dim_value") else None for d in type.shape.dim)
+        found.append(tuple(extents) if type.HasField("shape") else (None,))
+    return found
+
+
+def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator | None:
+    """The evaluator of a model of one node; None if it lacks this version of the operator."""
+    try:
+        return ReferenceEvaluator(model)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def _evaluated(evaluator: ReferenceEvaluator, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """The results of a node.  The only place where the importer computes."""
+    named = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
+    with np.errstate(all="ignore"):
+        results: Any = evaluator.run(None, named)
+    arrays = [np.asarray(result) for result in results]
+    return tuple(x.astype(np.float32) if x.dtype.kind == "f" else x for x in arrays)
 
 
 def wrong(node: FileNode, what: str) -> ModelError:
     """An error for a malformed node, to be raised by the caller."""
     return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
-
-
-def _constant(node: FileNode, _: Sequence[Array]) -> Array:
-    if "value" in node.tensors:
-        return node.tensors["value"]
-    (found,) = (v for k, v in node.attributes.items() if k.startswith("value_"))
-    return np.array(found, np.float32 if "float" in next(iter(node.attributes)) else np.int64)
-
-
-def _cast(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].astype(onnx.helper.tensor_dtype_to_np_dtype(whole(node, "to", 1)))
-
-
-def _reshape(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].reshape(
-        reshaped(inputs[0].shape, numbers(inputs[1]), bool(whole(node, "allowzero", 0)))
-    )
 
 
 def reshaped(
@@ -136,18 +205,6 @@ def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ..
     return numbers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else None
 
 
-def _unsqueeze(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].reshape(unsqueezed(inputs[0].shape, listed_axes(node, inputs) or ()))
-
-
-def _squeeze(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].reshape(squeezed(inputs[0].shape, listed_axes(node, inputs)))
-
-
-def _flatten(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].reshape(flattened(inputs[0].shape, whole(node, "axis", 1)))
-
-
 def permutation(node: FileNode, rank: int) -> tuple[int, ...]:
     """Permutation of Transpose: input axis by output axis.  Raises ValueError if it is none."""
     found = node.attributes.get("perm", tuple(reversed(range(rank))))
@@ -156,82 +213,10 @@ def permutation(node: FileNode, rank: int) -> tuple[int, ...]:
     return tuple(int(a) for a in found)
 
 
-def _transpose(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return inputs[0].transpose(permutation(node, inputs[0].ndim))
-
-
-def _concat(node: FileNode, inputs: Sequence[Array]) -> Array:
-    _small(sum(x.size for x in inputs))
-    return np.concatenate([np.atleast_1d(x) for x in inputs], whole(node, "axis", 0))
-
-
-def _gather(node: FileNode, inputs: Sequence[Array]) -> Array:
-    x, indices = inputs[0], inputs[1].astype(np.int64)
-    _small(x.size * max(1, indices.size))
-    return np.take(x, indices, axis=whole(node, "axis", 0))
-
-
-def _shape(node: FileNode, inputs: Sequence[Array]) -> Array:
-    return np.array(shape_slice(node, inputs[0].shape), np.int64)
-
-
 def shape_slice(node: FileNode, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Output of Shape: the shape, or the slice of it that the node's attributes select."""
     end = node.attributes.get("end")
     return shape[whole(node, "start", 0) : None if end is None else whole(node, "end", 0)]
-
-
-def _slice(node: FileNode, inputs: Sequence[Array]) -> Array:
-    x, named = inputs[0], node.attributes
-    if "starts" in named:
-        lists = [named.get(k, ()) for k in ("starts", "ends", "axes")]
-        starts, ends, axes = (tuple(v) if isinstance(v, tuple) else () for v in lists)
-        steps: tuple[int | float, ...] = ()
-    else:
-        starts, ends, axes, steps = (*map(numbers, inputs[1:]), (), ())[:4]
-    cut = [slice(None)] * x.ndim
-    for k, (lower, upper) in enumerate(zip(starts, ends, strict=True)):
-        axis = _axis(int(axes[k]) if axes else k, x.ndim)
-        cut[axis] = slice(int(lower), int(upper), int(steps[k]) if steps else None)
-    return x[tuple(cut)]
-
-
-def _expand(_: FileNode, inputs: Sequence[Array]) -> Array:
-    shape = np.broadcast_shapes(inputs[0].shape, numbers(inputs[1]))
-    _small(math.prod(shape))
-    return np.broadcast_to(inputs[0], shape)
-
-
-def _constant_of_shape(node: FileNode, inputs: Sequence[Array]) -> Array:
-    shape = numbers(inputs[0])
-    _small(math.prod(shape))
-    value = node.tensors.get("value", np.zeros(1, np.float32)).ravel()
-    return np.full(shape, value[0], value.dtype)
-
-
-def _range(_: FileNode, inputs: Sequence[Array]) -> Array:
-    start, limit, step = (x.item() for x in inputs)
-    _small(int(abs((limit - start) / step)) + 1)
-    return np.arange(start, limit, step).astype(inputs[0].dtype)
-
-
-def _divide(_: FileNode, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
-    if a.dtype.kind == "f":
-        return a / b
-    return np.trunc(np.true_divide(a, b)).astype(a.dtype) if np.all(b) else a // 0
-
-
-def _binary(function: Callable[[Array, Array], Array]) -> Fold:
-    def fold(_: FileNode, inputs: Sequence[Array]) -> Array:
-        _small(math.prod(np.broadcast_shapes(inputs[0].shape, inputs[1].shape)))
-        return function(inputs[0], inputs[1])
-
-    return fold
-
-
-def _unary(function: Callable[[Array], Array]) -> Fold:
-    return lambda _, inputs: function(inputs[0])
 
 
 def numbers(x: Array) -> tuple[int, ...]:
@@ -251,39 +236,6 @@ def whole(node: FileNode, attribute: str, default: int) -> int:
     return value
 
 
-def _small(elements: int) -> None:
+def _check_size(elements: int) -> None:
     if elements > MOST_ELEMENTS:
         raise ValueError(f"it has {elements} elements, at most {MOST_ELEMENTS} are computed")
-
-
-FOLDS: Mapping[str, Fold] = {
-    "Abs": _unary(np.abs),
-    "Add": _binary(np.add),
-    "Cast": _cast,
-    "Ceil": _unary(np.ceil),
-    "Concat": _concat,
-    "Constant": _constant,
-    "ConstantOfShape": _constant_of_shape,
-    "Div": _divide,
-    "Expand": _expand,
-    "Flatten": _flatten,
-    "Exp": _unary(np.exp),
-    "Floor": _unary(np.floor),
-    "Gather": _gather,
-    "Identity": _unary(np.asarray),
-    "Mul": _binary(np.multiply),
-    "Neg": _unary(np.negative),
-    "Range": _range,
-    "Reciprocal": _unary(np.reciprocal),
-    "Relu": _unary(lambda x: np.maximum(x, 0)),
-    "Reshape": _reshape,
-    "Shape": _shape,
-    "Sigmoid": _unary(lambda x: 1 / (1 + np.exp(-x))),
-    "Slice": _slice,
-    "Sqrt": _unary(np.sqrt),
-    "Squeeze": _squeeze,
-    "Sub": _binary(np.subtract),
-    "Tanh": _unary(np.tanh),
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
-}

@@ -13,37 +13,48 @@ import numpy as np
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node, check_rows
-from penstock.frontends.onnx import folding
+from penstock.frontends.onnx import folding, operators
+from penstock.frontends.onnx.chains import table_of_chain
+from penstock.frontends.onnx.domains import (
+    Domains,
+    RealChain,
+    RealStorage,
+    domains,
+    operands,
+    unit_scale,
+)
+from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.interface import check_interface
 from penstock.frontends.onnx.model_constants import ModelConstants
-from penstock.frontends.onnx.presentation import Presenter
-from penstock.frontends.onnx.rewrites import rewritten
-from penstock.frontends.onnx.scales import (
-    DEQUANTISE,
+from penstock.frontends.onnx.operators import (
+    CAST,
     EIGHT_BITS,
-    MOVING,
-    QUANTISE,
+    ELEMENTWISE,
+    KNOWN,
     RESHAPING,
     SAME,
-    real_tensors,
-    tensor_scales,
+    SHAPE,
 )
+from penstock.frontends.onnx.presentation import Presenter
+from penstock.frontends.onnx.rewrites import rewritten
+from penstock.frontends.onnx.scales import activation_scale
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.problems import collected
 from penstock.frontends.reading import Reading
 from penstock.frontends.remedies import operator_remedy
+from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
-from penstock.ops.quantize import Quantize
+from penstock.ops.cast import Cast
+from penstock.ops.element_table import ElementTable
+from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
-
-KNOWN = (*MOVING, QUANTISE, DEQUANTISE, "Shape")
-"""Nodes that no operator file imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,10 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     in_file, file = file, rewritten(file)
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
-    scales = tensor_scales(file, asked, assumed=reading.assume_int8)
-    importer = _Importer(file, scales, real_tensors(file, asked, scales), reading)
+    constants, types, taken = ModelConstants(file), element_types(file), file.names()
+    file = replace(file, nodes=tuple(n for n in file.nodes if not _is_constant(n, constants)))
+    found = domains(file, types, constants, asked, assumed=reading.assume_int8)
+    importer = _Importer(file, found, constants, reading, taken)
     graph, names = _with_output_names(importer.graph(), file.outputs)
     verify(graph)
     check_rows(graph)
@@ -73,9 +86,26 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     return ImportedModel(graph, places)
 
 
+def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
+    """Whether a node has only constant inputs; its outputs are then known.  Raises ModelError."""
+    try:
+        return constants.compute(node)
+    except ModelError as error:
+        raise (error if error.where else error.at(node.where)) from None
+    except ValueError as error:  # of shapes that do not fit
+        raise wrong(node, str(error)) from error
+
+
 def _check_operators(file: File) -> None:
-    known = {*KNOWN, *onnx_names(), *folding.FOLDS}
-    unknown = [node for node in file.nodes if node.name not in known]
+    """Raises UnsupportedError for nodes of unknown operators, shapes and constants excepted."""
+    known = {*KNOWN, *ELEMENTWISE, *onnx_names()}
+    numbers = {"", *file.constants}
+    unknown: list[FileNode] = []
+    for node in file.nodes:
+        if node.name == SHAPE or numbers.issuperset(node.inputs):
+            numbers.update(node.outputs)
+        elif node.name not in known:
+            unknown.append(node)
     if unknown:
         raise collected([_not_supported(node, help=_remedy(node, file)) for node in unknown])
 
@@ -93,33 +123,45 @@ def _remedy(node: FileNode, file: File) -> str:
     )
 
 
-def _not_supported(node: FileNode, of_constants: str = "", help: str = "") -> PenstockError:
+def _not_supported(node: FileNode, help: str = "") -> PenstockError:
     return UnsupportedError(
         "model-020",
-        f"{node.name}: operator is not supported{of_constants}",
+        f"{node.name}: operator is not supported",
         where=node.where,
         help=help or "`penstock ops` lists what is supported",
         cause=f"operator {node.name}",
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Integer elements of 8 bits that a node selects: their type, element minus stored int8, and
+    the quantisation of the values that store them."""
+
+    type: str
+    offset: int
+    label: Quantisation
+
+
 class _Importer:
-    """Builds the graph; `Tensors` holds the nodes so far."""
+    """Builds the graph; `Tensors` holds the nodes so far.
+
+    A tensor of real numbers that is stored under several quantisations has a copy for each, under
+    a name of its own in `Tensors`."""
 
     def __init__(
         self,
         file: File,
-        scales: Mapping[str, Quantisation],
-        reals: frozenset[str],
+        domains: Domains,
+        constants: ModelConstants,
         reading: Reading,
+        taken: frozenset[str],
     ) -> None:
-        self._file, self._scales, self._reals, self._reading = file, scales, reals, reading
-        self._constants = ModelConstants(file.constants)
-        self._tensors = Tensors(taken=file.names())
-        integral = frozenset(name for name, (asked, _) in onnx_names().items() if asked.integers)
-        self._presenter = Presenter(
-            file, scales, reals, reading, integral, self._constants, self._tensors
-        )
+        self._file, self._domains, self._reading = file, domains, reading
+        self._constants = constants
+        self._tensors = Tensors(taken=taken)
+        self._copies: dict[tuple[str, Quantisation], str] = {}
+        self._presenter = Presenter(file, reading, self._constants, self._tensors)
 
     def graph(self) -> Graph:
         inputs = tuple(self._input(border) for border in self._file.inputs)
@@ -138,19 +180,66 @@ class _Importer:
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
+        reals = self._domains.reals
         for name, found in self._tensors.made():
-            yield name, found.value.name, found.order
+            is_stored = name not in reals or bool(reals[name].every)
+            is_wide = self._offset(name) and self._domains.types.get(name) not in EIGHT_BITS
+            if is_stored and not is_wide:
+                yield name, found.value.name, found.order
+
+    def _offset(self, name: str) -> int | None:
+        """Element minus stored int8; None for tensors that are no integers of 8 bits."""
+        return self._domains.offsets.get(name)
 
     def _input(self, border: Border) -> Value:
         where = f'{self._file.name}: input "{border.name}"'
-        is_last = border.name in self._reading.channels_last
+        name = border.name
+        is_last = name in self._reading.channels_last
         order = (channels_last if is_last else own)(len(border.shape))
         shape = tuple(self._extent(border.shape[axis], where) for axis in order)
-        q = self._scales.get(border.name)
-        real = border.name in self._reals
-        if not real and (
-            q is None or border.dtype not in ("float16", "bfloat16", "float32", *EIGHT_BITS)
-        ):
+        scales = self._copies_of_input(border, where)
+        value = Value(name, TensorType(shape, *self._stored_input(border, scales, where)))
+        _check_size(value, where)
+        if len(scales) > 1:
+            self._tensors.where = where
+            for scale in scales:
+                copy = self._tensors.name(f"{name}/quantised{len(self._copies)}")
+                type = TensorType(shape, DType.INT8, scale)
+                self._add(Made(QuantizeReal(), (value,), Value(copy, type)))
+                self._copies[name, scale] = copy
+                self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, order))
+        elif scales:
+            self._copies[name, scales[0]] = name
+        self._tensors.put(name, OrderedTensor(value, order))
+        return value
+
+    def _stored_input(
+        self, border: Border, scales: tuple[Quantisation, ...], where: str
+    ) -> tuple[DType, Quantisation | None]:
+        """Element type and quantisation of the value of an input."""
+        name = border.name
+        offset = self._offset(name)
+        if offset is not None:
+            return DType.INT8, self._domains.labels.get(name, unit_scale(offset))
+        if self._domains.types[name] != REAL:
+            if border.dtype in (d.value for d in DType):
+                return DType(border.dtype), None
+            raise UnsupportedError(
+                "onnx-007",
+                f"the input is {border.dtype}",
+                where=where,
+                why="integer inputs are " + ", ".join(d.value for d in DType if d.value != REAL),
+                help="cast the input in the model",
+            )
+        return (DType.INT8, scales[0]) if len(scales) == 1 else (DType.FLOAT32, None)
+
+    def _copies_of_input(self, border: Border, where: str) -> tuple[Quantisation, ...]:
+        """The quantisations under which an input of real numbers is read."""
+        name = border.name
+        if self._domains.types[name] != REAL or name in self._domains.floats:
+            return ()
+        scales = self._domains.reals[name].every
+        if not scales or border.dtype not in ("float16", "bfloat16", "float32"):
             raise UnsupportedError(
                 "onnx-007",
                 f"the input is {border.dtype}, and no scale is known for it",
@@ -158,10 +247,7 @@ class _Importer:
                 why="inputs are int8 in the graph: a QuantizeLinear or DequantizeLinear says how",
                 help="quantise the model with its inputs, or give --assume-int8",
             )
-        value = Value(border.name, TensorType(shape, DType.FLOAT32 if real else DType.INT8, q))
-        _check_size(value, where)
-        self._tensors.put(border.name, OrderedTensor(value, order))
-        return value
+        return scales
 
     def _extent(self, extent: int | str, where: str) -> int:
         """The extent, or the user's value for a symbolic one."""
@@ -198,67 +284,307 @@ class _Importer:
                 where=self._file.name,
                 help="the model file is malformed; export the model again",
             )
-        return self._tensors.in_order(name, own(len(self._tensors.shape(name))))
+        found = self._read(name, None, f'{self._file.name}: output "{name}"')
+        if self._offset(name) is not None and border.dtype not in EIGHT_BITS:
+            found = self._widened(name)
+        return self._tensors.in_order(found, own(len(self._tensors.shape(found))))
 
     def _node(self, node: FileNode) -> None:
-        arrays = [self._constants.numbers(name) for name in node.inputs]
-        constant = all(
-            found is not None or not name for found, name in zip(arrays, node.inputs, strict=True)
-        )
-        if constant and (found := folding.folded(node, arrays)) is not None:
-            self._constants.put(node.outputs[0], found)
-        elif node.name in KNOWN:
-            self._move(node, arrays)
+        if self._constants.compute(node):
+            return
+        if node.name in KNOWN:
+            self._move(node)
         else:
             self._compute(node)
 
-    def _move(self, node: FileNode, arrays: list[Array | None]) -> None:
-        """Imports a node that computes nothing."""
+    def _move(self, node: FileNode) -> None:
+        """Imports a node that computes nothing but the elements of its first input."""
         if not node.inputs or not node.outputs:
             raise wrong(node, f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
         source, target = node.inputs[0], node.outputs[0]
         if source in self._constants:
-            self._constants.move(node)
-        elif node.name in (QUANTISE, DEQUANTISE):
-            self._rescale(source, target)
-        elif node.name in SAME:
+            raise wrong(node, "its input is a constant, its parameters are not")
+        match node.name:
+            case operators.SHAPE:
+                shape = folding.shape_slice(node, self._tensors.shape(source))
+                self._constants.put(target, np.array(shape, np.int64))
+            case operators.QUANTISE:
+                self._quantise(node, source, target)
+            case operators.DEQUANTISE:
+                self._dequantise(node, source, target)
+            case operators.CAST:
+                self._cast(node, source, target)
+            case _:
+                self._move_copies(node, source, target)
+
+    def _move_copies(self, node: FileNode, source: str, target: str) -> None:
+        """Imports a node that moves elements, for every copy of its input."""
+        storage = self._domains.reals.get(source)
+        if storage is None or not storage.every:
+            self._move_one(node, source, target)
+            return
+        for scale in storage.every:
+            self._move_one(node, self._copies[source, scale], self._new_copy(target, scale))
+
+    def _move_one(self, node: FileNode, source: str, target: str) -> None:
+        if node.name in (*SAME, CAST):
             self._tensors.same(source, target)
-        elif node.name == "Shape":
-            shape = folding.shape_slice(node, self._tensors.shape(source))
-            self._constants.put(target, np.array(shape, np.int64))
         elif node.name in RESHAPING:
+            arrays = [self._constants.numbers(name) for name in node.inputs]
             shape = _new_shape(node, self._tensors.shape(source), arrays)
             self._tensors.reshape(source, target, shape)
         else:
             axes = folding.permutation(node, len(self._tensors.shape(source)))
             self._tensors.transpose(source, target, axes)
 
-    def _rescale(self, source: str, target: str) -> None:
-        """Imports QuantizeLinear or DequantizeLinear: an alias if the scale stays the same."""
-        wanted = self._scales[target]
-        placed = self._tensors.placed(source)
+    def _quantise(self, node: FileNode, source: str, target: str) -> None:
+        """QuantizeLinear: the elements of a copy that is stored so, or of one that is requantised
+        first."""
+        if self._domains.types[source] != REAL:
+            raise self._on_integers(node, source)
+        wanted = activation_scale(node, self._constants)
+        copy = self._read(source, wanted, node.where)
+        placed = self._tensors.placed(copy)
         if placed.value.type.quantisation == wanted:
-            self._tensors.same(source, target)
+            self._tensors.same(copy, target)
             return
+        real = placed.value.type.dtype is DType.FLOAT32
         type = TensorType(placed.value.type.shape, DType.INT8, wanted)
-        self._add(Made(Quantize(), (placed.value,), Value(target, type)))
+        op = QuantizeReal() if real else Quantize()
+        self._add(Made(op, (placed.value,), Value(target, type)))
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
 
+    def _dequantise(self, node: FileNode, source: str, target: str) -> None:
+        """DequantizeLinear: the stored elements under its quantisation."""
+        scale = self._domains.reals[target].exact
+        if self._offset(source) is None or scale is None:
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} is between {self._domains.types[source]} and real numbers, must be "
+                f"between {' or '.join(EIGHT_BITS)} and real numbers",
+                where=node.where,
+                help="quantise the model to 8 bits",
+            )
+        (zero,) = scale.zero_points
+        if not -128 <= zero < 128:
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} has a zero point that no 8-bit element has",
+                where=node.where,
+                help="quantise the model to 8 bits",
+            )
+        self._tensors.labelled(source, self._new_copy(target, scale), scale)
+
+    def _cast(self, node: FileNode, source: str, target: str) -> None:
+        """Cast: real numbers stay; elements become real numbers, or another type that holds
+        them."""
+        types = self._domains.types
+        if types[source] == types[target] == REAL:
+            self._move_copies(node, source, target)
+        elif self._offset(target) is not None and self._offset(target) == self._offset(source):
+            self._tensors.same(source, target)
+        elif self._offset(source) is not None and types[target] == REAL:
+            scale = self._domains.reals[target].exact
+            assert scale is not None
+            self._tensors.labelled(source, self._new_copy(target, scale), scale)
+        else:
+            raise UnsupportedError(
+                "onnx-009",
+                f"Cast from {types[source]} to {types[target]} is not supported",
+                where=node.where,
+                why="it must keep the numbers, and begin with integers of 8 bits",
+                help="quantise the tensor with QuantizeLinear instead",
+                cause="operator Cast",
+            )
+
+    def _on_integers(self, node: FileNode, name: str) -> UnsupportedError:
+        """The error that a node has no meaning on the elements of a tensor, to be raised."""
+        return UnsupportedError(
+            "onnx-009",
+            f"{node.name} of integers is not supported",
+            where=node.where,
+            why=f'"{name}" holds {self._domains.types[name]} elements, which no scale makes real '
+            "numbers; only operators that select or compare elements take them",
+            help="dequantise the tensor with DequantizeLinear before the node",
+            cause=f"operator {node.name}",
+        )
+
+    def _read(self, name: str, wanted: Quantisation | None, where: str) -> str:
+        """The copy of a tensor for a reader that computes under `wanted`."""
+        storage = self._domains.reals.get(name)
+        if storage is None:
+            return name
+        scale = storage.read_as(wanted)
+        if scale is None:
+            raise UnsupportedError(
+                "onnx-010",
+                f'"{name}" is read as real numbers, and only quantised elsewhere',
+                where=where,
+                why="it is rounded for the QuantizeLinear that reads it; no scale is known for "
+                "this reader",
+                help="read the tensor through the QuantizeLinear and a DequantizeLinear, which "
+                f"quantisers add if all operators are quantised ({guide('quantise-onnx')})",
+            )
+        return self._copies[name, scale]
+
+    def _new_copy(self, name: str, scale: Quantisation) -> str:
+        """A name in `Tensors` for a copy of a tensor: its own for the first one."""
+        first = self._domains.reals[name].every[0] == scale
+        number = self._domains.reals[name].every.index(scale)
+        copy = name if first else self._tensors.name(f"{name}/copy{number}")
+        self._copies[name, scale] = copy
+        return copy
+
+    def _widened(self, name: str) -> str:
+        """The integers that are stored as int8 in their own element type."""
+        offset, type = self._offset(name), DType(self._domains.types[name])
+        placed = self._tensors.placed(name)
+        wide = TensorType(placed.value.type.shape, type)
+        label = self._tensors.name(f"{name}/wide")
+        value = self._tensors.derived(Cast(type), placed.value, wide, label)
+        if offset:
+            raise UnsupportedError(
+                "onnx-009",
+                f'"{name}" holds uint8 elements as {type.value}',
+                where=self._tensors.where,
+                why="they are stored as int8",
+                help="quantise the tensor to int8",
+            )
+        self._tensors.put(label, OrderedTensor(value, placed.order))
+        return label
+
     def _compute(self, node: FileNode) -> None:
-        """Imports a node by its operator file."""
+        """Imports a node by its operator file, once for each quantisation of its outputs."""
         if not node.outputs:
             raise wrong(node, "it has no output")
+        stored = [self._domains.reals.get(name, RealStorage()).every for name in node.outputs]
+        for name, scales in zip(node.outputs, stored, strict=True):
+            if not scales and name in self._domains.reals:
+                self._skip(node, name)
+        name = node.outputs[0]
+        chain = None if name in self._domains.floats else self._domains.chains.get(name)
+        if chain is not None and (name in self._domains.tables or not stored[0]):
+            for scale in stored[0]:
+                self._tabulate(chain, name, scale)
+            return
         if node.name not in onnx_names():
-            raise _not_supported(node, " but for constants")
+            raise _not_supported(node, help=_remedy(node, self._file))
+        presentation, _ = onnx_names()[node.name]
+        if presentation.carries_in(node.attributes):
+            wanted = tuple(dict.fromkeys(scale for scales in stored for scale in scales))
+            runs = [(w, [w if w in scales else None for scales in stored]) for w in wanted]
+        else:
+            count = max(map(len, stored))
+            runs = [(None, [s[k] if k < len(s) else None for s in stored]) for k in range(count)]
+        for wanted, scales in runs or [(None, [None] * len(stored))]:
+            self._compute_once(node, wanted, scales)
+
+    def _skip(self, node: FileNode, name: str) -> None:
+        """Records the shape of a tensor that only shapes and chains read.  Raises UnsupportedError
+        for other tensors without a scale."""
+        chain = self._domains.chains.get(name)
+        if chain is None or self._domains.reals[name].is_read:
+            raise self._no_scale(node, name)
+        self._tensors.same(self._read(chain.source, None, node.where), name)
+
+    def _tabulate(self, chain: RealChain, name: str, scale: Quantisation) -> None:
+        """Imports element-wise nodes as a table of the elements of their source."""
+        found = self._tensors.placed(self._read(chain.source, None, self._tensors.where))
+        results = table_of_chain(chain, found.value.type, scale, self._constants, self._file.opset)
+        copy = self._new_copy(name, scale)
+        type = TensorType(found.value.type.shape, DType.INT8, scale)
+        self._add(Made(ElementTable(results), (found.value,), Value(copy, type)))
+        self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, found.order))
+
+    def _compute_once(
+        self, node: FileNode, wanted: Quantisation | None, scales: list[Quantisation | None]
+    ) -> None:
+        """Imports a node whose inputs are read under `wanted` where possible.  `scales`: of the
+        outputs; None for integers, for float32, and for outputs that another run supplies."""
         presentation, from_onnx = onnx_names()[node.name]
-        shown = self._presenter.presented(node, presentation.axes)
+        elements = self._elements(node, presentation)
+        inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
+        outputs = [self._result(node, k, scale, wanted, elements) for k, scale in enumerate(scales)]
+        named = replace(node, inputs=inputs, outputs=tuple(name for name, _, _ in outputs))
+        shown = self._presenter.presented(named, presentation.axes, [q for _, q, _ in outputs])
         made = tuple(self._with_new_names(each, shown) for each in from_onnx(shown))
         for each in made:
             self._add(each)
         found = {each.output.name: each.output for each in made}
-        for name, output in zip(node.outputs, shown.outputs, strict=True):
-            if output.name in found:
+        for (name, _, kept), output in zip(outputs, shown.outputs, strict=True):
+            if kept and output.name in found:
                 self._put(name, found[output.name], shown.order)
+
+    def _elements(self, node: FileNode, presentation: OnnxName) -> _Elements | None:
+        """The integer elements of 8 bits that a node selects or compares; None if there are none,
+        or if it computes with them."""
+        names = node.inputs if presentation.integers else ()
+        if presentation.carries_in(node.attributes):
+            names = operands(node, self._file.opset)
+        for name in names:
+            offset = self._offset(name)
+            if offset is not None:
+                label = self._tensors.placed(name).value.type.quantisation
+                return _Elements(self._domains.types[name], offset, label or unit_scale(offset))
+        return None
+
+    def _operand(
+        self, node: FileNode, name: str, wanted: Quantisation | None, elements: _Elements | None
+    ) -> str:
+        """The name, in `Tensors` or among the constants, of an input as a node reads it."""
+        if elements is not None and name and self._domains.types[name] == elements.type:
+            return self._alike(node, name, elements)
+        if not name or name in self._constants:
+            return name
+        if self._offset(name) is None:
+            return self._read(name, wanted, node.where)
+        if self._domains.types[name] in EIGHT_BITS:
+            raise self._on_integers(node, name)
+        return self._widened(name)
+
+    def _alike(self, node: FileNode, name: str, elements: _Elements) -> str:
+        """An operand of integers of 8 bits, under the label that the node's operands share."""
+        if name in self._constants:
+            stored = self._constants[name].stored(name, elements.label, elements.offset)
+            if stored is None or stored.data is None:
+                raise self._on_integers(node, name)
+            label = self._tensors.name(f"{name}/stored as {elements.type}")
+            self._constants.put_stored(label, stored.data.array(stored.type), elements.label)
+            return label
+        if self._offset(name) != elements.offset:
+            raise self._on_integers(node, name)
+        label = self._tensors.name(f"{name}/alike")
+        self._tensors.labelled(name, label, elements.label)
+        return label
+
+    def _result(
+        self,
+        node: FileNode,
+        k: int,
+        scale: Quantisation | None,
+        wanted: Quantisation | None,
+        elements: _Elements | None,
+    ) -> tuple[str, Quantisation | None, bool]:
+        """Name and quantisation of output k, and whether this run supplies it."""
+        name = node.outputs[k]
+        if name in self._domains.reals:
+            if scale is None:
+                other = wanted or self._domains.reals[name].every[0]
+                return self._tensors.name(f"{name}/unread"), other, False
+            return self._new_copy(name, scale), scale, True
+        is_selected = elements is not None and self._domains.types.get(name) == elements.type
+        return name, elements.label if elements and is_selected else None, True
+
+    def _no_scale(self, node: FileNode, name: str) -> UnsupportedError:
+        """The error that no scale is known for an output, to be raised."""
+        return UnsupportedError(
+            "onnx-007",
+            f'no scale is known for "{name}"',
+            where=node.where,
+            why="no QuantizeLinear follows it, so it is a tensor of real numbers",
+            help=f"quantise the whole model ({guide('quantise-onnx')}); --assume-int8 "
+            "invents scales and compiles the model as if it were quantised",
+        )
 
     def _add(self, made: Made) -> None:
         inputs = tuple(map(self._uniquely_named, made.inputs))

@@ -1,24 +1,29 @@
-"""ModelConstants: constants of an ONNX model by name, with their quantisation."""
+"""ModelConstants: constants of an ONNX model by name, each in its own domain."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
+from penstock.errors import UnsupportedError
 from penstock.frontends.onnx import folding
-from penstock.frontends.onnx.file import FileNode
-from penstock.frontends.onnx.folding import wrong
-from penstock.frontends.onnx.scales import DEQUANTISE, EIGHT_BITS, QUANTISE, SAME, constant_scale
+from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, SAME
+from penstock.frontends.onnx.scales import constant_scale
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+
+SELECTING = (*MOVING, "Expand", "Gather", "Slice", "Split", "Tile")
+"""Nodes whose results are elements of input 0, whatever these represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConstant:
-    """Elements as the model stores them; `quantisation` is None for plain numbers."""
+    """Integers or float32 as the model has them; or, with a `quantisation`, real numbers that a
+    DequantizeLinear computes from these elements, of which uint8 has become int8."""
 
     elements: Array
     quantisation: Quantisation | None = None
@@ -26,7 +31,22 @@ class ModelConstant:
     @property
     def is_operand(self) -> bool:
         """Whether the elements are data of the network, not a list of axes or extents."""
-        return self.quantisation is not None or self.elements.dtype.kind == "f"
+        return self.quantisation is not None or self.elements.dtype.kind in "fb"
+
+    @property
+    def reals(self) -> Array:
+        """The numbers that the model computes with: float32, or plain integers."""
+        q = self.quantisation
+        if q is None:
+            return self.elements
+        shape = [1] * self.elements.ndim
+        if q.axis is not None:
+            shape[q.axis] = -1
+        scales = np.array(q.scales, np.float32)
+        zeros = np.array(q.zero_points, np.int64)
+        parts = (x.reshape(shape) if q.axis is not None else x[0] for x in (scales, zeros))
+        scale, zero = parts
+        return (self.elements.astype(np.int64) - zero).astype(np.float32) * scale
 
     def value(self, name: str) -> Value:
         """A constant of the graph; element types that the graph lacks become int64."""
@@ -37,13 +57,22 @@ class ModelConstant:
         type = TensorType(elements.shape, DType(elements.dtype.name), self.quantisation)
         return Value(name, type, Data.of(elements))
 
+    def stored(self, name: str, label: Quantisation, offset: int) -> Value | None:
+        """Integer elements as int8 of the graph, element = stored + offset; None if that does not
+        hold them."""
+        found = self.elements.astype(np.int64) - offset
+        if ((found < -128) | (found > 127)).any():
+            return None
+        elements = found.astype(np.int8)
+        return Value(name, TensorType(elements.shape, DType.INT8, label), Data.of(elements))
+
 
 class ModelConstants:
     """Constants known so far: those of the file, and results of nodes of constants."""
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._arrays = arrays
-        self._found = {name: ModelConstant(x) for name, x in arrays.items()}
+    def __init__(self, file: File) -> None:
+        self._opset = file.opset
+        self._found = {name: ModelConstant(x) for name, x in file.constants.items()}
         self._named: dict[str, tuple[TensorType, Data]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -52,9 +81,16 @@ class ModelConstants:
     def __getitem__(self, name: str) -> ModelConstant:
         return self._found[name]
 
+    def names(self) -> Iterator[str]:
+        return iter(self._found)
+
     def put(self, name: str, elements: Array) -> None:
         """Adds plain numbers."""
         self._found[name] = ModelConstant(elements)
+
+    def put_stored(self, name: str, elements: Array, quantisation: Quantisation) -> None:
+        """Adds stored elements of integers, under a quantisation."""
+        self._found[name] = ModelConstant(elements, quantisation)
 
     def numbers(self, name: str) -> Array | None:
         """Elements of a constant of plain numbers; None if there is no such constant."""
@@ -65,11 +101,29 @@ class ModelConstants:
         """Whether the name is that of a constant with data of the network."""
         return name in self._found and self._found[name].is_operand
 
-    def move(self, node: FileNode) -> None:
-        """Adds the output of a node that quantises, dequantises or moves a constant.
+    def compute(self, node: FileNode) -> bool:
+        """Adds the outputs of a node whose inputs are all constant; returns whether they are.
 
-        Raises ModelError if it would reshape a constant with several scales."""
-        self._found[node.outputs[0]] = self._moved(node)
+        Raises ModelError if it cannot be computed, UnsupportedError if its operator is not."""
+        if not all(name in self._found or not name for name in node.inputs):
+            return False
+        kept = self._selected(node)
+        if kept is not None:
+            self._found[node.outputs[0]] = kept
+            return True
+        arrays = [self._found[name].reals if name else None for name in node.inputs]
+        found = folding.folded(node, arrays, self._opset)
+        if found is None:
+            raise UnsupportedError(
+                "model-020",
+                f"{node.name} of constants is not supported",
+                where=node.where,
+                help="export the model with constant folding",
+                cause=f"operator {node.name}",
+            )
+        for name, elements in zip(node.outputs, found, strict=True):
+            self.put(name, elements)
+        return True
 
     def uniquely_named(self, value: Value, taken: Collection[str]) -> Value:
         """A constant of the graph under a name that no other value has.
@@ -84,46 +138,56 @@ class ModelConstants:
         name = next(n for n in free if self._named.setdefault(n, content) == content)
         return replace(value, name=name)
 
-    def _moved(self, node: FileNode) -> ModelConstant:
+    def _selected(self, node: FileNode) -> ModelConstant | None:
+        """The output of a node that dequantises integers, or that selects elements of quantised
+        numbers, which stay quantised; None for other nodes."""
+        if not node.inputs or not node.inputs[0]:
+            return None
         found = self._found[node.inputs[0]]
         q = found.quantisation
-        if node.name == DEQUANTISE:
-            return _dequantised(node, found.elements, self._arrays)
-        if node.name == QUANTISE:
-            return _quantised(node, found.elements, self._arrays)
+        if node.name == DEQUANTISE and q is None:
+            return _dequantised(node, found.elements, self)
+        if q is None or node.name not in SELECTING or len(node.outputs) != 1:
+            return None
         if node.name in SAME:
             return found
-        if q is not None and q.axis is None:
-            others = map(self.numbers, node.inputs[1:])
-            moved = folding.folded(node, [found.elements, *others])
-            if moved is None:
-                raise wrong(node, "its input is a constant, its parameters are not")
-            return replace(found, elements=moved)
-        if node.name == "Transpose" and q is not None:
-            axes = folding.permutation(node, found.elements.ndim)
-            moved = found.elements.transpose(axes)
-            return ModelConstant(moved, replace(q, axis=axes.index(q.axis or 0)))
-        raise wrong(node, "a constant with several scales cannot be reshaped")
+        arrays = [found.elements, *(self.numbers(name) for name in node.inputs[1:])]
+        moved = folding.folded(node, arrays, self._opset)
+        if moved is None:
+            return None
+        if q.axis is None:
+            return ModelConstant(moved[0], q)
+        axis = _axis_after(node, found.elements.shape, q.axis, moved[0].shape)
+        return None if axis is None else ModelConstant(moved[0], replace(q, axis=axis))
 
 
-def _quantised(node: FileNode, reals: Array, constants: Mapping[str, Array]) -> ModelConstant:
-    """Real constants as int8 elements, rounded half to even.  uint8 becomes int8."""
-    scale = constant_scale(node, reals, constants)
-    shape = [1] * reals.ndim
-    if scale.axis is not None:
-        shape[scale.axis] = -1
-    parts = (np.array(x).reshape(shape) for x in (scale.scales, scale.zero_points))
-    steps, zeros = parts if scale.axis is not None else (scale.scales[0], scale.zero_points[0])
-    with np.errstate(all="ignore"):
-        elements = np.clip(np.rint(reals / steps) + zeros, -128, 127).astype(np.int8)
-    return ModelConstant(elements)
+def _axis_after(
+    node: FileNode, before: tuple[int, ...], axis: int, after: tuple[int, ...]
+) -> int | None:
+    """The axis that keeps the indices of an axis of the input; None if there is none."""
+    if node.name == "Transpose":
+        return folding.permutation(node, len(before)).index(axis)
+    if node.name not in MOVING:
+        return None
+    outer = int(np.prod(before[:axis]))
+    same = (
+        k
+        for k, extent in enumerate(after)
+        if extent == before[axis] and int(np.prod(after[:k])) == outer
+    )
+    return next(same, None)
 
 
-def _dequantised(node: FileNode, elements: Array, constants: Mapping[str, Array]) -> ModelConstant:
+def _dequantised(node: FileNode, elements: Array, constants: ModelConstants) -> ModelConstant:
     """A constant with its scale.  uint8 becomes int8."""
     if elements.dtype.name not in (*EIGHT_BITS, "int32"):
-        raise wrong(node, f"its input is {elements.dtype}, must be int8, uint8 or int32")
+        raise UnsupportedError(
+            "onnx-007",
+            f"{node.name} of a constant of type {elements.dtype}, must be int8, uint8 or int32",
+            where=node.where,
+            help="quantise the weights to 8 bits",
+        )
     scale = constant_scale(node, elements, constants)
-    if elements.dtype == np.uint8:  # stored in the file; `_quantised` makes int8
+    if elements.dtype == np.uint8:
         elements = (elements.astype(np.int16) - 128).astype(np.int8)
     return ModelConstant(elements, scale)

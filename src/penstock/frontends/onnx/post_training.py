@@ -18,7 +18,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from penstock.errors import ToolError, UsageError
 from penstock.frontends.onnx.calibration_samples import Samples, read_samples
 from penstock.frontends.onnx.file import Border, File, decode
-from penstock.frontends.onnx.scales import DEQUANTISE, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
 from penstock.ir.tensor import Array
 

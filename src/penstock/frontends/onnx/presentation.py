@@ -1,12 +1,12 @@
 """Presentation: the nodes of an ONNX model as operator files import them.
 
 An operator states the order of axes that its tensors must have (`AxisOrder`); a `Presenter`
-supplies the inputs in that order and quantises the outputs.
+supplies the inputs in that order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.tensors import Order, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
-from penstock.guides import guide
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder
@@ -29,22 +28,24 @@ IMAGE_RANK = 4
 
 @dataclass(frozen=True, slots=True)
 class Presenter:
-    """Turns nodes of the file into `OnnxNode`s.
-
-    `scales`: quantisation of each tensor of the model, as int8, by name.  `reals`: names of
-    tensors that are real numbers instead.  `integral`: names of operators whose outputs are plain
-    integers."""
+    """Turns nodes of the file into `OnnxNode`s.  Their inputs and outputs are names of `tensors` or
+    `constants`."""
 
     file: File
-    scales: Mapping[str, Quantisation]
-    reals: frozenset[str]
     reading: Reading
-    integral: frozenset[str]
     constants: ModelConstants
     tensors: Tensors
 
-    def presented(self, node: FileNode, axes: AxisOrder) -> OnnxNode:
-        """The node with its inputs in that order of axes."""
+    def presented(
+        self, node: FileNode, axes: AxisOrder, scales: Sequence[Quantisation | None]
+    ) -> OnnxNode:
+        """The node with its inputs in that order of axes; `scales`: the quantisation of each
+        output."""
+        shown = self._shown(node, axes)
+        outputs = zip(shown.outputs, scales, strict=True)
+        return replace(shown, outputs=tuple(_quantised(v, scale) for v, scale in outputs))
+
+    def _shown(self, node: FileNode, axes: AxisOrder) -> OnnxNode:
         match axes:
             case AxisOrder.CHANNELS_LAST:
                 return self._with_channels_last(node)
@@ -169,7 +170,7 @@ class Presenter:
         outputs = tuple(
             Value(
                 self.tensors.name(f"{name}{suffix}") if suffix else name,
-                TensorType((), DType.INT8, self._scale(node, name)),
+                TensorType((), DType.INT8),
             )
             for name in node.outputs
         )
@@ -184,18 +185,6 @@ class Presenter:
             assumed=self.reading.assume_int8,
         )
 
-    def _scale(self, node: FileNode, name: str) -> Quantisation | None:
-        """The quantisation of an output; None if it holds real numbers or has no name."""
-        found = self.scales.get(name)
-        if node.name in self.integral:
-            return None
-        if found is None and name and name not in self.reals:
-            raise UnsupportedError(
-                "onnx-007",
-                f'no scale is known for "{name}"',
-                where=node.where,
-                why="no QuantizeLinear follows it, so it is a tensor of real numbers",
-                help=f"quantise the whole model ({guide('quantise-onnx')}); --assume-int8 "
-                "invents scales and compiles the model as if it were quantised",
-            )
-        return found
+
+def _quantised(value: Value, scale: Quantisation | None) -> Value:
+    return replace(value, type=replace(value.type, quantisation=scale))

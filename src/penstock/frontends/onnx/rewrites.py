@@ -1,10 +1,12 @@
 """Rewrites of an ONNX file to a canonical form.
 
-1. Nodes whose inputs are constant become constants.
+1. Nodes whose inputs are constant become constants, and nodes that nobody reads vanish.
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
 3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
-   a single index takes a list of one, followed by Squeeze.
+   a single index takes a list of one, followed by Squeeze.  A Relu of integers becomes a Clip at
+   the element 0, and a Pad of integers states its element, so that what is left to operators has
+   the same meaning in any quantisation.
 4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
    Add of a constant after a MatMul becomes its bias.
 
@@ -18,8 +20,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -27,7 +31,15 @@ from penstock.ir.tensor import Array
 
 def rewritten(file: File) -> File:
     """The model in canonical form."""
-    for rewrite in (_constants, _real_operators, _plain_forms, _folded_norms, _folded_biases):
+    for rewrite in (
+        _constants,
+        _real_operators,
+        _plain_forms,
+        _explicit_zeros,
+        _folded_norms,
+        _folded_biases,
+        _living,
+    ):
         file = rewrite(file)
     return file
 
@@ -58,13 +70,14 @@ class _Growing:
 
 
 def _constants(file: File) -> File:
-    """Rewrite 1."""
+    """Rewrite 1.  A DequantizeLinear of constants stays: it tells the scale of its elements."""
     new = _Growing.of(file)
     for node in file.nodes:
         if all(name in new.constants or not name for name in node.inputs) and node.outputs:
-            found = folded(node, [new.constants.get(name) for name in node.inputs])
+            arrays = [new.constants.get(name) for name in node.inputs]
+            found = folded(node, arrays, file.opset) if node.name != DEQUANTISE else None
             if found is not None:
-                new.constant(node.outputs[0], found)
+                new.constants.update(zip(node.outputs, found, strict=True))
                 continue
         new.nodes.append(node)
     return new.done()
@@ -75,13 +88,15 @@ class _Quantised:
     """Inputs of an operator on quantised tensors.
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
-    zero point); positions of the output's scale and zero point; and the position of the bias, whose
-    scale is the product of those of input and weights."""
+    zero point); positions of the output's scale and zero point; the position of the bias, whose
+    scale is the product of those of input and weights; and positions of inputs that are not
+    quantised, which come first."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
+    plain: tuple[int, ...] = ()
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -96,6 +111,8 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
+    "QLinearReduceMean": _Quantised("ReduceMean", _TRIPLES[:1], (3, 4)),
+    "QLinearWhere": _Quantised("Where", ((1, 2, 3), (4, 5, 6)), (7, 8), plain=(0,)),
 }
 
 
@@ -134,18 +151,19 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
         reals.append(new.name(f"{name}/real{k}"))
         inputs = tuple(_named(node, position) for position in triple)
-        yield FileNode("DequantizeLinear", node.where, inputs, (reals[k],), {"axis": axis})
+        yield FileNode(DEQUANTISE, node.where, inputs, (reals[k],), {"axis": axis})
     bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
     if bias:
         scale = _bias_scale(new, node, form)
         reals.append(new.name(f"{name}/real_bias"))
         inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
-        yield FileNode("DequantizeLinear", node.where, inputs, (reals[-1],), {"axis": 0})
+        yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
     real = new.name(f"{name}/real")
-    yield FileNode(form.name, node.where, tuple(reals), (real,), attributes)
+    plain = (_named(node, position) for position in form.plain)
+    yield FileNode(form.name, node.where, (*plain, *reals), (real,), attributes)
     output = tuple(_named(node, position) for position in form.output)
-    yield FileNode("QuantizeLinear", node.where, (real, *output), node.outputs[:1])
+    yield FileNode(QUANTISE, node.where, (real, *output), node.outputs[:1])
 
 
 def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
@@ -223,6 +241,36 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     )
     inputs = (kept, *listed)
     yield FileNode("Squeeze", node.where, inputs, node.outputs)
+
+
+def _explicit_zeros(file: File) -> File:
+    """Rewrite 3 for operators on integers."""
+    new, types = _Growing.of(file), element_types(file)
+    for node in file.nodes:
+        x, *others = node.inputs or ("",)
+        if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
+            new.nodes.append(node)
+            continue
+        name = new.name(f"{node.outputs[0]}/zero")
+        if node.name == "Relu":
+            zero = new.constant(name, np.zeros((), types[x]))
+            node = replace(node, name="Clip", inputs=(x, zero))
+        elif others and not any(others[1:2]):
+            zero = new.constant(name, np.zeros((), types[x]))
+            node = replace(node, inputs=(x, others[0], zero, *others[2:]))
+        new.nodes.append(node)
+    return new.done()
+
+
+def _living(file: File) -> File:
+    """Rewrite 1 for nodes that nobody reads."""
+    wanted = {*_outputs(file)}
+    kept: list[FileNode] = []
+    for node in reversed(file.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(node.inputs)
+            kept.append(node)
+    return replace(file, nodes=tuple(reversed(kept)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +395,7 @@ def _constant_weights(new: _Growing, readers: _Readers, name: str) -> _Weights |
         found = new.constants[name]
         return _Weights(found) if found.dtype.kind == "f" else None
     node = readers.writers.get(name)
-    if node is None or node.name != "DequantizeLinear" or node.attributes.get("block_size"):
+    if node is None or node.name != DEQUANTISE or node.attributes.get("block_size"):
         return None
     parts = [new.constants.get(part) if part else None for part in (*node.inputs, "")[:3]]
     elements, scales, points = parts
@@ -401,7 +449,7 @@ def _scaled_weights(
         new.constant(new.name(f"{name}/points"), points),
     )
     real = new.name(f"{name}/weights")
-    new.nodes.append(FileNode("DequantizeLinear", norm.where, parts, (real,), {"axis": axis}))
+    new.nodes.append(FileNode(DEQUANTISE, norm.where, parts, (real,), {"axis": axis}))
     return real
 
 
@@ -432,7 +480,7 @@ def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> 
     constants: list[Array | None] = []
     for name in (product.inputs[-1], bias):
         writer = readers.writers.get(name)
-        source = writer.inputs[0] if writer and writer.name == "DequantizeLinear" else name
+        source = writer.inputs[0] if writer and writer.name == DEQUANTISE else name
         constants.append(new.constants.get(source))
     matrix, vector = constants
     if len(product.inputs) != 2 or matrix is None or vector is None:

@@ -2,19 +2,24 @@
 
 Tensors keep the order of axes of the operator that computed them, and are transposed only if
 another operator requires it.  A view suffices if only axes of extent 1 move.
+
+Several tensors may be one value, each with an order of axes of its own.  What is derived from a
+value depends on the value alone: the operator and the type of the result, never on the axes of a
+tensor.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
 from penstock.ir.graph import Node, Value, free_name
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Quantisation, TensorType
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
@@ -74,7 +79,10 @@ class Tensors:
     _found: dict[str, OrderedTensor | FlattenedMatrix] = field(
         default_factory=dict[str, "OrderedTensor | FlattenedMatrix"]
     )
-    _moved: dict[tuple[str, Order], Value] = field(default_factory=dict[tuple[str, Order], Value])
+    _derived: dict[tuple[Op, str, TensorType], Value] = field(
+        default_factory=dict[tuple[Op, str, TensorType], Value]
+    )
+    _used: set[str] = field(default_factory=set[str])
     where: str = ""
     """The node that is being imported, for the origin of new nodes."""
     taken: frozenset[str] = frozenset()
@@ -128,34 +136,43 @@ class Tensors:
 
     def moved(self, found: OrderedTensor, order: Order) -> Value:
         """A value with its axes in another order: itself, a view, or a transpose."""
-        if order == found.order:
-            return found.value
-        key = (found.value.name, order)
-        if key not in self._moved:
-            self._moved[key] = self._move(found, order)
-        return self._moved[key]
-
-    def _move(self, found: OrderedTensor, order: Order) -> Value:
-        name = self.name(f"{found.value.name}/axes{''.join(map(str, order))}")
         steps = tuple(found.order.index(a) for a in order)
+        if steps == own(len(steps)):
+            return found.value
+        name = self.name(f"{found.value.name}/axes{''.join(map(str, steps))}")
         shape = tuple(found.value.type.shape[a] for a in steps)
         large = [a for a in steps if found.value.type.shape[a] > 1]
         if large == sorted(large):
             return self.viewed(found.value, shape, name)
-        return self.add(Transpose(steps), found.value, shape, name)
+        type = found.value.type.with_shape(shape)
+        return self.derived(Transpose(steps), found.value, type, name)
 
     def viewed(self, value: Value, shape: tuple[int, ...], name: str) -> Value:
         """The value reshaped."""
         if value.type.shape == shape:
             return value
-        return self.add(Reshape(shape), value, shape, name)
+        return self.derived(Reshape(shape), value, value.type.with_shape(shape), name)
 
-    def add(self, op: Op, value: Value, shape: tuple[int, ...], name: str) -> Value:
-        """Adds a node whose output has that shape, and the type and scale of its input."""
-        type = TensorType(shape, value.type.dtype, value.type.quantisation)
-        made = Value(name, type)
-        self.nodes.append(Node(op, (value,), made, self.where))
-        return made
+    def labelled(self, name: str, target: str, label: Quantisation) -> None:
+        """Records that `target` has the elements of `name` under another quantisation."""
+        found = self.placed(name)
+        type = replace(found.value.type, quantisation=label)
+        value = found.value
+        if type != value.type:
+            name = self.name(f"{value.name}/elements")
+            value = self.derived(Reshape(type.shape), value, type, name)
+        self.put(target, OrderedTensor(value, found.order))
+
+    def derived(self, op: Op, value: Value, type: TensorType, name: str) -> Value:
+        """The result of an operator of one value, computed once.  The name may get a suffix."""
+        key = (op, value.name, type)
+        if key not in self._derived:
+            names = (name if k == 0 else f"{name}#{k}" for k in count())
+            made = Value(next(n for n in names if n not in self._used), type)
+            self._used.add(made.name)
+            self.nodes.append(Node(op, (value,), made, self.where))
+            self._derived[key] = made
+        return self._derived[key]
 
     def reshape(self, name: str, target: str, shape: tuple[int, ...]) -> None:
         """Records that `target` is `name` reshaped.

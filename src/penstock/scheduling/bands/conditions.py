@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.ir.columns import COLUMNS, RANK
-from penstock.ir.op import Croppable
+from penstock.ir.op import MOST_ROWS, Croppable
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -17,7 +17,7 @@ def computes_columns(part: Part) -> bool:
 
     An operator may still be unable to compute a certain interval of columns.  The conditions are:
     - The part consists of one node, and its operator can be cropped (`Croppable`).
-    - The output is a batch of one image.
+    - The output is a batch of one image, and no image has more than `MOST_ROWS` columns.
     - No kernel of the part is recurrent.
     - All kernels can compute any interval of rows (`Kernel.by_rows`), and can access columns of
       wider tensors (`Kernel.by_columns`).
@@ -28,6 +28,7 @@ def computes_columns(part: Part) -> bool:
         and isinstance(part.nodes[0].op, Croppable)
         and part.output.type.rank == RANK
         and part.output.type.shape[0] == 1
+        and all(v.type.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))
         and all(k.by_rows and (k.body is None or k.by_columns) for k in kernels)
         and not any(k.recurrent for k in kernels)
     )

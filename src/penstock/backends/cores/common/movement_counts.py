@@ -53,6 +53,7 @@ def strided(p: Params, site: Site) -> Counts:
 
     The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
     kernel copies all channels of a pixel at once; otherwise, it copies channel by channel."""
+    p = {**p, "out_n": row_count(site.output.shape) // p["out_h"]}
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)

@@ -249,7 +249,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         "depthwise_conv2d_s8_mve",
         params=(
             *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.tap_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
             ("inner_lower", lower),
             ("inner_upper", upper),

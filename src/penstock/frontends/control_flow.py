@@ -1,0 +1,242 @@
+"""Control flow of TFLite models, WHILE and IF, as plain dataflow.
+
+A loop is unrolled and a branch is chosen at import, if the condition is known then: it is constant,
+or computed from constants and shapes, such as from a counter.  The nodes on which conditions depend
+are evaluated by the arithmetic of their operators.
+
+Source: TFLite WHILE, IF (`kernels/while.cc`, `kernels/if.cc`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode, ForeignSubgraph, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, TensorType
+from penstock.ops.registry import foreign_names
+
+CONTROL_FLOW: Mapping[str, tuple[str, ...]] = {
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+}
+"""Names of the operators that are replaced, and of the attributes that name their subgraphs."""
+MOST_NODES = 10_000
+"""Nodes that are visited in all bodies and conditions; the schedules of so many take minutes."""
+MOST_FOLDED_BYTES = 2**16
+"""Largest tensor that is evaluated at import."""
+
+
+def without_control_flow(model: ForeignModel) -> ForeignModel:
+    """Replaces each WHILE and IF of a model by the nodes that it runs.
+
+    Raises UnsupportedError if a condition is computed from inputs or states, if more than
+    `MOST_NODES` nodes would run, or if a subgraph refers to variables."""
+    if not any(node.name in CONTROL_FLOW for node in model.nodes):
+        return model
+    unroller = _Unroller(model.subgraphs)
+    nodes = tuple(unroller.expanded(model.nodes))
+    outputs = tuple(unroller.current(value) for value in model.outputs)
+    return replace(model, nodes=nodes, outputs=outputs)
+
+
+@dataclass(slots=True)
+class _Unroller:
+    """Walks the nodes of a model in the order in which they run.
+
+    values: what stands for a value of the file from here on, by name: a constant that was folded,
+        or the value that a body yields.
+    copies: how many bodies and conditions were inlined, for unique names.
+    visited: how many of them and of their nodes."""
+
+    subgraphs: Mapping[int, ForeignSubgraph]
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    copies: int = 0
+    visited: int = 0
+
+    def current(self, value: Value) -> Value:
+        """The value that stands for a value of the file."""
+        return self.values.get(value.name, value)
+
+    def expanded(self, nodes: Iterable[ForeignNode]) -> Iterator[ForeignNode]:
+        """The nodes that run instead of some nodes."""
+        for node in nodes:
+            inputs = tuple(x if x is None else self.current(x) for x in node.inputs)
+            yield from self._expanded(replace(node, inputs=inputs))
+
+    def _expanded(self, node: ForeignNode) -> Iterator[ForeignNode]:
+        if node.name not in CONTROL_FLOW:
+            folded = _folded(node)
+            self.values |= {value.name: value for value in folded or ()}
+            if folded is None:
+                yield node
+            return
+        if node.handles:
+            raise _refused(node, "passes variables to its subgraphs")
+        run = self._while if node.name == "WHILE" else self._if
+        inlined, results = run(node)
+        if len(results) != len(node.outputs):
+            raise _misfit(node, f"{len(results)} results of a subgraph", len(node.outputs))
+        yield from self._named(node, inlined, results)
+
+    def _while(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+        """The nodes of every iteration, and the values that the last one yields."""
+        condition, body = (self._subgraph(node, name) for name in CONTROL_FLOW["WHILE"])
+        carried = tuple(node.input(k) for k in range(len(node.inputs)))
+        nodes: list[ForeignNode] = []
+        while True:
+            _, answers = self._inlined(condition, carried, node)
+            if not _truth(node, answers, "the condition of the loop"):
+                return nodes, carried
+            more, carried = self._inlined(body, carried, node)
+            nodes += more
+
+    def _if(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+        """The nodes of the branch that is taken, and its results."""
+        taken = 0 if _truth(node, (node.input(0),), "the condition") else 1
+        branch = self._subgraph(node, CONTROL_FLOW["IF"][taken])
+        arguments = tuple(node.input(k) for k in range(1, len(node.inputs)))
+        return self._inlined(branch, arguments, node)
+
+    def _subgraph(self, node: ForeignNode, attribute: str) -> ForeignSubgraph:
+        return self.subgraphs[node.integer(attribute)]
+
+    def _inlined(
+        self, subgraph: ForeignSubgraph, arguments: tuple[Value, ...], caller: ForeignNode
+    ) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+        """A copy of the nodes of a subgraph that reads these arguments, and its results."""
+        _require_fit(subgraph, arguments, caller)
+        self.copies += 1
+        self._visit(caller)
+        label = str(self.copies)
+        inner = {p.name: a for p, a in zip(subgraph.inputs, arguments, strict=True)}
+        nodes: list[ForeignNode] = []
+        for node in subgraph.nodes:
+            self._visit(caller)
+            if node.handles or node.variables:
+                raise _refused(caller, "has a subgraph that refers to variables")
+            read = (x if x is None else inner.get(x.name, x) for x in node.inputs)
+            made = tuple(replace(y, name=f"{y.name}/{label}") for y in node.outputs)
+            copy = replace(node, inputs=tuple(read), outputs=made)
+            nodes += self._expanded(copy)
+            inner |= {y.name: self.current(z) for y, z in zip(node.outputs, made, strict=True)}
+        return nodes, tuple(inner.get(value.name, value) for value in subgraph.outputs)
+
+    def _visit(self, caller: ForeignNode) -> None:
+        self.visited += 1
+        if self.visited > MOST_NODES:
+            raise _refused(caller, f"runs more than {MOST_NODES} nodes")
+
+    def _named(
+        self, node: ForeignNode, inlined: list[ForeignNode], results: tuple[Value, ...]
+    ) -> Iterator[ForeignNode]:
+        """The inlined nodes, whose results have the names and origins of the node's outputs."""
+        computed = {value.name for inner in inlined for value in inner.outputs}
+        names: dict[str, Value] = {}
+        for output, found in zip(node.outputs, results, strict=True):
+            if found.name in computed and found.name not in names:
+                names[found.name] = output
+            else:
+                self.values[output.name] = names.get(found.name, found)
+        for inner in inlined:
+            read = tuple(x if x is None else names.get(x.name, x) for x in inner.inputs)
+            made = tuple(names.get(y.name, y) for y in inner.outputs)
+            yield replace(inner, inputs=read, outputs=made)
+
+
+def _require_fit(
+    subgraph: ForeignSubgraph, arguments: tuple[Value, ...], caller: ForeignNode
+) -> None:
+    """Raises ModelError or UnsupportedError unless the arguments have the subgraph's types."""
+    if len(arguments) != len(subgraph.inputs):
+        raise _misfit(caller, f"{len(subgraph.inputs)} inputs of a subgraph", len(arguments))
+    for inner, outer in zip(subgraph.inputs, arguments, strict=True):
+        if (inner.type.shape, inner.type.dtype) != (outer.type.shape, outer.type.dtype):
+            raise _refused(caller, f'passes {outer.type} for "{inner.name}", which is {inner.type}')
+
+
+def _misfit(node: ForeignNode, inner: str, outer: int) -> ModelError:
+    return ModelError(
+        "model-013",
+        f"{node.name} has {outer} values for {inner}, must have one for each",
+        where=node.where,
+        help=MALFORMED,
+    )
+
+
+def _truth(node: ForeignNode, answers: tuple[Value, ...], what: str) -> bool:
+    """The truth value of a condition.  Raises UnsupportedError unless it is constant."""
+    (answer,) = answers if len(answers) == 1 else (None,)
+    if answer is None or answer.data is None or answer.type.elements != 1:
+        raise _refused(node, f"depends on data: {what} is computed from inputs")
+    return bool(answer.data.array(answer.type).ravel()[0])
+
+
+def _refused(node: ForeignNode, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        "model-020",
+        f"{node.name} {what}",
+        where=node.where,
+        why="loops are unrolled and branches are chosen at import, where conditions depend on "
+        "constants, shapes and counters alone",
+        help="unroll loops and fix the branches that are taken, such as by `unroll=True` of "
+        "recurrent Keras layers, then convert the model again",
+        cause=f"operator {node.name}",
+    )
+
+
+def _folded(node: ForeignNode) -> tuple[Value, ...] | None:
+    """The results of a node that depends on constants and shapes alone, if they are small; else
+    None."""
+    decode_node = foreign_names().get(node.name)
+    small = all(y.type.size_bytes <= MOST_FOLDED_BYTES for y in node.outputs)
+    if decode_node is None or not small or node.handles or node.variables:
+        return None
+    try:
+        made = tuple(decode_node(node))
+    except ModelError:  # the import of the node explains it
+        return None
+    known = {x.name: x.data.array(x.type) for x in node.inputs if x and x.data is not None}
+    for step in made:
+        found = _evaluated(step, known)
+        if found is None:
+            return None
+        known[step.output.name] = found
+    return tuple(replace(y, data=Data.of(known[y.name])) for y in node.outputs)
+
+
+def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
+    """The output of a node, if all elements that it reads are known and its types agree."""
+    types = tuple(value.type for value in made.inputs)
+    expected = made.op.result_type(types)
+    if (expected.shape, expected.dtype) != (made.output.type.shape, made.output.type.dtype):
+        return None
+    arrays = tuple(_elements(value, known) for value in made.inputs)
+    site = Site(
+        types,
+        made.output.type,
+        tuple(None if a is None else Data.of(a) for a in arrays),
+    )
+    whole = Region.whole(made.output.type.shape)
+    for array, need in zip(arrays, made.op.needs(site, whole), strict=True):
+        if array is None and not need.empty:
+            return None
+    filled = (
+        _nothing(v.type) if a is None else a for a, v in zip(arrays, made.inputs, strict=True)
+    )
+    return made.op.evaluate(site, tuple(filled), whole)
+
+
+def _elements(value: Value, known: Mapping[str, Array]) -> Array | None:
+    return known.get(value.name) if value.data is None else value.data.array(value.type)
+
+
+def _nothing(type: TensorType) -> Array:
+    """An array for an input of which nothing is read."""
+    return np.zeros((0,) * type.rank, type.dtype.value)

@@ -1,0 +1,452 @@
+"""The domain of each tensor of an ONNX model: integer elements, or real numbers.
+
+Integer elements have an element type and no scale: they are what the tensor holds.  Those of 8 bits
+are stored as int8, element = stored + offset, with offset 128 for uint8.  The quantisation of the
+value that stores them is a label that DequantizeLinear replaces.
+
+Real numbers are stored under a quantisation.  A tensor that DequantizeLinear yields, and what is
+selected from it, has an exact one.  Any other tensor is rounded, so it is computed once for each
+quantisation that its readers state (QuantizeLinear, also after operators that commute with
+rounding), and no other operator may read it.  Element-wise operators in a row are one operator if
+they depend on one exact tensor: a table of its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.errors import UnsupportedError
+from penstock.frontends.onnx.element_types import REAL, operand_positions
+from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.model_constants import ModelConstants
+from penstock.frontends.onnx.operators import (
+    CAST,
+    DEQUANTISE,
+    EIGHT_BITS,
+    ELEMENTWISE,
+    MOVING,
+    QUANTISE,
+    SAME,
+    SHAPE,
+)
+from penstock.frontends.onnx.scales import activation_scale
+from penstock.guides import guide
+from penstock.ir.operator_facts import OnnxName
+from penstock.ir.tensor import DType, Quantisation
+
+ASSUMED = Quantisation((1 / 32,), (0,))
+"""Quantisation of real numbers in [-4, 4), the range of normalised signals."""
+MOVING_REALS = (*MOVING, CAST, "Slice", "Split", "Concat")
+"""Nodes through which states of recurrent layers may pass as real numbers."""
+OFFSETS = {"int8": 0, "uint8": 128}
+"""Element minus stored int8, by element type."""
+
+LARGEST = 3.0e38
+"""Magnitude from which on a bound has no effect, as exporters write it."""
+EXACTLY = 1e-4
+"""Steps by which a number may miss an element: the rounding of constants to float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealStorage:
+    """The quantisations under which a tensor of real numbers is stored.
+
+    `rounded`: those of the QuantizeLinears that read it.  `exact`: the one for all other readers,
+    which represents every element; None if there is none.  `is_read`: whether anything but shapes
+    and chains of element-wise operators reads the tensor."""
+
+    rounded: tuple[Quantisation, ...] = ()
+    exact: Quantisation | None = None
+    is_read: bool = False
+
+    @property
+    def every(self) -> tuple[Quantisation, ...]:
+        more = () if self.exact is None or self.exact in self.rounded else (self.exact,)
+        return (*self.rounded, *more)
+
+    def read_as(self, wanted: Quantisation | None) -> Quantisation | None:
+        """The quantisation for a reader that computes under `wanted`; None if there is none."""
+        return wanted if wanted in self.rounded else self.exact
+
+
+@dataclass(frozen=True, slots=True)
+class RealChain:
+    """Element-wise nodes, in order, whose last one computes a tensor from `source` alone."""
+
+    source: str
+    nodes: tuple[FileNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The domain of each computed tensor, by name.
+
+    `types`: element types; `REAL` for real numbers.
+    `reals`: storage of real numbers.
+    `floats`: names of real numbers that are stored as float32, without quantisation.
+    `offsets`: element minus stored int8, of integer elements of 8 bits.
+    `labels`: the quantisation under which integer elements are dequantised first.
+    `chains`: real numbers that are element-wise functions of an exact tensor; `tables`: those that
+    are computed so, because no operator file computes them from the inputs of their node."""
+
+    types: Mapping[str, str]
+    reals: Mapping[str, RealStorage]
+    floats: frozenset[str]
+    offsets: Mapping[str, int]
+    labels: Mapping[str, Quantisation]
+    chains: Mapping[str, RealChain]
+    tables: frozenset[str]
+
+
+def domains(
+    file: File,
+    types: Mapping[str, str],
+    constants: ModelConstants,
+    names: Mapping[str, OnnxName],
+    *,
+    assumed: bool,
+) -> Domains:
+    """The domains of a model's tensors, of which the file has the computed ones.
+
+    `types`: element types of all tensors.  `assumed`: real numbers that no node quantises get
+    `ASSUMED`, and may be rounded anywhere.
+    Raises UnsupportedError if nothing is quantised and nothing may be assumed."""
+    quantised = any(node.name in (QUANTISE, DEQUANTISE) for node in file.nodes)
+    if not (assumed or quantised or any(b.dtype in EIGHT_BITS for b in file.inputs)):
+        raise UnsupportedError(
+            "onnx-006",
+            "the model is not quantised",
+            where=file.name,
+            why="it contains no QuantizeLinear and no operators on quantised tensors",
+            help="quantise it with representative inputs (--quantise; "
+            f"{guide('quantise-onnx')}); --assume-int8 compiles it as if it were: shapes and costs "
+            "are then correct, outputs are meaningless",
+            cause="element type float32",
+        )
+    return _Analysis(file, types, constants, names, assumed).domains()
+
+
+def unit_scale(offset: int) -> Quantisation:
+    """The quantisation under which stored int8 represent their elements as real numbers."""
+    return Quantisation((1.0,), (-offset,))
+
+
+def operands(node: FileNode, opset: int) -> tuple[str, ...]:
+    """Inputs whose elements are elements of the output, if the node selects elements."""
+    if node.name in (*MOVING, CAST):
+        return node.inputs[:1]
+    return tuple(node.inputs[k] for k in operand_positions(node, opset) if node.inputs[k])
+
+
+@dataclass(slots=True)
+class _Analysis:
+    """`exact`: quantisations that represent every element of a tensor.  `near`: the same, but for
+    bounds and borders, which they represent within half a step.  `chains`: tensors that are
+    element-wise functions of an exact one.  `wanted`: quantisations that readers state; `read`:
+    tensors with other readers, `shown`: those that are outputs of the model."""
+
+    file: File
+    types: Mapping[str, str]
+    constants: ModelConstants
+    names: Mapping[str, OnnxName]
+    assumed: bool
+    offsets: dict[str, int] = field(default_factory=dict[str, int])
+    exact: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+    near: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+    wanted: dict[str, tuple[Quantisation, ...]] = field(
+        default_factory=dict[str, tuple[Quantisation, ...]]
+    )
+    chains: dict[str, RealChain] = field(default_factory=dict[str, RealChain])
+    read: set[str] = field(default_factory=set[str])
+    shown: set[str] = field(default_factory=set[str])
+    labels: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+
+    def domains(self) -> Domains:
+        nodes = tuple(self._computed_nodes())
+        for border in self.file.inputs:
+            if border.dtype in EIGHT_BITS:
+                self.offsets[border.name] = OFFSETS[border.dtype]
+        for node in nodes:
+            self._forward(node)
+        self.shown.update(border.name for border in self.file.outputs)
+        for node in reversed(nodes):
+            self._backward(node)
+        fixed = {
+            name: asked.fixed
+            for node in nodes
+            if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
+            for name in node.outputs
+        }
+        tables = {node.outputs[0] for node in nodes if self._is_table(node)}
+        floats = self._floats(nodes, fixed, tables)
+        reals = dict(self._inputs(floats))
+        for node in nodes:
+            for name in node.outputs:
+                if self.types[name] == REAL and name and name not in floats:
+                    reals[name] = self._storage(node, name, fixed.get(name), reals)
+        tables -= floats
+        return Domains(
+            self.types, reals, floats, self.offsets, self.labels, self.chains, frozenset(tables)
+        )
+
+    def _floats(
+        self, nodes: tuple[FileNode, ...], fixed: Mapping[str, Quantisation], tables: set[str]
+    ) -> frozenset[str]:
+        """Names of real numbers that are float32 in the graph: those that some reader needs
+        unrounded, if whatever writes and reads them computes on real numbers."""
+        states = (node for node in nodes if _has_states(node, self.names))
+        needed = self.read | self.shown | {name for node in states for name in node.outputs}
+        for node in reversed(nodes):  # what a table skips is computed if its result is needed
+            if not needed.isdisjoint(tables.intersection(node.outputs)):
+                needed.update(name for name in node.inputs if name in self.chains)
+        if self.assumed:
+            known = {*self.exact, *fixed, *self.wanted}
+        else:
+            known = {*self.exact, *((self.near.keys() | fixed.keys()) - self.read)}
+        found = {name for name in needed - known if name and self.types[name] == REAL}
+        return _float_tensors(self.file, self.names, found, known, tables, assumed=self.assumed)
+
+    def _computed_nodes(self) -> Iterator[FileNode]:
+        """Nodes that do not only depend on constants and shapes."""
+        known = {"", *self.constants.names()}
+        for node in self.file.nodes:
+            if node.name == SHAPE or known.issuperset(node.inputs):
+                known.update(node.outputs)
+            else:
+                yield node
+
+    def _selects(self, node: FileNode) -> bool:
+        """Whether every element of the output is an element of an operand, so that rounding
+        commutes with the node."""
+        asked = self.names.get(node.name)
+        return node.name in MOVING or (asked is not None and asked.carries_in(node.attributes))
+
+    def _chain(self, node: FileNode) -> RealChain | None:
+        """The nodes that compute an output from an exact tensor; None if there is none."""
+        parts: list[RealChain] = []
+        for name in node.inputs:
+            if name in self.constants:
+                if self.constants[name].elements.size != 1:
+                    return None
+            elif name:
+                found = RealChain(name) if name in self.exact else self.chains.get(name)
+                if found is None:
+                    return None
+                parts.append(found)
+        if node.name not in (*ELEMENTWISE, *SAME) or len({part.source for part in parts}) != 1:
+            return None
+        before = {n.outputs: n for part in parts for n in part.nodes}
+        return RealChain(parts[0].source, (*before.values(), node))
+
+    def _is_table(self, node: FileNode) -> bool:
+        """Whether the node is computed as a function of an exact tensor, because no operator file
+        computes it from its inputs."""
+        if self.assumed or node.outputs[0] not in self.chains:
+            return False
+        inexact = any(n not in self.exact and n not in self.constants for n in node.inputs if n)
+        return node.name not in self.names or (inexact and not self._selects(node))
+
+    def _forward(self, node: FileNode) -> None:
+        """Offsets, exact quantisations and chains of the outputs."""
+        self._forward_exact(node)
+        chain = self._chain(node)
+        if chain is not None and node.outputs[0] not in self.exact:
+            self.chains[node.outputs[0]] = chain
+
+    def _forward_exact(self, node: FileNode) -> None:
+        name, target = node.inputs[0], node.outputs[0]
+        if node.name == QUANTISE:
+            activation_scale(node, self.constants)
+            self.offsets[target] = OFFSETS[self.types[target]]
+        elif node.name == DEQUANTISE:
+            offset = self.offsets.get(name)
+            if offset is not None:
+                self.exact[target] = activation_scale(
+                    node, self.constants, self.types[name], offset
+                )
+        elif node.name == CAST:
+            self._forward_cast(name, target)
+        elif self._selects(node):
+            computed = [n for n in operands(node, self.file.opset) if n not in self.constants]
+            outputs = [n for n in node.outputs if self.types[n] == self.types[target]]
+            offsets = {self.offsets.get(n) for n in computed}
+            if len(offsets) == 1 and (offset := offsets.pop()) is not None:
+                self.offsets.update(dict.fromkeys(outputs, offset))
+            for scales, tolerance in ((self.exact, 0.0), (self.near, 0.5)):
+                found = {self.exact.get(n) or scales.get(n) for n in computed}
+                scale = found.pop() if len(found) == 1 else None
+                if scale is not None and self._represents(scale, node, tolerance):
+                    scales.update(dict.fromkeys(outputs, scale))
+
+    def _forward_cast(self, name: str, target: str) -> None:
+        source, wanted = self.types[name], self.types[target]
+        offset = self.offsets.get(name)
+        if source == wanted == REAL:
+            for scales in (self.exact, self.near):
+                if name in scales:
+                    scales[target] = scales[name]
+        elif offset is not None and wanted == REAL:
+            self.exact[target] = unit_scale(offset)
+        elif offset is not None and _contains(wanted, offset):
+            self.offsets[target] = offset
+
+    def _represents(self, scale: Quantisation, node: FileNode, tolerance: float) -> bool:
+        """Whether the quantisation represents the constant operands of a node that selects
+        elements, within `tolerance` steps."""
+        arrays = [
+            self.constants[n].reals for n in operands(node, self.file.opset) if n in self.constants
+        ]
+        for name in ("min", "max", "value"):
+            if isinstance(number := node.attributes.get(name), float):
+                arrays.append(np.array(number))
+        for array in arrays:
+            steps = array[np.isfinite(array) & (np.abs(array) < LARGEST)].astype(np.float64)
+            steps = steps / scale.scales[0] + scale.zero_points[0]
+            if node.name == "Clip":  # a bound that no element reaches does not matter
+                steps = np.clip(steps, -128, 127)
+            off = np.abs(steps - np.clip(np.rint(steps), -128, 127))
+            if (off > max(tolerance, EXACTLY)).any():
+                return False
+        return True
+
+    def _backward(self, node: FileNode) -> None:
+        """What a node asks of its inputs."""
+        if node.name == QUANTISE:
+            self._want(node.inputs[0], (activation_scale(node, self.constants),))
+        elif node.name == DEQUANTISE:
+            if node.outputs[0] in self.exact:
+                self.labels[node.inputs[0]] = self.exact[node.outputs[0]]
+        elif self._selects(node) or self._keeps_reals(node):
+            self._backward_selection(node)
+        elif self._is_table(node):
+            self.read.add(self.chains[node.outputs[0]].source)
+        else:
+            self.read.update(node.inputs)
+
+    def _keeps_reals(self, node: FileNode) -> bool:
+        return node.name == CAST and {self.types[node.inputs[0]], self.types[node.outputs[0]]} == {
+            REAL
+        }
+
+    def _backward_selection(self, node: FileNode) -> None:
+        selected = operands(node, self.file.opset)
+        self.read.update(name for name in node.inputs if name not in selected)
+        for name in selected:
+            for target in node.outputs:
+                if target in self.labels and name in self.offsets:
+                    self.labels[name] = self.labels[target]
+                if name in self.exact:
+                    self.read.add(name)
+                    continue
+                self._want(name, self.wanted.get(target, ()))
+                for readers in (self.read, self.shown):
+                    if target in readers:
+                        readers.add(name)
+
+    def _want(self, name: str, scales: tuple[Quantisation, ...]) -> None:
+        if scales and self.types[name] == REAL:
+            self.wanted[name] = tuple(dict.fromkeys((*scales, *self.wanted.get(name, ()))))
+
+    def _inputs(self, floats: frozenset[str]) -> Iterator[tuple[str, RealStorage]]:
+        for border in self.file.inputs:
+            if self.types[border.name] == REAL and border.name not in floats:
+                yield border.name, self._rounded(border.name, None)
+
+    def _storage(
+        self,
+        node: FileNode,
+        name: str,
+        fixed: Quantisation | None,
+        reals: Mapping[str, RealStorage],
+    ) -> RealStorage:
+        exact = self.exact.get(name)
+        if node.name in (*MOVING, CAST) and node.inputs[0] in reals:
+            return reals[node.inputs[0]]
+        if node.name in (DEQUANTISE, CAST):
+            return RealStorage((), exact, is_read=True)
+        if exact is None and (name not in self.read or self.assumed):
+            exact = self.near.get(name) or fixed
+        if exact is None and self.assumed:
+            found = {reals[n].exact for n in operands(node, self.file.opset) if n in reals}
+            exact = found.pop() if self._selects(node) and len(found) == 1 else None
+        return self._rounded(name, exact)
+
+    def _rounded(self, name: str, exact: Quantisation | None) -> RealStorage:
+        """The storage of a tensor that readers may have as `exact`."""
+        wanted = self.wanted.get(name, ())
+        if self.assumed:
+            return RealStorage((), (*wanted, exact or ASSUMED)[0], is_read=True)
+        is_read = name in self.read or name in self.shown
+        return RealStorage(wanted, exact if is_read else None, is_read or bool(wanted))
+
+
+def _contains(dtype: str, offset: int) -> bool:
+    """Whether an integer type holds every element that is stored as int8 with that offset."""
+    if dtype not in {d.value for d in DType} or dtype == "bool":
+        return False
+    limits = np.iinfo(dtype)
+    return limits.min <= offset - 128 and offset + 127 <= limits.max
+
+
+def _float_tensors(
+    file: File,
+    names: Mapping[str, OnnxName],
+    needed: set[str],
+    known: set[str],
+    tables: set[str],
+    *,
+    assumed: bool,
+) -> frozenset[str]:
+    """The needed tensors, and what moves their elements, that operators write and read as float32:
+    those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
+
+    known: tensors with a quantisation that is exact or fixed.  tables: tensors that are computed
+    from another than the inputs of their node, unless they are float32."""
+    found = set(needed)
+    for node in file.nodes:
+        if node.name in (*MOVING, CAST) and node.inputs[0] in found:
+            found.update(set(node.outputs) - known)
+    before: set[str] = set()
+    while before != found:
+        before = set(found)
+        for node in file.nodes:
+            if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
+                reads = enumerate(node.inputs)
+                taken = {n for k, n in reads if _takes(node, k, names, found, assumed)}
+                found -= {n for n in node.inputs if n not in taken}
+            if not _makes(node, names, found, assumed):
+                found.difference_update(node.outputs)
+    return frozenset(found)
+
+
+def _takes(
+    node: FileNode, k: int, names: Mapping[str, OnnxName], floats: set[str], assumed: bool
+) -> bool:
+    """Whether input k of a node may be float32."""
+    if node.name in (*MOVING, CAST):
+        return floats.issuperset(node.outputs)
+    if node.name == SHAPE:
+        return True
+    if assumed and node.name in MOVING_REALS:
+        return floats.issuperset(node.outputs)
+    asked = names.get(node.name)
+    if not assumed and (node.name == QUANTISE or (asked is not None and asked.floats)):
+        return True
+    return asked is not None and k in asked.real_inputs
+
+
+def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assumed: bool) -> bool:
+    """Whether the outputs of a node may be float32."""
+    if node.name in (*MOVING, CAST):
+        return node.inputs[0] in floats
+    if assumed and node.name in MOVING_REALS:
+        return floats.issuperset(node.inputs if node.name == "Concat" else node.inputs[:1])
+    asked = names.get(node.name)
+    return asked is not None and (bool(asked.real_inputs) or (asked.floats and not assumed))
+
+
+def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
+    return node.name in names and bool(names[node.name].real_inputs)

@@ -1,0 +1,102 @@
+"""The element type of each tensor of an ONNX model, by the schemas of its operators.
+
+The element type decides the domain of a tensor: floating-point types are real numbers, all others
+are integer elements.  Every floating-point type counts as float32 (`file.decode`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import onnx
+
+from penstock.frontends.onnx.file import REALS, File, FileNode
+
+REAL = "float32"
+
+
+def element_types(file: File) -> Mapping[str, str]:
+    """The element type of every tensor, by name; a tensor of real numbers has type `REAL`."""
+    found = {"": REAL, **{name: _normal(x.dtype.name) for name, x in file.constants.items()}}
+    found |= {border.name: _normal(border.dtype) for border in file.inputs}
+    for node in file.nodes:
+        for k, name in enumerate(node.outputs):
+            found[name] = _normal(_output_type(node, k, file.opset, found))
+    return found
+
+
+def operand_positions(node: FileNode, opset: int) -> tuple[int, ...]:
+    """Positions of the inputs that have the element type of output 0 by definition, such as the
+    data and the bounds of a Clip, but not the pads of a Pad."""
+    schema = operator_schema(node.name, opset)
+    if schema is None:
+        return tuple(range(len(node.inputs)))
+    wanted = _formal(schema.outputs, 0)
+    return tuple(k for k in range(len(node.inputs)) if _formal(schema.inputs, k) == wanted)
+
+
+@cache
+def operator_schema(name: str, opset: int) -> onnx.defs.OpSchema | None:
+    """ONNX's definition of an operator; None for operators of other domains."""
+    try:
+        return onnx.defs.get_schema(name, max_inclusive_version=opset, domain="")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _normal(dtype: str) -> str:
+    return REAL if dtype in REALS else dtype
+
+
+def _output_type(node: FileNode, k: int, opset: int, found: Mapping[str, str]) -> str:
+    stated = _stated_type(node)
+    if stated is not None:
+        return stated
+    schema = operator_schema(node.name, opset)
+    first = found[node.inputs[0]] if node.inputs else REAL
+    if schema is None:
+        return first
+    wanted = _formal(schema.outputs, k)
+    alike = (n for p, n in enumerate(node.inputs) if n and _formal(schema.inputs, p) == wanted)
+    name = next(alike, None)
+    if name is not None:
+        return found[name]
+    allowed = list(_allowed(schema, wanted))
+    return first if first in allowed or not allowed else allowed[0]
+
+
+def _stated_type(node: FileNode) -> str | None:
+    """The type that an attribute, a tensor attribute or a default of the operator states."""
+    if node.name == "QuantizeLinear" and not any(node.inputs[2:]):
+        return _by_code(node.attributes.get("output_dtype") or onnx.TensorProto.UINT8)
+    if node.name == "Cast":
+        return _by_code(node.attributes.get("to"))
+    if node.name == "CastLike":
+        return None
+    value = node.tensors.get("value")
+    return None if value is None else value.dtype.name
+
+
+def _by_code(code: object) -> str:
+    """Name of an element type by its number in `onnx.proto`; `REAL` if there is none."""
+    try:
+        return onnx.helper.tensor_dtype_to_np_dtype(code if isinstance(code, int) else 1).name
+    except (KeyError, ValueError):
+        return REAL
+
+
+def _formal(formals: Sequence[onnx.defs.OpSchema.FormalParameter], k: int) -> str:
+    """Type, or type parameter, of a formal input or output; the last one may be variadic."""
+    return formals[min(k, len(formals) - 1)].type_str if formals else ""
+
+
+def _allowed(schema: onnx.defs.OpSchema, wanted: str) -> Iterator[str]:
+    """Names of the element types that a type or type parameter stands for."""
+    listed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for written in listed.get(wanted, [wanted]):
+        inner = written.removeprefix("tensor(").removesuffix(")")
+        inner = {"float": "float32", "double": "float64"}.get(inner, inner)
+        if inner in (*REALS, "bool") or hasattr(np, inner):
+            yield _normal(inner)

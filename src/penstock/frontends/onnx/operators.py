@@ -1,0 +1,22 @@
+"""Names of the ONNX operators that the front end imports without an operator file."""
+
+from __future__ import annotations
+
+QUANTISE = "QuantizeLinear"
+DEQUANTISE = "DequantizeLinear"
+CAST = "Cast"
+SHAPE = "Shape"
+SAME = ("Identity", "Dropout")
+"""Nodes that return their input."""
+RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+MOVING = (*SAME, *RESHAPING, "Transpose")
+"""Nodes that move whole tensors, which have the same meaning in every domain."""
+KNOWN = (*MOVING, QUANTISE, DEQUANTISE, CAST, SHAPE)
+EIGHT_BITS = ("int8", "uint8")
+ELEMENTWISE = (
+    *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu"),
+    *("HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mish", "Mul", "Neg"),
+    *("Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus"),
+    *("Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh", "ThresholdedRelu"),
+)
+"""Functions of real numbers, element by element."""

@@ -1,0 +1,125 @@
+"""`verify` judges nodes on which TensorFlow Lite Micro deviates by what is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from penstock.frontends import tflite
+from penstock.frontends.reading import Reading
+from penstock.ground_truth import dependent
+from penstock.ir.op import Op, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.registry import foreign_names
+from penstock.ops.relu import Relu
+from penstock.pipeline.graphs import read
+from penstock.simulators.tflite_deviations import DEVIATIONS, deviation_of
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+
+pytest.importorskip("tflite_micro")
+
+REFERENCE = ("verify", "m.tflite", "-t", "host", "--last-rung", "reference")
+POOL = {"padding": "VALID", "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}
+
+
+def network() -> bytes:
+    """An addition, RELU6 with a finer scale, which TensorFlow Lite Micro does not rescale, and a
+    pool that reads it."""
+    tensors = (
+        TensorSpec("x", (1, 6, 6, 3), scales=(0.05,), zero_points=(3,)),
+        TensorSpec("sum", (1, 6, 6, 3), scales=(0.08,), zero_points=(-7,)),
+        TensorSpec("clamped", (1, 6, 6, 3), scales=(6 / 255,), zero_points=(-128,)),
+        TensorSpec("y", (1, 5, 5, 3), scales=(6 / 255,), zero_points=(-128,)),
+    )
+    operators = (
+        OperatorSpec("ADD", (0, 0), (1,), {"fused_activation_function": "NONE"}),
+        OperatorSpec("RELU6", (1,), (2,)),
+        OperatorSpec("MAX_POOL_2D", (2,), (3,), {**POOL, "fused_activation_function": "NONE"}),
+    )
+    return write_tflite(tensors, operators, (0,), (3,))
+
+
+@pytest.fixture(autouse=True)
+def model(penstock: CommandLine) -> None:
+    Path("m.tflite").write_bytes(network())
+
+
+def off_by_one(monkeypatch: pytest.MonkeyPatch, op: type[Op]) -> None:
+    right = op.evaluate
+
+    def evaluate(self: Op, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        found = right(self, site, inputs, out).copy()
+        found.flat[0] += 1 if found.flat[0] < 0 else -1
+        return found
+
+    monkeypatch.setattr(op, "evaluate", evaluate)
+
+
+def test_every_node_is_judged(penstock: CommandLine) -> None:
+    said = penstock(*REFERENCE, "--reference", "tflite", "--json")
+    assert said.code == 0
+    deviations, reference = said.json["verified"]
+    assert (deviations["step"], reference["step"]) == ("deviations", "reference")
+    (node,) = deviations["nodes"]
+    assert (node["tensor"], node["mismatches"]) == ("clamped", 0)
+    assert "RELU6, input and output differ in scale or zero point" in node["exception"]
+    assert (reference["tensors"], reference["note"]) == (6, ""), "two outputs, and four tensors"
+    shown = penstock(*REFERENCE, "--reference", "tflite")
+    assert 'documented deviation: m.tflite: node 1 RELU6 "clamped"' in shown.out
+    assert "report" not in shown.out + shown.err
+
+
+def test_goldens_that_were_recorded_are_compared_as_far_as_they_hold(penstock: CommandLine) -> None:
+    assert penstock("golden", "m.tflite", "-o", "g.npz").code == 0
+    said = penstock(*REFERENCE, "--goldens", "g.npz", "--json")
+    assert said.code == 0
+    _, reference = said.json["verified"]
+    assert reference["note"].startswith("2 tensors that depend on deviating nodes")
+    assert reference["tensors"] == 2, "x and sum"
+
+
+@pytest.mark.parametrize(
+    ("op", "step", "named"),
+    [(Relu, "deviations", "RELU6"), (MaxPool2D, "reference", "MAX_POOL_2D")],
+)
+def test_a_mistake_is_found_in_the_node_and_behind_it(
+    op: type[Op], step: str, named: str, penstock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off_by_one(monkeypatch, op)
+    said = penstock(*REFERENCE, "--reference", "tflite", "--json")
+    assert said.code == 1
+    wrong = [rung["step"] for rung in said.json["verified"] if rung["mismatches"]]
+    assert wrong == [step]
+    assert f"m.tflite: node {1 if named == 'RELU6' else 2} {named}" in said.err
+
+
+def test_an_undocumented_deviation_is_a_mismatch(
+    penstock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.simulators.tflite_deviations.DEVIATIONS", ())
+    assert penstock(*REFERENCE, "--reference", "tflite").code == 1
+
+
+def test_the_table_names_operators_that_exist() -> None:
+    names = {name for deviation in DEVIATIONS for name in deviation.operators}
+    assert names <= set(foreign_names())
+
+
+def test_no_deviation_applies_without_its_condition() -> None:
+    nodes = tflite.decode(network(), "m.tflite").nodes
+    assert [deviation_of(node) is not None for node in nodes] == [False, True, False]
+
+
+def test_a_state_carries_a_deviation_to_the_next_run() -> None:
+    names = ("x", "h", "h_new", "y")
+    tensors = tuple(TensorSpec(n, (1, 4), scales=(0.1,), zero_points=(0,)) for n in names)
+    none = {"fused_activation_function": "NONE"}
+    operators = (OperatorSpec("ADD", (0, 1), (3,), none), OperatorSpec("ADD", (0, 0), (2,), none))
+    Path("s.tflite").write_bytes(write_tflite(tensors, operators, (0, 1), (2, 3)))
+    graph = read("s.tflite", Reading(states=(("h", "h_new"),)))
+    assert {"h", "h_new", "y"} <= dependent(graph, ["h_new"])
+    assert dependent(graph, ["y"]) == {"y"}

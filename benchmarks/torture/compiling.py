@@ -12,7 +12,6 @@ from penstock.errors import InternalError, PenstockError, ToolError
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation, with_point
 
-TARGET = "cortex-m4"
 MOST_MACS = 50_000_000
 MOST_BYTES = 8 << 20
 """Networks above these are compiled, but not run."""
@@ -20,9 +19,9 @@ BROKEN_C = ("tool-003", "tool-020")
 """Codes of errors that a compiler or a sanitizer reports about the generated C."""
 
 
-def compiled(path: Path) -> Compilation:
+def compiled(path: Path, target: str) -> Compilation:
     """The compilation of a file.  Raises PenstockError."""
-    return api.compile(path, TARGET).compilation
+    return api.compile(path, target).compilation
 
 
 def refusal(error: PenstockError) -> Verdict:

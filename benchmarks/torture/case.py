@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+TARGETS = ("cortex-m4", "host", "cortex-m0plus", "cortex-m55")
+"""One of each core family."""
+
 
 class Outcome(Enum):
     """What came of a case; the value heads a column of the table."""
@@ -59,6 +62,7 @@ class Case:
     """A model file and how to judge it.
 
     suffix: what the file's name ends in.
+    target: the target that it is compiled for.
     models: how many models the file holds side by side.
     share: for a network of others' tools, whether every real operator is quantised; counted in the
         share of such networks that compile."""
@@ -68,6 +72,12 @@ class Case:
     judge: Judge
     models: int = 1
     share: bool = False
+    target: str = TARGETS[0]
+
+
+def target_of(seed: int) -> str:
+    """The target for a seed; the kernels of every core family take part."""
+    return TARGETS[seed % len(TARGETS)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from penstock.ir.tensor import Array
 from penstock.optional import strict
 from penstock.pipeline.compilation import Compilation, with_point
 
-TARGET = "cortex-m4"
 MOST_MACS = 50_000_000
 MOST_BYTES = 8 << 20
 """Networks above these are compiled, but not run."""
@@ -21,11 +20,11 @@ BROKEN_C = ("tool-003", "tool-020")
 """Codes of errors that a compiler or a sanitizer reports about the generated C."""
 
 
-def compiled(path: Path) -> Compilation:
+def compiled(path: Path, target: str) -> Compilation:
     """The compilation of a file.  Raises PenstockError; InternalError also if an alternative or a
     suggestion fails, which users do not notice."""
     with strict():
-        return api.compile(path, TARGET).compilation
+        return api.compile(path, target).compilation
 
 
 def refusal(error: PenstockError) -> Verdict:

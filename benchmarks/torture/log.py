@@ -21,7 +21,7 @@ def test_{name}() -> None:
     raw = base64.b85decode(
 {text}
     )
-    case = Case(raw, "{suffix}", {judge}.judge)
+    case = Case(raw, "{suffix}", {judge}.judge, target="{target}")
     verdict = verdict_on(case, deep=True)
     assert verdict.outcome.right, verdict.note
 '''
@@ -94,6 +94,7 @@ def pasted_test(stem: str, answer: Answer) -> str:
         text="\n".join(f"        {line!r}" for line in lines),
         suffix=answer.suffix,
         judge=judge,
+        target=answer.target,
     )
 
 

@@ -29,7 +29,7 @@ def judge(case: Case, deep: bool) -> Verdict:
         path.write_bytes(case.raw)
         reason = not_run(case.raw)
         try:
-            done = compiled(path)
+            done = compiled(path, case.target)
             if reason:
                 return Verdict(Outcome.NOT_A_MODEL, note=reason)
             sets = api.drawn_sets(done, SETS)

@@ -38,6 +38,7 @@ class Answer:
     share: bool = False
     raw: bytes = b""
     suffix: str = ""
+    target: str = ""
 
 
 def serve(pipe: Connection, name: str) -> None:
@@ -77,10 +78,10 @@ def _answer(pipe: Connection, generator: Generator, task: Task) -> Answer:
     finally:
         limit_memory(None)
     kept = b"" if verdict.outcome.right else case.raw
-    return Answer(task.seed, verdict, case.models, case.share, kept, case.suffix)
+    return Answer(task.seed, verdict, case.models, case.share, kept, case.suffix, case.target)
 
 
 def _smaller(case: Case, task: Task, verdict: Verdict) -> Answer:
     case = replace(case, raw=task.smaller_than)
     found, verdict = minimised(case, verdict)
-    return Answer(task.seed, verdict, case.models, raw=found.raw, suffix=case.suffix)
+    return Answer(task.seed, verdict, case.models, case.share, found.raw, case.suffix, case.target)

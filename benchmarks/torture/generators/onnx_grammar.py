@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.torture.case import Case, Generator
+from benchmarks.torture.case import Case, Generator, target_of
 from benchmarks.torture.onnx_growth import DOMAIN, OnnxGrowth, Tensor
 from benchmarks.torture.onnx_judge import judge
 from penstock.ir.tensor import Array
@@ -30,10 +30,10 @@ def draw(seed: int) -> Case | None:
     _start(g)
     for _ in range(g.integer(1, MOST_STEPS)):
         g.one_of(*STEPS)(g)
-    return ended(g)
+    return ended(g, target_of(seed))
 
 
-def ended(g: OnnxGrowth) -> Case | None:
+def ended(g: OnnxGrowth, target: str) -> Case | None:
     """The case of a grown model: unread tensors become outputs, real ones mostly quantised."""
     outputs: list[Tensor] = []
     for x in g.ends():
@@ -43,7 +43,7 @@ def ended(g: OnnxGrowth) -> Case | None:
     if g.chance(0.15):
         inner = [x for x in g.known if x not in g.inputs and x not in outputs]
         outputs += [g.one_of(*inner)] if inner else []
-    return Case(g.raw(outputs), ".onnx", judge) if outputs else None
+    return Case(g.raw(outputs), ".onnx", judge, target=target) if outputs else None
 
 
 def _start(g: OnnxGrowth) -> None:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from random import Random
 
 from benchmarks.operators import families
 from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.judging import evaluated, side_by_side
-from benchmarks.torture.case import Case, Generator, Verdict
-from benchmarks.torture.compiling import TARGET, ladder_verdict, refusal
+from benchmarks.torture.case import Case, Generator, Verdict, target_of
+from benchmarks.torture.compiling import ladder_verdict, refusal
 from benchmarks.torture.tflite_judge import operators_verdict, values_of
 from penstock import api
 from penstock.errors import PenstockError
 from penstock.pipeline.compilation import compile_request
 
-AT_ONCE = 20
+AT_ONCE = 10
 
 
 def draw(seed: int) -> Case | None:
     """The operators of a seed that are supported."""
-    names = tuple(families.FAMILIES)
-    name = names[seed % len(names)]
+    name = Random(f"layers {seed}").choice(tuple(families.FAMILIES))
     every = (families.draw(name, seed, number) for number in range(AT_ONCE))
     kept = [drawn for drawn in every if _is_supported(drawn)]
-    return Case(side_by_side(kept).tflite(), ".tflite", judge, len(kept)) if kept else None
+    if not kept:
+        return None
+    raw, target = side_by_side(kept).tflite(), target_of(seed)
+    return Case(raw, ".tflite", judge, len(kept), target=target)
 
 
 def _is_supported(drawn: Drawn) -> bool:
@@ -42,7 +45,7 @@ def judge(case: Case, deep: bool) -> Verdict:
         path = Path(folder) / f"layers{case.suffix}"
         path.write_bytes(case.raw)
         try:
-            done = compile_request(api.request(path, TARGET))
+            done = compile_request(api.request(path, case.target))
             sets = api.drawn_sets(done, 1)
             wrong, _ = operators_verdict(case.raw, values_of(done, sets[0]))
             return wrong or ladder_verdict(done, sets, deep)

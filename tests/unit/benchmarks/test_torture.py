@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from benchmarks.torture import __main__ as torture
 from benchmarks.torture import compiling, onnx_judge, tflite_judge
 from benchmarks.torture.case import Case, Generator, Outcome, Verdict
+from benchmarks.torture.faults import SOURCES, Fault, faults
 from benchmarks.torture.judging import verdict_on
 from benchmarks.torture.log import Log, pasted_test
 from benchmarks.torture.minimise import minimised
@@ -161,3 +163,17 @@ def test_the_command_runs_in_worker_processes(
     words = ["--generator", "onnx-mutants", "--count", "3", "--seed", "0", "--workers", "1"]
     assert torture.main([*words, "-o", str(tmp_path)]) == 0, capsys.readouterr().out
     assert "onnx-mutants" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fault", faults(), ids=lambda f: f.name)
+def test_a_deliberate_fault_changes_the_sources(fault: Fault, tmp_path: Path) -> None:
+    target = tmp_path / fault.path
+    target.parent.mkdir(parents=True)
+    shutil.copy(SOURCES / fault.path, target)
+    fault.apply(tmp_path)
+    assert target.read_text() != (SOURCES / fault.path).read_text()
+    assert set(fault.generators) <= set(every_generator())
+
+
+def test_there_are_thirty_faults() -> None:
+    assert len({fault.name for fault in faults()}) == 30

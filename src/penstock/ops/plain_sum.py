@@ -77,7 +77,9 @@ class PlainSum(OperatorDefaults):
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices]
         kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)
-        moved = x.transpose(*kept, *self.axes).reshape(*(x.shape[axis] for axis in kept), -1)
+        moved = x.transpose(*kept, *sorted(self.axes)).reshape(
+            *(x.shape[axis] for axis in kept), -1
+        )
         with np.errstate(all="ignore"):
             return np.add.accumulate(moved, axis=-1)[..., -1].reshape(out.shape)
 

@@ -18,11 +18,13 @@ from penstock.opkit.activation import Activation
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd
 from penstock.ops.arg_extreme import ArgMax
+from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.cast import Cast
 from penstock.ops.ceil import Ceil
+from penstock.ops.compare import PlainCompare, Relation
 from penstock.ops.cumsum import Cumsum, PlainCumsum
 from penstock.ops.dequantize import Dequantize
-from penstock.ops.div import PlainDiv
+from penstock.ops.div import Div, PlainDiv
 from penstock.ops.elu import PlainElu
 from penstock.ops.exp import PlainExp
 from penstock.ops.floor import Floor
@@ -31,6 +33,7 @@ from penstock.ops.floor_mod import FloorMod
 from penstock.ops.gather_nd import GatherNd
 from penstock.ops.log import PlainLog
 from penstock.ops.log_softmax import PlainLogSoftmax
+from penstock.ops.logical import Connective, Logical
 from penstock.ops.logistic import PlainLogistic
 from penstock.ops.maximum import PlainMaximum
 from penstock.ops.minimum import PlainMinimum
@@ -40,6 +43,7 @@ from penstock.ops.quantize import WIDE, QuantizeReal, QuantizeWide
 from penstock.ops.relu import PlainRelu
 from penstock.ops.round import Round
 from penstock.ops.rsqrt import PlainRsqrt
+from penstock.ops.select import Select
 from penstock.ops.softmax import PlainSoftmax, Softmax
 from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.square import Square
@@ -188,6 +192,28 @@ def svdf(d: PlainDrawing) -> None:
         d.apply(SvdfTime(rank), *inputs, quantisation=EIGHTH)
 
 
+def truths(d: PlainDrawing) -> None:
+    """Comparisons of integers and of real numbers, connectives, and choices by them."""
+    for dtype in (DType.INT32, DType.FLOAT32):
+        x = d.input(dtype)
+        y = _other(d, x)
+        less, equal = (d.apply(PlainCompare(r), x, y) for r in (Relation.LESS, Relation.EQUAL))
+        for connective in Connective:
+            d.apply(Logical(connective), less, equal)
+        d.apply(Select(), less, x, y)
+
+
+def quantised_pairs(d: PlainDrawing) -> None:
+    """Quotients of int8 tensors, and products of computed matrices with a bias."""
+    x = d.input(DType.INT8, quantisation=EIGHTH)
+    divisor = d.input(DType.INT8, x.type.shape, EIGHTH)
+    d.apply(Div(), x, divisor, quantisation=NARROW)
+    rows, depth, columns = d.random.randint(1, 16), d.random.randint(4, 64), d.random.randint(2, 32)
+    a, b = (d.input(DType.INT8, (1, count, depth), EIGHTH) for count in (rows, columns))
+    bias = np.arange(columns, dtype=np.int32)
+    d.apply(BatchMatmul(b_transposed=True), a, b, d.constant(bias), quantisation=EIGHTH)
+
+
 def _reals(d: PlainDrawing) -> Value:
     """Real numbers in [-MOST_REAL, MOST_REAL)."""
     most = d.constant(np.array([MOST_REAL], np.float32))
@@ -217,4 +243,6 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     cumulative_sums,
     gathering,
     svdf,
+    truths,
+    quantised_pairs,
 )

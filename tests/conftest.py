@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import beside
+from penstock import optional
 from penstock.memory import exact, solver
 from quick import QUICK_EXAMPLES, is_quick
 
@@ -128,6 +129,13 @@ def without_constraint_solver() -> Iterator[None]:
     few networks on which it runs.  See `constraint_solver`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "is_installed", lambda: False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict_about_optional_work() -> Iterator[None]:
+    """Raises the errors of alternatives and suggestions, which a compilation drops otherwise."""
+    with optional.strict():
         yield
 
 

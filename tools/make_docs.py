@@ -153,14 +153,11 @@ In all other cases where TensorFlow and TensorFlow Lite Micro differ, penstock f
   Micro, which has no meaning. Where both shift by more than 31 bits, which is undefined in C++, the
   quotient rounds to 0; this needs a scale of the output above 1/64 of the quotient of the inputs'
   scales (`kernels/internal/reference/div.h`).
-- **LOG** and **SQRT** of int8 tensors, **SELECT_V2** of integers, **REDUCE_ANY** and **REDUCE_ALL**
-  have no kernel in TensorFlow Lite Micro; penstock follows TensorFlow. The root of a negative
-  number, on which TensorFlow fails, is 0 (`kernels/elementwise.cc`, `select.cc`, `reduce.cc`).
 - **SVDF** adds the zero point of its state after the clamp, so that elements of the state wrap
   around. It adds in 32 bits, and ignores the fused activation. penstock lets sums of int16 states
   wrap around, which is undefined in C++ (`micro/kernels/svdf_common.cc`).
 
-penstock rejects scales outside [2^-40, 2^40), and scales for which the reference overflows int32
+penstock rejects scales outside [2^-40, 2^120), and scales for which the reference overflows int32
 before it clamps an output.
 """
 

@@ -86,6 +86,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "MIRROR_PAD": ("MirrorPadOptions", 2),
     "MUL": ("MulOptions", 2),
     "NOT_EQUAL": ("", 2),
+    "ONE_HOT": ("OneHotOptions", 1),
     "PACK": ("PackOptions", 2),
     "PAD": ("PadOptions", 2),
     "PADV2": ("PadV2Options", 2),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from penstock.errors import PenstockError
+from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.graph import Graph
+from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
@@ -22,7 +23,7 @@ from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import schedule, searches, with_alternatives
+from penstock.pipeline.search import schedule, schedules_by_rows, searches, with_alternatives
 from penstock.reports.report import Alternative, Flash, SmallerKernels
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
@@ -87,7 +88,7 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
     by_rows: list[Schedule] = []
     below_rows: list[tuple[FrontierSearch, Proposal]] = []
     for search in searches(parts, target, options, by_rows, request.accelerators):
-        by_rows += search.schedules_by_rows()
+        by_rows += schedules_by_rows(search)
         below_rows += ((search, proposal) for proposal in search.below_rows)
     points = place(with_alternatives(by_rows), target, options)
     slowest = RELEVANT_SLOWDOWN * points[-1].schedule.cost.cycles
@@ -112,13 +113,18 @@ def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:
     part_count: the parts of the network without streaming."""
     if not is_planned(part_count, request):
         return None
-    return planned(model, replace(request, stream_input=True))
+    wanted = replace(request, stream_input=True)
+    return attempt("a streamed input", lambda: planned(model, wanted), lambda: None)
 
 
-def streamed_model(model: Graph, request: Request) -> Planned | None:
-    """`streamed` for a model of which the number of parts is not known yet."""
-    parts = assign_engines(simplify(model, request.rounding, request.io), request)
-    return streamed(model, len(parts.parts), request)
+def streamed_model(model: Graph, request: Request) -> Elsewhere[Planned | None]:
+    """`streamed` in a worker, for a model of which the number of parts is not known yet."""
+
+    def compute() -> Planned | None:
+        parts = assign_engines(simplify(model, request.rounding, request.io), request)
+        return streamed(model, len(parts.parts), request)
+
+    return elsewhere(lambda: attempt("a streamed input", compute, lambda: None))
 
 
 def is_planned(part_count: int, request: Request) -> bool:
@@ -135,7 +141,9 @@ def alternatives(done: Compilation, with_streaming: Planned | None) -> tuple[Alt
     request, points = done.request, done.points
     taken = [_bytes_and_cycles(done.point, request)]
     found: list[Alternative] = []
-    for options, point in _named(points, request, done.point):
+    for options, point in attempt_each(
+        "other options", lambda: _named(points, request, done.point)
+    ):
         figures = _bytes_and_cycles(point, request)
         if figures not in taken:
             taken.append(figures)
@@ -144,7 +152,7 @@ def alternatives(done: Compilation, with_streaming: Planned | None) -> tuple[Alt
         assert with_streaming.chosen is not None
         condition = "the caller supplies the input row by row"
         found.append(Alternative("--stream-input", *with_streaming.chosen, condition))
-    return (*found, *_incremental(done))
+    return (*found, *attempt_each("an incremental network", lambda: _incremental(done)))
 
 
 def with_measured_stack(done: Compilation, stack_bytes: int) -> tuple[Alternative, ...]:
@@ -166,7 +174,9 @@ def with_smaller_kernels(done: Compilation, flash: Flash) -> SmallerKernels | No
     notable_bytes = max(NOTABLE_TABLE_BYTES, int(NOTABLE_TABLE_SHARE * flash.model))
     if flash.weights - flash.model < notable_bytes:
         return None
-    found = smaller_kernels(done.parts, done.request)
+    found = attempt(
+        "other kernels", lambda: smaller_kernels(done.parts, done.request), lambda: None
+    )
     return SmallerKernels(*found) if found is not None and found[1] >= notable_bytes else None
 
 
@@ -210,7 +220,7 @@ def _incremental(done: Compilation) -> Iterator[Alternative]:
     for hop in HOPS_TRIED:
         try:
             made = incremental(model, hop)
-        except PenstockError:
+        except (UsageError, UnsupportedError):
             continue
         reading = replace(request.reading, incremental=hop)
         figures = planned(made, replace(request, reading=reading)).chosen

@@ -14,6 +14,7 @@ from typing import Protocol
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
+from penstock.optional import Failed, attempt, outcome, succeeded
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.command_line import command_line
@@ -84,12 +85,13 @@ def explore_request(
     requests = [request]
     if not request.stream_input:
         requests.append(replace(request, stream_input=True))
-    frontiers = mapped(partial(_frontier, graph), requests, executor)
+    frontiers = mapped(partial(outcome, partial(_frontier, graph)), requests, executor)
     points = _points(frontiers, request, on_progress, executor)
     streamed = None
     if not request.stream_input:
-        other = _points(frontiers, request, on_progress, executor, " streamed")
-        streamed = _choices(other, request)
+        place_other = partial(_points, frontiers, request, on_progress, executor, " streamed")
+        other = attempt("a streamed input", place_other, lambda: None)
+        streamed = None if other is None else _choices(other, request)
     return Explored(
         FrontierReport(
             model.name,
@@ -120,7 +122,7 @@ def _frontier(graph: Graph, request: Request) -> Frontier:
 
 
 def _points(
-    frontiers: Iterator[Frontier],
+    frontiers: Iterator[Frontier | Failed],
     request: Request,
     on_progress: OnProgress,
     executor: Executor | None,
@@ -128,7 +130,7 @@ def _points(
 ) -> tuple[PlacedPoint, ...]:
     """Place the next frontier; `note` distinguishes its stages in the progress."""
     on_progress(f"{SCHEDULE.name}{note}")
-    frontier = next(frontiers)
+    frontier = succeeded(next(frontiers))
     count = len(frontier.schedules)
     return place(
         frontier,

@@ -94,10 +94,10 @@ def sparse() -> bytes:
     )
 
 
-def onnx(*, quantised: bool = True, scale: float | None = 0.05, batch: int | str = 1) -> bytes:
+def onnx(*, quantised: bool = True, batch: int | str = 1) -> bytes:
     """An ONNX model of one node."""
     model = Model(quantised=quantised)
-    return model.raw(model.node("Sqrt", model.input(batch, 4), scale=scale))
+    return model.raw(model.node("Sqrt", model.input(batch, 4)))
 
 
 def onnx_cycle() -> bytes:
@@ -161,12 +161,19 @@ def onnx_of_integers() -> bytes:
     return model.raw(model.node("Add", "x_q", "x_q", scale=None))
 
 
+def onnx_no_scale() -> bytes:
+    """A convolution whose output no QuantizeLinear reads."""
+    model = Model()
+    return model.raw(
+        model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 1, 1), scale=None)
+    )
+
+
 def onnx_read_twice() -> bytes:
     """A tensor of real numbers that a QuantizeLinear and a multiplication read."""
     model = Model()
-    x = model.input(1, 4)
-    y = model.node("Sqrt", x, scale=None)
-    return model.raw(model.qdq(y), model.node("Mul", y, y))
+    x = model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 1, 1), scale=None)
+    return model.raw(model.qdq(x), model.node("Mul", x, x))
 
 
 def onnx_permuted() -> bytes:
@@ -185,7 +192,7 @@ ONNX_FILES = {
     "integers.onnx": onnx_of_integers(),
     "read_twice.onnx": onnx_read_twice(),
     "floats.onnx": onnx(quantised=False),
-    "no_scale.onnx": onnx(scale=None),
+    "no_scale.onnx": onnx_no_scale(),
     "any_batch.onnx": onnx(batch="batch"),
     "many_rows.onnx": onnx(batch=2**20),
     "empty.tflite": b"",

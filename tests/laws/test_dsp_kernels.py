@@ -34,7 +34,6 @@ NAMES = (
     "conv2d_direct_s8_dsp",
     "conv2d_groups_s8_dsp",
     "depthwise_conv2d_s8_dsp",
-    "depthwise_multiple_s8_dsp",
     "fully_connected_s8_dsp",
     "fully_connected_forms_s8_dsp",
     "add_s8_dsp",

@@ -27,7 +27,7 @@ PORTABLE = (
 )
 SPECIAL = (
     *("conv2d_s8", "conv2d_direct_s8", "conv2d_groups_s8", "depthwise_conv2d_s8"),
-    *("depthwise_multiple_s8", "fully_connected_s8", "fully_connected_forms_s8"),
+    *("fully_connected_s8", "fully_connected_forms_s8"),
     *("add_s8", "mul_s8", "pool2d_s8"),
 )
 TARGETS = ("cortex-m0plus", "cortex-m4", "cortex-m33")

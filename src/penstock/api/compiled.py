@@ -26,6 +26,7 @@ from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.optional import Elsewhere, attempt, collected, recorded
 from penstock.pipeline.command_line import command_line
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.delivery import delivery
@@ -77,10 +78,15 @@ class Compiled(Brief):
         packages: package formats, or "all"; several are in folders named after them.
 
         Raises UsageError for an unknown format."""
-        text = json.dumps(self.as_json(), indent=2) + "\n"
-        return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(
-            ("report.json", text.encode()), ("report.html", self.page(self.report))
-        )
+        with recorded() as dropped:
+            page = attempt("report.html", lambda: self.page(self.report), lambda: None)
+        found = self.as_json()
+        found["dropped"] = [dataclasses.asdict(d) for d in (*self.report.dropped, *dropped)]
+        text = json.dumps(found, indent=2) + "\n"
+        files = [("report.json", text.encode())]
+        if page is not None:
+            files.append(("report.html", page))
+        return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(*files)
 
     def as_json(self) -> dict[str, Json]:
         """The contents of report.json: the report with its layers and their steps."""
@@ -181,6 +187,14 @@ def compile(
     Raises ModelError, UnsupportedError, TargetError, BackendError, UsageError; CapacityError if the
     network exceeds a budget."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    with recorded() as dropped:
+        done, report = _compiled(wanted, workers, on_stage)
+        check_flash(report, done)
+    return Compiled(done, dataclasses.replace(report, dropped=tuple(dropped)))
+
+
+def _compiled(wanted: Request, workers: Workers, on_stage: OnStage) -> tuple[Compilation, Report]:
+    """Return the compilation and its report, without what was dropped."""
     with executor_of(workers) as executor:
         elsewhere = _streamed_elsewhere(wanted, executor)
         done = compile_request(wanted, on_stage, executor)
@@ -198,20 +212,18 @@ def compile(
         command_line(wanted),
         None if with_streaming is None else with_streaming.least_bytes,
     )
-    report = dataclasses.replace(
+    return done, dataclasses.replace(
         report,
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         optimised_for=wanted.target.compiler.optimise,
-        portable_layers=portable_layers(done),
+        portable_layers=attempt("portable layers", lambda: portable_layers(done), tuple),
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),
         commit=commit(),
         clock_hz=wanted.target.clock_hz,
     )
-    check_flash(report, done)
-    return Compiled(done, report)
 
 
 def check_flash(report: Report, done: Compilation) -> None:
@@ -221,11 +233,11 @@ def check_flash(report: Report, done: Compilation) -> None:
 
 
 def _with_streaming(
-    done: Compilation, elsewhere: Iterator[Planned | None] | None
+    done: Compilation, elsewhere: Iterator[Elsewhere[Planned | None]] | None
 ) -> Planned | None:
     """The frontier with a streamed input; None if it is not planned."""
     if elsewhere is not None:
-        return next(elsewhere)
+        return collected(next(elsewhere))
     if done.request.stream_input:
         chosen = done.point.ram_bytes(done.request), done.schedule.cost.cycles
         return Planned(done.points[0].ram_bytes(done.request), chosen)
@@ -234,7 +246,7 @@ def _with_streaming(
 
 def _streamed_elsewhere(
     wanted: Request, executor: Executor | None
-) -> Iterator[Planned | None] | None:
+) -> Iterator[Elsewhere[Planned | None]] | None:
     """The frontier with a streamed input, computed by a worker in the meantime; None without
     workers, or if the request itself streams the input."""
     if executor is None or wanted.stream_input:

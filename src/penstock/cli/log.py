@@ -14,6 +14,13 @@ class _StandardError(logging.Handler):
             print(record.getMessage(), file=sys.stderr, flush=True)
 
 
+def show_details(wanted: bool) -> bool:
+    """Also print what penstock logs for those who look for defects; returns the argument."""
+    if wanted:
+        logging.getLogger("penstock").setLevel(logging.DEBUG)
+    return wanted
+
+
 def show_log() -> None:
     """Print what penstock logs until the process ends."""
     logger = logging.getLogger("penstock")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from penstock.api.rungs import LAST_RUNGS
+from penstock.cli.log import show_details
 from penstock.cli.sections import (
     ACCELERATOR_OPTIONS,
     MEMORY_OPTIONS,
@@ -79,6 +80,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         help="Also print details that few users need, such as how long each stage took.",
+        callback=show_details,
     ),
 ]
 Sram = Annotated[

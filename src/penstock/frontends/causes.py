@@ -85,6 +85,7 @@ _COMPILERS = {
 }
 """By the begin of the names of their custom operators."""
 _CUSTOM = "CUSTOM:"
+_OF_TENSORFLOW = "TFLite lacks it, and the converter kept TensorFlow's (SELECT_TF_OPS)"
 
 
 class Severity(IntEnum):
@@ -112,12 +113,17 @@ def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> I
         return ImportProblem(Severity.COMPILED, _compiled(error, node, compiler))
     if node.name in STATEFUL:
         return ImportProblem(Severity.STATE, error.but(why=STATE, help=STATELESS))
+    whole = _quantisation_of_network(error, node, model)
+    if whole is not None:
+        why, help = whole
+        return ImportProblem(Severity.CONVERSION, error.but(why=why, help=help))
     if node.name in CONVERSIONS and error.code in (OPERATOR, ELEMENT_TYPE):
         return ImportProblem(Severity.CONVERSION, _conversion(error, node, model))
     if node.name not in foreign_names():
-        return ImportProblem(Severity.OPERATOR, error.but(help=_remedy(node, model)))
+        why = _OF_TENSORFLOW if node.name.startswith(f"{_CUSTOM}Flex") else ""
+        return ImportProblem(Severity.OPERATOR, error.but(why=why, help=_remedy(node, model)))
     if (dtype := _wrong_type(error, node)) is not None:
-        why, help = _ONLY_WEIGHTS if _has_only_weights(node, dtype) else _TYPES[dtype]
+        why, help = _TYPES[dtype]
         return ImportProblem(Severity.CONVERSION, error.but(why=why, help=help))
     return ImportProblem(Severity.CONVERSION, error)
 
@@ -142,10 +148,25 @@ def _compiled(error: PenstockError, node: ForeignNode, compiler: Compiler) -> Pe
     )
 
 
-def _has_only_weights(node: ForeignNode, dtype: DType) -> bool:
-    """Whether a node of real numbers reads constants that are 8-bit integers."""
+def _quantisation_of_network(
+    error: PenstockError, node: ForeignNode, model: ForeignModel
+) -> tuple[str, str] | None:
+    """Cause and remedy of a node whose element type is that of the whole network: 16x8 or
+    dynamic-range quantisation."""
+    if error.code not in (OPERATOR, ELEMENT_TYPE) or node.name not in foreign_names():
+        return None
+    layers = [other for other in model.nodes if other.name not in CONVERSIONS]
+    if DType.INT16 in _types(node) and any(DType.INT16 in _types(layer) for layer in layers):
+        return _TYPES[DType.INT16]
+    if _types(node) == {DType.FLOAT32} and any(map(_has_only_weights, layers)):
+        return _ONLY_WEIGHTS
+    return None
+
+
+def _has_only_weights(node: ForeignNode) -> bool:
+    """Whether a node computes with real numbers and reads constants that are 8-bit integers."""
     constants = {v.type.dtype for v in node.inputs if v is not None and v.data is not None}
-    return dtype is DType.FLOAT32 and DType.INT8 in constants
+    return _types(node) == {DType.FLOAT32} and DType.INT8 in constants
 
 
 def _remedy(node: ForeignNode, model: ForeignModel) -> str:

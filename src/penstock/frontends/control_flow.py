@@ -31,6 +31,8 @@ MOST_NODES = 10_000
 """Nodes that are visited in all bodies and conditions; the schedules of so many take minutes."""
 MOST_FOLDED_BYTES = 2**16
 """Largest tensor that is evaluated at import."""
+MOST_FOLDED_WORK = 2**20
+"""Most operations of a node that is evaluated at import."""
 
 
 def without_control_flow(model: ForeignModel) -> ForeignModel:
@@ -198,21 +200,21 @@ def _folded(node: ForeignNode) -> tuple[Value, ...] | None:
     small = all(y.type.size_bytes <= MOST_FOLDED_BYTES for y in node.outputs)
     if decode_node is None or not small or node.handles or node.variables:
         return None
+    known = {x.name: x.data.array(x.type) for x in node.inputs if x and x.data is not None}
     try:
-        made = tuple(decode_node(node))
+        for step in decode_node(node):
+            found = _evaluated(step, known)
+            if found is None:
+                return None
+            known[step.output.name] = found
     except ModelError:  # the import of the node explains it
         return None
-    known = {x.name: x.data.array(x.type) for x in node.inputs if x and x.data is not None}
-    for step in made:
-        found = _evaluated(step, known)
-        if found is None:
-            return None
-        known[step.output.name] = found
     return tuple(replace(y, data=Data.of(known[y.name])) for y in node.outputs)
 
 
 def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
-    """The output of a node, if all elements that it reads are known and its types agree."""
+    """The output of a node, if all elements that it reads are known, its types agree, and it is
+    little work."""
     types = tuple(value.type for value in made.inputs)
     expected = made.op.result_type(types)
     if (expected.shape, expected.dtype) != (made.output.type.shape, made.output.type.dtype):
@@ -227,6 +229,9 @@ def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
     for array, need in zip(arrays, made.op.needs(site, whole), strict=True):
         if array is None and not need.empty:
             return None
+    work = made.op.work(site, whole)
+    if work.macs + work.elements > MOST_FOLDED_WORK:
+        return None
     filled = (
         _nothing(v.type) if a is None else a for a, v in zip(arrays, made.inputs, strict=True)
     )

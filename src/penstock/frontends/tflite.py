@@ -85,6 +85,7 @@ class Handle:
 
     name: str
     index: int
+    subgraph: int
 
 
 class _Malformed(Exception):
@@ -245,7 +246,7 @@ class _Reader:
         """The tensor of an index.  Raises UnsupportedError if it is a handle."""
         found = self._operand(values, index)
         if isinstance(found, Handle):
-            raise self._wrong_type("RESOURCE", found.name, found.index)
+            raise self._wrong_type("RESOURCE", found.name, (found.subgraph, found.index))
         return found
 
     def _operand(self, values: list[Value | Handle], index: int) -> Value | Handle:
@@ -258,9 +259,10 @@ class _Reader:
         if tensor.IsVariable():
             self._variables.add(name)
         if enumeration("TensorType").get(tensor.Type()) == "RESOURCE":
-            return Handle(name, index)
+            return Handle(name, index, subgraph)
         shape = tuple(self._indices(tensor, "Shape"))
-        dtype = self._dtype(tensor.Type(), name, index)
+        place = (subgraph, index)
+        dtype = self._dtype(tensor.Type(), name, place)
         size = math.prod(shape) * dtype.size_bytes
         if any(extent < 0 for extent in shape) or size >= 2**31:
             raise _Malformed(
@@ -268,8 +270,8 @@ class _Reader:
                 "the tensor must be smaller than 2 GiB"
             )
         if tensor.Sparsity() is not None:
-            raise self._unsupported("its elements are stored sparsely", name, index)
-        type = TensorType(shape, dtype, self._quantisation(tensor, shape, name, index))
+            raise self._unsupported("its elements are stored sparsely", name, place)
+        type = TensorType(shape, dtype, self._quantisation(tensor, shape, name, place))
         origin = index if subgraph == MAIN else None
         return Value(name, type, self._data(tensor, type, name), origin)
 
@@ -281,52 +283,54 @@ class _Reader:
         self._names.add(name)
         return name
 
-    def _dtype(self, code: int, name: str, index: int) -> DType:
+    def _dtype(self, code: int, name: str, place: tuple[int, int]) -> DType:
         label = enumeration("TensorType").get(code)
         if label is None:
             raise _Malformed(f'tensor "{name}" has element type {code}, which does not exist')
         if label not in DType.__members__:
-            raise self._wrong_type(label, name, index)
+            raise self._wrong_type(label, name, place)
         return DType[label]
 
-    def _wrong_type(self, label: str, name: str, index: int) -> UnsupportedError:
+    def _wrong_type(self, label: str, name: str, place: tuple[int, int]) -> UnsupportedError:
         """The error for a tensor whose element type is not supported there."""
         why, help = _OTHER_TYPES.get(label, _ANY_TYPE)
         return UnsupportedError(
             "model-004",
             f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
-            where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
+            where=f'{self._name}: {self._first_user(place)}, tensor "{name}"',
             why=why,
             help=help,
             cause=f"element type {label.lower()}",
         )
 
-    def _first_user(self, tensor: int) -> str:
-        """Description of the first node that reads or writes a tensor."""
-        graph = self._graph(MAIN)
+    def _first_user(self, place: tuple[int, int]) -> str:
+        """Description of the first node that reads or writes a tensor, given its subgraph and its
+        index there."""
+        subgraph, tensor = place
+        graph = self._graph(subgraph)
         for i in range(self._count(graph, "Operators")):
             operator = graph.Operators(i)
             if tensor in self._indices(operator, "Inputs") + self._indices(operator, "Outputs"):
                 return f"node {i} {self._operator_name(operator.OpcodeIndex())}"
         return "no node"
 
-    def _unsupported(self, what: str, name: str, index: int) -> UnsupportedError:
+    def _unsupported(self, what: str, name: str, place: tuple[int, int]) -> UnsupportedError:
         return UnsupportedError(
             "model-027",
             f"{what}, which this version of penstock does not read",
-            where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
+            where=f'{self._name}: {self._first_user(place)}, tensor "{name}"',
             help="convert the model with dense tensors and one affine quantisation for each "
             "(post-training integer quantisation)",
         )
 
     def _quantisation(
-        self, tensor: Any, shape: tuple[int, ...], name: str, index: int
+        self, tensor: Any, shape: tuple[int, ...], name: str, place: tuple[int, int]
     ) -> Quantisation | None:
         q = tensor.Quantization()
         if q is None:
             return None
         if q.DetailsType() != 0:
-            raise self._unsupported("it has a custom or blockwise quantisation", name, index)
+            raise self._unsupported("it has a custom or blockwise quantisation", name, place)
         if not self._count(q, "Scale"):
             return None
         count = self._length(q, "Scale")

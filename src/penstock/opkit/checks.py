@@ -5,7 +5,9 @@ from __future__ import annotations
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.tensor import DType, TensorType
 
-LEAST_SCALE = 2.0**-40
+LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**120
+"""Products of a few of the smallest scales do not vanish in single precision.  Converters give
+scales of up to 2**119 to masks of attention, which add the lowest number of single precision."""
 
 
 def require(condition: bool, what: str) -> None:
@@ -59,15 +61,15 @@ def require_weights(type: TensorType, axis: int) -> None:
 
 
 def require_quantised(type: TensorType, role: str) -> None:
-    """Raises ModelError unless the tensor has one scale in [2**-40, 2**40) and a zero point in the
-    range of its element type.  Products of a few such scales do not overflow single precision."""
+    """Raises ModelError unless the tensor has one scale in [2**-40, 2**120) and a zero point in the
+    range of its element type."""
     q = type.quantisation
     require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")
     assert q is not None
     require(len(q.scales) == 1, f"{role} has {len(q.scales)} scales, must have one")
     require(
-        LEAST_SCALE <= q.scales[0] < 1 / LEAST_SCALE,
-        f"{role} has scale {q.scales[0]}, must be within [{LEAST_SCALE}, {1 / LEAST_SCALE})",
+        LEAST_SCALE <= q.scales[0] < LARGEST_SCALE,
+        f"{role} has scale {q.scales[0]}, must be within [{LEAST_SCALE}, {LARGEST_SCALE})",
     )
     lower, upper = type.dtype.lower, type.dtype.upper
     require(

@@ -156,12 +156,18 @@ def bias(node: OnnxNode, k: int, x: Value, w: Value, channels: int) -> Value:
     """Constant input k, or zeros, as int32 in units of x.scale * w.scale."""
     value = node.optional(k)
     name = f"{node.output().name}/no_bias" if value is None else value.name
+    return of_real_bias(node, name, real_bias(node, k, channels), x, w)
+
+
+def real_bias(node: OnnxNode, k: int, channels: int) -> Array:
+    """Constant input k, or zeros, times the attribute `beta`."""
+    value = node.optional(k)
     reals = np.zeros(channels) if value is None else real_numbers(node, k)
     reals = reals * node.real("beta", 1.0)
     if reals.size == 1 or reals.shape == (1, channels):
         reals = np.broadcast_to(reals.ravel(), (channels,))
     require(reals.shape == (channels,), f"bias has shape {list(reals.shape)}, must be [{channels}]")
-    return of_real_bias(node, name, reals, x, w)
+    return reals
 
 
 def of_real_bias(node: OnnxNode, name: str, reals: Array, x: Value, w: Value) -> Value:

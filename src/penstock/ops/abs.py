@@ -73,5 +73,6 @@ SAMPLES = (
     sample(Abs(), int8(1, 4, 3, 5), scale=0.03, zero=-128),
     sample(Abs(), int8(3, 5), scale=0.05, zero=-100),
     sample(Abs(Numerics.REAL), int8(3, 5), scale=0.05, zero=-100),
+    sample(Abs(), int8(3, 5), scale=0.1),
     sample(PlainAbs(), reals(1, 4, 3, 5)),
 )

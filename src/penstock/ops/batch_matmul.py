@@ -212,6 +212,8 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
         raise node.unsupported("a product of computed matrices with an offset or alpha")
+    if node.output().type.quantisation is None:
+        raise node.unsupported("a product of computed matrices without a scale of its output")
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
@@ -239,6 +241,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
 
 
 SAMPLES = (
+    sample(BatchMatmul(), int8(1, 4, 4), int8(1, 4, 4, zero=9), scale=0.3),
     sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
     sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
     sample(

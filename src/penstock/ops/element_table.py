@@ -36,6 +36,10 @@ class ElementTable(Lookup):
         return np.array(self.results, np.int8)
 
 
+_CURVE = ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128)))
+_STEPS = ElementTable(tuple(-k & ~7 for k in range(-127, 129)))
+
 SAMPLES = (
-    sample(ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128))), int8(1, 4, 3, 5)),
+    sample(_CURVE, int8(1, 4, 3, 5)),
+    sample(_STEPS, int8(7), scale=0.2, zero=-9),
 )

@@ -39,15 +39,26 @@ from penstock.opkit import onnx_constants, onnx_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.checks import (
+    require,
+    require_dtype,
+    require_int8,
+    require_rank,
+    require_weights,
+)
 from penstock.opkit.intermediate import reshaped
+from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
+from penstock.ops.add import PlainAdd
+from penstock.ops.cast import Cast
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import Gather
+from penstock.ops.mul import PlainMul
+from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.reshape import Reshape
 from penstock.ops.running_product import RunningProduct
@@ -64,8 +75,8 @@ class FullyConnected(OperatorDefaults):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Gemm": OnnxName(AxisOrder.ROWS),
-        "MatMul": OnnxName(AxisOrder.ROWS),
+        "Gemm": OnnxName(AxisOrder.ROWS, float_outputs=True),
+        "MatMul": OnnxName(AxisOrder.ROWS, float_outputs=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.dense", "qnn.dense")
     BIAS_INPUT: ClassVar[int | None] = 2
@@ -279,8 +290,33 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from made
     x, w, made = onnx_zero_points.centred_layer(node, x, w)
     yield from made
+    if node.output().type.quantisation is None:
+        yield from _real_products(node, x, w)
+        return
     b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+
+
+def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
+    """Products of rows by weights (O, I), as real numbers: sums in int32, times their scales."""
+    require_weights(w.type, 0)
+    assert w.data is not None
+    assert w.type.quantisation is not None
+    outputs, depth = w.type.shape
+    name, elements = node.output().name, w.data.array(w.type)
+    sums = first_sums(x.type, elements, np.zeros(outputs, np.int64))
+    if sums is None:
+        raise node.unsupported("sums of products may overflow int32")
+    first = Value(f"{name}/sums", TensorType((outputs,), DType.INT32), Data.of(sums))
+    real = RealNodes(node)
+    rows = x if node.columns is None else real.reshape(x, (x.type.elements // depth, depth))
+    total = real.apply(Cast(DType.FLOAT32), real.apply(PartialProduct(), first, rows, w))
+    scales = np.float32(x.type.scale) * np.array(w.type.quantisation.scales, np.float32)
+    found = real.apply(PlainMul(), total, real.constant(scales, "scales"))
+    if node.optional(2) is not None:
+        bias = onnx_constants.real_bias(node, 2, outputs)
+        found = real.apply(PlainAdd(), found, real.constant(bias, "bias"))
+    yield from real.result(found)
 
 
 def _of_vectors(node: OnnxNode) -> Iterable[Made]:

@@ -89,4 +89,5 @@ SAMPLES = (
     sample(Gelu(), int8(1, 4, 3, 5), scale=0.03, zero=-121),
     sample(Gelu(approximate=True), int8(3, 5), scale=0.03, zero=-121),
     sample(Gelu(numerics=Numerics.REAL), int8(3, 5), scale=0.03, zero=-121),
+    sample(Gelu(), int8(3, 5), scale=0.1, zero=-121),
 )

@@ -108,7 +108,9 @@ class QuantizeWide(Elementwise):
         require(len(inputs) == 1, f"QuantizeWide has {len(inputs)} inputs, must have 1")
         require_dtype(inputs[0], (DType.INT8, DType.INT16), "input")
         require_quantised(inputs[0], "input")
-        return TensorType(inputs[0].shape, self.dtype)
+        y = TensorType(inputs[0].shape, self.dtype)
+        require_dtype(y, (DType.INT8, DType.INT16, DType.INT32), "output")
+        return y
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, y = site.inputs[0], site.output

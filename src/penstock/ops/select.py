@@ -5,12 +5,13 @@
 
 Source: TFLite SELECT_V2; `micro/kernels/select.cc`.  SELECT is the same for inputs of one shape; a
 condition of rank 1 otherwise chooses whole slices along the first axis, and a scalar one of the
-inputs (TensorFlow, `kernels/select.cc`).
+inputs (TensorFlow, `kernels/select.cc`).  ONE_HOT chooses where an index equals the place along a
+new axis (`kernels/one_hot.cc`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,21 +23,26 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
+from penstock.opkit.axes import resolved_axis
 from penstock.opkit.checks import require, require_dtype, require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.intermediate import reshaped
 from penstock.opkit.requantised import in_scale_of_output
 from penstock.opkit.samples import int8, integers, sample
+from penstock.ops.compare import PlainCompare, Relation
+
+MOST_PLACES = 2**16
+"""Largest depth of ONE_HOT, whose places are a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Select(Elementwise):
     """Element-wise choice between two tensors."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
+    TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2", "ONE_HOT")
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
         "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
     }
@@ -65,7 +71,10 @@ class Select(Elementwise):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SELECT, SELECT_V2."""
+    """TFLite SELECT, SELECT_V2, ONE_HOT."""
+    if node.name == "ONE_HOT":
+        yield from _one_hot(node)
+        return
     condition, a, b = (node.input(k) for k in range(3))
     require_one_quantisation((a.type, b.type, node.output().type), "choices and output")
     if node.name == "SELECT" and condition.type.rank == 1 < a.type.rank:
@@ -74,6 +83,38 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         yield from views
         node = replace(node, inputs=(condition, a, b))
     yield from elementwise_nodes(Select(), node, 3, a.type.dtype)
+
+
+def _one_hot(node: ForeignNode) -> Iterator[Made]:
+    """ONE_HOT: the second value where the place along the new axis is the index, else the third.
+
+    As in the reference, the elements are copied, whatever their quantisation."""
+    indices, y = node.input(0), node.output()
+    for k, role in ((1, "depth"), (2, "first value"), (3, "second value")):
+        require(
+            node.constant(k).size == 1, f"{role} has {node.constant(k).size} elements, must have 1"
+        )
+    for k in (2, 3):
+        require_dtype(node.input(k).type, (y.type.dtype,), f"input {k}")
+    on, off = (
+        Value(f"{y.name}/{label}", y.type.with_shape(()), Data.of(node.constant(k).reshape(())))
+        for k, label in ((2, "on"), (3, "off"))
+    )
+    (depth,) = node.constant_ints(1)
+    require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
+    rank = indices.type.rank
+    axis = resolved_axis(node.integer("axis", -1), rank + 1)
+    shape = (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
+    spread, views = reshaped(indices, shape, f"{y.name}/indices")
+    yield from views
+    places = np.arange(depth, dtype=indices.type.dtype.value).reshape(-1, *(1,) * (rank - axis))
+    every = Value(f"{y.name}/places", indices.type.with_shape(places.shape), Data.of(places))
+    is_one = Value(f"{y.name}/is_one", TensorType(y.type.shape, DType.BOOL))
+    compare = PlainCompare(Relation.EQUAL)
+    compared = replace(node, inputs=(spread, every), outputs=(is_one,))
+    yield from elementwise_nodes(compare, compared, 2, DType.BOOL)
+    chosen = replace(node, inputs=(is_one, on, off))
+    yield from elementwise_nodes(Select(), chosen, 3, y.type.dtype)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

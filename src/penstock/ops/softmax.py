@@ -63,7 +63,9 @@ class Softmax(RowVectors):
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
+        y = replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
+        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        return y
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         rows = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)

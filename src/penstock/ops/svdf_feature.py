@@ -22,7 +22,7 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_int8, require_rank
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
 from penstock.opkit.requantise import product_multiplier
 from penstock.opkit.samples import int8, sample, weights
 
@@ -42,7 +42,9 @@ class SvdfFeature(OperatorDefaults):
         require_int8(w, "feature weights")
         expected = (1, w.shape[1])
         require(x.shape == expected, f"input has shape {list(x.shape)}, must be {list(expected)}")
-        return TensorType((1, 1, 1, w.shape[0]), self.dtype)
+        y = TensorType((1, 1, 1, w.shape[0]), self.dtype)
+        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        return y
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w = inputs

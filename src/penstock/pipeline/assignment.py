@@ -10,6 +10,7 @@ from penstock.backends.offload import offload, require_no_cpu_fallback
 from penstock.backends.processor_parts import assign, portable_part, single_node_part
 from penstock.hardware.target import Engine
 from penstock.ir.graph import Graph, Node
+from penstock.optional import attempt, attempt_each
 from penstock.passes.exchange_axes import exchange_axes
 from penstock.passes.order import ACCUMULATION, STATES, run_passes
 from penstock.passes.streamed_rows import streamed_rows
@@ -64,12 +65,26 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
        caller supplies row by row cannot be exchanged.
     2. Hidden channels are computed in groups (`channel_alternatives.py`).
 
-    parts: those of the graph.  Equal nodes have equal parts.
+    parts: those of the graph.
     """
     if not request.stream_input:
-        exchanged = exchange_axes(graph, keep_inputs=request.options.keep_input)
+        exchanged = attempt("exchanged axes", lambda: _exchanged(graph, request), lambda: None)
         if exchanged is not None:
-            yield _processor_parts(exchanged, request)
+            yield exchanged
+    yield from attempt_each("channel groups", lambda: _grouped(graph, parts, request))
+
+
+def _exchanged(graph: Graph, request: Request) -> Parts | None:
+    """Return the parts of a graph with rows and columns exchanged; None if there is none."""
+    exchanged = exchange_axes(graph, keep_inputs=request.options.keep_input)
+    return None if exchanged is None else _processor_parts(exchanged, request)
+
+
+def _grouped(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
+    """Yield the parts of graphs whose hidden channels are computed in groups.
+
+    parts: those of the graph.  Equal nodes have equal parts.
+    """
     known = {part.name: part for part in parts.parts if part.nodes}
 
     def shared_part(make: MakePart, node: Node, engine: Engine) -> Part:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import partial
 
 from penstock.errors import CapacityError
 from penstock.guides import guide
 from penstock.hardware.load import board_names
+from penstock.optional import attempt, attempt_each
 from penstock.passes.streamed_rows import channels_first
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.flash_capacity import (
@@ -34,9 +36,12 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     """Return the error for a network whose smallest point, `least`, is not feasible.
 
     If its constants exceed the flash, too, the memory for which no remedy is known comes first."""
-    conflict = memory_conflict(least, request)
-    found = (*_larger(least, request), *_lowering(least, request, conflict))
-    planes = _planes(least)
+    conflict = attempt("a conflict", lambda: memory_conflict(least, request), lambda: None)
+    found = (
+        *attempt_each("a remedy", lambda: _larger(least, request)),
+        *attempt_each("a remedy", lambda: _lowering(least, request, conflict)),
+    )
+    planes = attempt_each("a remedy", lambda: _planes(least))
     remedies = "; ".join(
         (*found, *planes, "a smaller input or fewer channels in these layers reduces it")
     )
@@ -45,8 +50,10 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     where = least.schedule.parts.graph.name
     why = (
         f"the smallest schedule{_form(least)} needs {least.height_bytes} bytes for tensors and "
-        f"{request.stack_bytes} for the stack; {_conflict_text(conflict)}"
+        f"{request.stack_bytes} for the stack"
     )
+    if conflict is not None:
+        why += f"; {_conflict_text(conflict)}"
     flash = _flash_shortage(least, request)
     if flash is not None:
         flash_subject, others = flash
@@ -66,7 +73,7 @@ def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[st
     if size <= limit:
         return None
     remedies = ["use a larger --flash"] if size <= memory.size_bytes else []
-    smaller = smaller_kernels(parts, request)
+    smaller = attempt("other kernels", lambda: smaller_kernels(parts, request), lambda: None)
     if smaller is not None and size - smaller[1] <= limit:
         remedies.append(slower_kernels(smaller[0], size - smaller[1]))
     subject = f"the constants alone need {size} bytes of {memory.name}, there are {limit}"
@@ -134,19 +141,21 @@ def _enough(point: PlacedPoint, request: Request) -> str:
     return " ".join(options)
 
 
-def _lowering(least: PlacedPoint, request: Request, conflict: MemoryConflict) -> Iterator[str]:
+def _lowering(
+    least: PlacedPoint, request: Request, conflict: MemoryConflict | None
+) -> Iterator[str]:
     """Yield clauses about changes that reduce the RAM needed, and make the network fit."""
     parts, options = least.schedule.assigned_parts, request.options
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():
         if other != request:
-            yield from _with(words, "", smallest_point(parts.graph, other), other, least)
+            found = partial(smallest_point, parts.graph, other)
+            yield from _with(words, "", found, other, least)
     for words, note, other in _open_choices(request):
-        graph = simplify(read_request(other), other.rounding, other.io)
-        found = smallest_point(assign_engines(graph, other).graph, other)
+        found = partial(_smallest_point_of_model, other)
         yield from _with(f"with {words}", note, found, other, least)
-    alone = len(conflict.irreducible) == 1
+    alone = conflict is not None and len(conflict.irreducible) == 1
     if options.max_parts < len(parts.parts) and not alone:
         yield f"--max-parts above {options.max_parts} may reduce it"
 
@@ -169,11 +178,23 @@ def _planes(least: PlacedPoint) -> Iterator[str]:
         )
 
 
+def _smallest_point_of_model(request: Request) -> PlacedPoint:
+    graph = simplify(read_request(request), request.rounding, request.io)
+    return smallest_point(assign_engines(graph, request).graph, request)
+
+
 def _with(
-    words: str, note: str, found: PlacedPoint, request: Request, least: PlacedPoint
+    words: str,
+    note: str,
+    smallest: Callable[[], PlacedPoint],
+    request: Request,
+    least: PlacedPoint,
 ) -> Iterator[str]:
     """Yield a clause about the point of least RAM of another request, unless it is not smaller, or
     the board has less memory."""
+    found = attempt(f"a remedy {words}", smallest, lambda: None)
+    if found is None:
+        return
     size = found.ram_bytes(request)
     remark = f", {note}" if note else ""
     if size >= least.ram_bytes(request):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from penstock.errors import CapacityError
 from penstock.hardware.load import board_names
+from penstock.optional import attempt_each
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.flash_capacity import (
     boards_with,
@@ -23,6 +24,7 @@ def flash_error(report: Report, done: Compilation) -> CapacityError:
     """Return the error for a compilation whose constants and code exceed the flash."""
     flash, request = report.flash_bytes, done.request
     memory = request.target.memory_for("constant")
+    remedies = tuple(attempt_each("a remedy", lambda: _fitting(report, done)))
     subject = "constants" if flash.code is None else "constants and code"
     return CapacityError(
         "capacity-002",
@@ -32,7 +34,7 @@ def flash_error(report: Report, done: Compilation) -> CapacityError:
         why=f"the constants of the model are {flash.model} bytes; the kernels of "
         f"{request.target.name} store them in {flash.weights}, with tables that save cycles and "
         "without what no result depends on",
-        help="; ".join(with_last_resort(tuple(_fitting(report, done)))),
+        help="; ".join(with_last_resort(remedies)),
     )
 
 

@@ -28,6 +28,11 @@ class PlacedPoint(Brief):
     unbudgeted: frozenset[str] = frozenset()
 
     @property
+    def is_optional(self) -> bool:
+        """Whether the schedule is one of an alternative graph, or has bands of columns."""
+        return bool(self.schedule.assigned_parts.alternative or self.schedule.bands)
+
+    @property
     def heights(self) -> tuple[int, ...]:
         """Bytes used in each memory region that counts towards the budget, the default first."""
         others = (p.height_bytes for memory, p in self.others if memory not in self.unbudgeted)

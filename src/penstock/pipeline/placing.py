@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
 
@@ -18,6 +18,7 @@ from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, PlacementProblem
+from penstock.optional import Failed, attempt_all, outcome, succeeded
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.culling import culled, may_survive
 from penstock.pipeline.placed_point import PlacedPoint
@@ -32,6 +33,8 @@ from penstock.workers import mapped
 
 _Problem = tuple[str, PlacementProblem, tuple[Series, ...]]
 """A memory region, what is placed in it, and the series of rows in it."""
+_Placements = tuple[tuple[str, Placement], ...]
+"""(memory region, placement), the default region first."""
 
 
 def place(
@@ -80,28 +83,43 @@ def _placed(
 ) -> Iterator[tuple[Schedule, PlacedPoint]]:
     """Yield (schedule, point) for each schedule; the cost of the point is that at its addresses.
 
+    A schedule that cannot be placed is dropped if there are others.
     Without an executor, a schedule is requested only after the previous one is placed.  Workers
     receive the placement problems, not the network.
     """
     unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    every, again = tee(map(ExpandedSchedule, schedules))
     banks = {m.name: m.bank_bytes for m in target.memories if m.bank_bytes}
-    blocks = map(partial(_problems, banks), again)
-    placements = mapped(partial(_place_blocks, PlaceOptions(exact=limits)), blocks, executor)
-    for expanded, found in zip(every, placements, strict=True):
+    tasks, again = tee(outcome(partial(_task, banks), schedule) for schedule in schedules)
+    blocks = (task if isinstance(task, Failed) else task.problems for task in again)
+    place_one = partial(outcome, partial(_place_blocks, PlaceOptions(exact=limits)))
+    pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
+
+    def costed(pair: tuple[_Task | Failed, _Placements | Failed]) -> tuple[Schedule, PlacedPoint]:
+        expanded, found = succeeded(pair[0]).expanded, succeeded(pair[1])
         point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted)
-        costed = with_placed_costs(expanded, point.addresses)
-        yield expanded.schedule, replace(point, schedule=costed)
+        schedule = with_placed_costs(expanded, point.addresses)
+        return expanded.schedule, replace(point, schedule=schedule)
+
+    return attempt_all("a point of the frontier", pairs, costed)
 
 
-def _problems(banks: Mapping[str, int], expanded: ExpandedSchedule) -> tuple[_Problem, ...]:
-    """Return what is to be placed in each memory region of a schedule.
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A schedule, and what is to be placed in each of its memory regions."""
+
+    expanded: ExpandedSchedule
+    problems: tuple[_Problem, ...]
+
+
+def _task(banks: Mapping[str, int], schedule: Schedule) -> _Task:
+    """Return what is to be placed of a schedule.
 
     banks: the size of a bank of each region in which buffers must not share one.
     """
+    expanded = ExpandedSchedule(schedule)
     series = dict(row_series(expanded))
-    return tuple(
+    problems = (
         (
             memory,
             in_whole_banks(problem, banks[memory]) if memory in banks else problem,
@@ -109,11 +127,10 @@ def _problems(banks: Mapping[str, int], expanded: ExpandedSchedule) -> tuple[_Pr
         )
         for memory, problem in placement_problems(expanded)
     )
+    return _Task(expanded, tuple(problems))
 
 
-def _place_blocks(
-    options: PlaceOptions, problems: tuple[_Problem, ...]
-) -> tuple[tuple[str, Placement], ...]:
+def _place_blocks(options: PlaceOptions, problems: tuple[_Problem, ...]) -> _Placements:
     """Return (memory region, checked placement) for each placement problem."""
     found: list[tuple[str, Placement]] = []
     for memory, problem, series in problems:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
 from penstock.backends.processor_parts import Processor
 from penstock.hardware.target import Target
+from penstock.optional import attempt
 from penstock.pareto import frontier, is_dominated
 from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.channel_alternatives import NEAR_FLOOR
@@ -33,8 +35,23 @@ def schedule(
     """
     known: list[Schedule] = []
     for search in searches(parts, target, options, known, accelerators):
-        known += search.schedules()
+        known += _found(search, search.schedules)
     return with_alternatives(known)
+
+
+def schedules_by_rows(search: FrontierSearch) -> Sequence[Schedule]:
+    """Return the schedules without recomputation; none if the search is for an alternative and
+    fails."""
+    return _found(search, search.schedules_by_rows)
+
+
+def _found(
+    search: FrontierSearch, schedules: Callable[[], Iterator[Schedule]]
+) -> Sequence[Schedule]:
+    """Return the schedules of a search, which may fail if it is for an alternative."""
+    if not search.parts.alternative:
+        return tuple(schedules())
+    return attempt("an alternative", lambda: tuple(schedules()), tuple)
 
 
 def searches(
@@ -59,9 +76,14 @@ def searches(
         limit_bytes = math.inf
         if one.floor_bytes is not None:  # only schedules that recompute may need less memory
             limit_bytes = min(peak for peak, _ in _by_rows(known)) - 1
-        search = frontier_search(one, model, memories, options, limit_bytes, bands, tuple(known))
-        rivals += ((p.peak_bytes, search.estimated_cycles(p)) for p in search.below_rows)
-        yield search
+        search = partial(
+            frontier_search, one, model, memories, options, limit_bytes, bands, tuple(known)
+        )
+        found = attempt("an alternative", search, lambda: None) if one.alternative else search()
+        if found is None:
+            continue
+        rivals += ((p.peak_bytes, found.estimated_cycles(p)) for p in found.below_rows)
+        yield found
 
 
 def _is_relevant(parts: Parts, model: Engines, rivals: Sequence[tuple[int, int]]) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.backends.program_passes import after_stripes
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
+from penstock.optional import attempt
 from penstock.pipeline import stage_names
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
@@ -41,10 +43,13 @@ class Placed:
     """The result of `place`.
 
     points: in ascending order of memory; chosen: the one to compile.
+    program: the program of `chosen` if this point is optional: another one replaces it if it cannot
+        be lowered.
     """
 
     points: tuple[PlacedPoint, ...]
     chosen: PlacedPoint
+    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,19 @@ def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
     schedules = (after_stripes(s, request.accelerators) for s in frontier.schedules)
     frontier = Frontier(tuple(schedules))
     points = place(frontier, request.target, request.options, context.executor)
-    return Placed(points, choose(points, request))
+    chosen = choose(points, request)
+    while chosen.is_optional and len(points) > 1:
+        lowered = partial(lower_point, chosen, request.accelerators)
+        program = attempt("the chosen point", lowered, lambda: None)
+        if program is not None:
+            return Placed(points, chosen, program)
+        points = tuple(point for point in points if point is not chosen)
+        chosen = choose(points, request)
+    return Placed(points, chosen)
+
+
+def _lower(placed: Placed, context: Context) -> Program:
+    return placed.program or lower_point(placed.chosen, context.request.accelerators)
 
 
 READ: Stage[str, Graph] = Stage(
@@ -105,7 +122,7 @@ PLACE: Stage[Frontier, Placed] = Stage(
 )
 LOWER: Stage[Placed, Program] = Stage(
     stage_names.LOWER,
-    lambda placed, context: lower_point(placed.chosen, context.request.accelerators),
+    _lower,
 )
 WRITE: Stage[Program, Bundle] = Stage(
     stage_names.WRITE,

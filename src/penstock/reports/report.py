@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from penstock.brief import Brief
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
+from penstock.optional import Dropped
 from penstock.program.program import Kind, Program
 from penstock.program.stored_constants import weight_bytes
 from penstock.reports.command import CompileCommand
@@ -206,6 +207,7 @@ class Report(Brief):
     any. `interface` lists the inputs and outputs of the generated code. `optimised_for` is what the
     C compiler optimises: "speed" (-O3) or "size" (-Os); estimated cycles are always those of -O3.
     `portable_layers` take many cycles because the core family has no kernel for them.
+    `dropped` lists optional work that failed because of a defect of penstock.
     """
 
     model: str
@@ -237,6 +239,7 @@ class Report(Brief):
     interface: ModelInterface = field(default_factory=ModelInterface)
     optimised_for: str = "speed"
     portable_layers: tuple[PortableLayer, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
 
     @property
     def estimated_note(self) -> str:

@@ -17,7 +17,6 @@ FLOOR_CYCLES_PER_MAC = {
     "conv2d_direct_s8_dsp": 155 / 128,
     "conv2d_groups_s8_dsp": 155 / 128,
     "depthwise_conv2d_s8_dsp": 2.5,
-    "depthwise_multiple_s8_dsp": 2.5,
     "fully_connected_forms_s8_dsp": 25 / 16,
     "fully_connected_s8_dsp": 87 / 64,
 }

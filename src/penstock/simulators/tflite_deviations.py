@@ -360,6 +360,25 @@ def _quotient_leaves_int32(node: ForeignNode) -> bool:
     return (127 - x.zero_point) * x.scale / y.scale > 2.0**31
 
 
+def _rooted(node: ForeignNode, inputs: Inputs) -> Array:
+    """Rounded towards 0; the root of a negative number is 0."""
+    x, y = _x(node), _y(node)
+    reals = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale
+    steps = np.trunc(np.sqrt(np.maximum(reals, 0)) / y.scale) + y.zero_point
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def _reduced(node: ForeignNode, inputs: Inputs) -> Array:
+    axes = tuple(int(axis) for axis in _given(inputs, 1).ravel())
+    reduce = np.any if node.name == "REDUCE_ANY" else np.all
+    return np.asarray(reduce(_given(inputs, 0), axis=axes)).reshape(_y(node).shape)
+
+
+def _chosen(_: ForeignNode, inputs: Inputs) -> Array:
+    condition, a, b = (_given(inputs, k) for k in (0, 1, 2))
+    return np.where(condition, a, b)
+
+
 def _selected(_: ForeignNode, inputs: Inputs) -> Array:
     condition, a, b = (_given(inputs, k) for k in (0, 1, 2))
     shape = condition.shape + (1,) * (a.ndim - condition.ndim)
@@ -409,6 +428,26 @@ DEVIATIONS = (
         "TensorFlow: `kernels/cast.cc`",
         _has_no_cast,
         _cast,
+        plain=True,
+    ),
+    Deviation(
+        ("SELECT_V2",),
+        "tensors are int32",
+        "has no kernel",
+        "chooses, as TensorFlow does",
+        "`micro/kernels/select.cc`; TensorFlow: `kernels/select.cc`",
+        _is_integer,
+        _chosen,
+        plain=True,
+    ),
+    Deviation(
+        ("REDUCE_ANY", "REDUCE_ALL"),
+        "always",
+        "has no kernel",
+        "computes the disjunction and the conjunction, as TensorFlow does",
+        "TensorFlow: `kernels/reduce.cc`",
+        _always,
+        _reduced,
         plain=True,
     ),
     Deviation(
@@ -498,6 +537,27 @@ DEVIATIONS = (
         "`micro/kernels/exp.cc`; TensorFlow: `kernels/exp.cc`",
         _always,
         _really(lambda _, x: np.exp(x)),
+        1,
+    ),
+    Deviation(
+        ("LOG",),
+        "tensors are int8",
+        "has a kernel for float32 only",
+        "uses a table, as TensorFlow does; the logarithm of 0 and of a negative number is the "
+        "smallest element",
+        "`micro/kernels/elementwise.cc`; TensorFlow: `kernels/elementwise.cc`, `LogLUTPrepare`",
+        _always,
+        _really(lambda _, x: np.where(x > 0, np.log(np.maximum(x, 1e-300)), -np.inf)),
+        1,
+    ),
+    Deviation(
+        ("SQRT",),
+        "tensors are int8",
+        "has a kernel for float32 only; TensorFlow fails for a negative number",
+        "rounds towards 0, as TensorFlow does; the root of a negative number is 0",
+        "`micro/kernels/elementwise.cc`; TensorFlow: `kernels/elementwise.cc`, `SqrtEvalQuantized`",
+        _always,
+        _rooted,
         1,
     ),
     Deviation(

@@ -104,6 +104,28 @@ def test_an_undocumented_deviation_is_a_mismatch(
     assert penstock(*REFERENCE, "--reference", "tflite").code == 1
 
 
+def test_a_model_of_which_every_node_deviates_is_judged(penstock: CommandLine) -> None:
+    """Functions that have no kernel, or one for float32 only; the root and the logarithm of
+    negative numbers, too."""
+    names = ("x", "root", "log", "y")
+    scales, zeros = (0.05, 0.02, 0.04, 0.04), (0, -128, 30, 20)
+    tensors = tuple(
+        TensorSpec(n, (1, 256), scales=(s,), zero_points=(z,))
+        for n, s, z in zip(names, scales, zeros, strict=True)
+    )
+    operators = (
+        OperatorSpec("SQRT", (0,), (1,)),
+        OperatorSpec("LOG", (0,), (2,)),
+        OperatorSpec("GELU", (2,), (3,), {"approximate": False}),
+    )
+    Path("m.tflite").write_bytes(write_tflite(tensors, operators, (0,), (1, 3)))
+    said = penstock(*REFERENCE, "--reference", "tflite", "--json")
+    assert said.code == 0, said.err
+    nodes = said.json["verified"][0]["nodes"]
+    assert [node["tensor"] for node in nodes] == ["root", "log", "y"]
+    assert max(node["differing"] for node in nodes) < 40
+
+
 def test_the_table_names_operators_that_exist() -> None:
     names = {name for deviation in DEVIATIONS for name in deviation.operators}
     assert names <= set(foreign_names())

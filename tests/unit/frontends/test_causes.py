@@ -204,6 +204,20 @@ def test_another_custom_operator_is_not_supported() -> None:
     assert refusal(custom("Mine")).what == "CUSTOM:Mine: operator is not supported"
 
 
+def test_an_operator_of_tensorflow_is_named() -> None:
+    error = refusal(custom("FlexErfc"))
+    assert "SELECT_TF_OPS" in error.why
+    assert "penstock ops" in error.help
+
+
+def test_all_layers_of_a_16x8_network_have_one_cause() -> None:
+    wide = replace(X, dtype="int16")
+    error = refusal(chain(("QUANTIZE", wide), ("RELU", wide), ("DEQUANTIZE", REAL), first=REAL))
+    assert "16x8 quantisation" in error.why
+    assert error.help.count("\n") == 0
+    assert "TFLITE_BUILTINS_INT8" in error.help
+
+
 @pytest.mark.parametrize("shape", [(0, 4), (1, 0)])
 def test_a_tensor_without_elements_is_refused(shape: tuple[int, ...]) -> None:
     x = replace(X, shape=shape)

@@ -66,7 +66,7 @@ def test_a_truncated_file_never_ends_in_a_python_error(size: int) -> None:
     ("raw", "words"),
     [
         (b"", "the file is empty"),
-        (b"PK\x03\x04 a zip file, that is", "the file is neither a TFLite nor an ONNX model"),
+        (b"a text file, that is", "the file is neither a TFLite nor an ONNX model"),
         (b"\xff\xff\xff\xffTFL3" + bytes(8), "its root table is at byte 4294967295"),
         (INTACT[:100], "it ends at byte 100, before data that it refers to: it may be truncated"),
         (changed("version", 2), "schema version is 2, must be 3"),

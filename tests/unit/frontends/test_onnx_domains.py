@@ -344,3 +344,27 @@ class TestChains:
         x, y = model.input(*SHAPE), model.input(*SHAPE, name="y")
         gate = model.node("Sigmoid", y, scale=None)
         assert worst_steps(model.raw(model.node("Mul", x, gate))) <= 1
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_wide_integers_are_inputs_and_outputs(kind: str) -> None:
+    model = Model()
+    model.output(model.node("Relu", model.input(1, 6)))
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    model.inputs.append(helper.make_tensor_value_info("i", code, [2, 3]))
+    moved = model.node("Transpose", "i", perm=[1, 0], scale=None)
+    model.outputs.append(helper.make_tensor_value_info(moved, code, None))
+    graph = graph_of(model.proto().SerializeToString())
+    assert [v.type.dtype for v in (graph.inputs[1], graph.outputs[1])] == [DType(kind)] * 2
+    x = np.arange(6, dtype=kind).reshape(2, 3)
+    found = run_graph(graph, {"x": np.zeros((1, 6), np.int8), "i": x})
+    assert np.array_equal(found[graph.outputs[1].name], x.T)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_indices_of_the_largest_integers_are_those_of_the_elements(kind: str) -> None:
+    model = Model(kind=kind)
+    model.input(1, 3, 4, 5)
+    found = model.node("ArgMax", "x_q", axis=1, scale=None)
+    model.outputs.append(helper.make_tensor_value_info(found, TensorProto.INT64, None))
+    assert worst_steps(model.proto().SerializeToString()) == 0

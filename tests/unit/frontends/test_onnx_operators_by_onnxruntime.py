@@ -625,3 +625,46 @@ def test_a_function_of_one_variable_is_a_table() -> None:
     found = judged_by_onnxruntime(raw)
     assert found.steps <= 1
     assert {node.output.type.dtype.value for node in found.graph.nodes} == {"int8"}
+
+
+PRODUCTS: dict[str, Grow] = {
+    "gemm": lambda m: m.node(
+        "Gemm", m.input(2, 7), m.weights(7, 4, axis=1), m.reals(4), scale=None
+    ),
+    "matmul": lambda m: m.node("MatMul", m.input(2, 3, 7), m.weights(7, 4, axis=1), scale=None),
+    "matmul with bias": lambda m: m.node(
+        "Add",
+        m.node("MatMul", m.input(2, 3, 7), m.weights(7, 4, axis=1), scale=None),
+        m.reals(4),
+        scale=None,
+    ),
+    "matmul of a vector": lambda m: m.node(
+        "MatMul", m.input(7), m.weights(7, 4, axis=1), scale=None
+    ),
+    "log softmax of products": lambda m: m.node(
+        "LogSoftmax",
+        m.node("Gemm", m.input(2, 7), m.weights(4, 7), transB=1, scale=None),
+        scale=None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_products_may_be_real_numbers(case: str) -> None:
+    model = Model()
+    found = judged_by_onnxruntime(model.raw(PRODUCTS[case](model)))
+    assert found.steps <= 1
+    assert found.graph.outputs[0].type.dtype.value == "float32"
+
+
+def test_qgemm_without_a_scale_of_its_output() -> None:
+    model = Model(quantised=False)
+    rng = np.random.default_rng(0)
+    info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT8, [2, 7])
+    model.inputs.append(info)
+    x = ["x", model.constant(reals() ** 2), model.constant(np.array(3, np.int8))]
+    w = [model.constant(rng.integers(-127, 128, (7, 4)).astype(np.int8))]
+    w += [model.constant(reals(4) ** 2), model.constant(np.zeros(4, np.int8))]
+    bias = model.constant(rng.integers(-999, 999, 4).astype(np.int32))
+    y = model.node("QGemm", *x, *w, bias, domain="com.microsoft")
+    assert judged_by_onnxruntime(model.raw(y)).steps <= 1

@@ -146,3 +146,37 @@ def test_an_operand_of_the_smallest_scale_is_read_as_in_the_reference(operator: 
     ours = run_graph(graph, {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)})
     answer = run_tflite_micro(raw, inputs)
     np.testing.assert_array_equal(ours[graph.outputs[0].name], answer.outputs[0])
+
+
+MASK = float(np.float32(2.0**119.3))
+"""The scale of a mask of attention, which adds the lowest number of single precision."""
+
+
+@pytest.mark.parametrize(
+    ("operator", "scales", "zero"),
+    [
+        ("ADD", (0.1, MASK, MASK), 127),
+        ("SUB", (MASK, 0.1, MASK), -128),
+        ("MUL", (0.004, MASK, MASK / 256), 3),
+        ("SOFTMAX", (MASK, 1 / 256), -128),
+    ],
+)
+def test_masks_of_attention_are_read_as_in_the_reference(
+    operator: str, scales: tuple[float, ...], zero: int
+) -> None:
+    *operands, last = [
+        TensorSpec(f"t{k}", SHAPE, scales=(float(np.float32(scale)),), zero_points=(-7,))
+        for k, scale in enumerate(scales)
+    ]
+    y = TensorSpec("y", SHAPE, scales=last.scales, zero_points=(zero,))
+    places = tuple(range(len(operands)))
+    options = {"beta": 1.0} if operator == "SOFTMAX" else {}
+    node = OperatorSpec(operator, places, (len(operands),), options)
+    raw = write_tflite((*operands, y), (node,), places, (len(operands),))
+    rng = np.random.default_rng(7)
+    inputs = tuple(rng.integers(-128, 128, SHAPE).astype(np.int8) for _ in operands)
+    graph = parse(raw, operator)
+    ours = run_graph(graph, {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)})
+    answer = run_tflite_micro(raw, inputs)
+    assert np.unique(answer.outputs[0]).size > 1
+    np.testing.assert_array_equal(ours[graph.outputs[0].name], answer.outputs[0])

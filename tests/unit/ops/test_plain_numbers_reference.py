@@ -112,6 +112,23 @@ def test_truth_values_are_reduced(operator: str, expected: Any) -> None:
     np.testing.assert_array_equal(ours(raw, (x,)), expected(x, axis=(1, 3)))
 
 
+@pytest.mark.parametrize("axis", [-1, 0, 1, 2])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_one_hot_vectors_are_those_of_the_identity(dtype: str, axis: int) -> None:
+    indices = np.array([[0, 3, -1], [4, 5, 2]], dtype)
+    expected = np.moveaxis(np.where(np.arange(5) == indices[..., None], 7, -2), -1, axis)
+    tensors = (
+        TensorSpec("indices", (2, 3), dtype),
+        TensorSpec("depth", (), "int32", data=np.array(5, np.int32)),
+        TensorSpec("on", (), "int32", data=np.array(7, np.int32)),
+        TensorSpec("off", (), "int32", data=np.array(-2, np.int32)),
+        TensorSpec("y", expected.shape, "int32"),
+    )
+    node = OperatorSpec("ONE_HOT", (0, 1, 2, 3), (4,), {"axis": axis})
+    raw = write_tflite(tensors, (node,), (0,), (4,))
+    np.testing.assert_array_equal(ours(raw, (indices,)), expected)
+
+
 EVERY = np.arange(-128, 128).astype(np.int8)
 
 

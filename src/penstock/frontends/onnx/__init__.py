@@ -8,6 +8,7 @@ domains          File -> the domain of each tensor: integer elements, or real nu
 importer         File and domains -> Graph, node by node, with the help of
   model_constants  constants, each in its own domain
   folding          evaluation of nodes of constants
+  chains           tables of element-wise nodes in a row
   scales           the quantisation that a QuantizeLinear or DequantizeLinear states
   tensors          the value that holds each tensor, and its order of axes
   presentation     nodes as operator files import them

@@ -445,7 +445,9 @@ def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assu
     if assumed and node.name in MOVING_REALS:
         return floats.issuperset(node.inputs if node.name == "Concat" else node.inputs[:1])
     asked = names.get(node.name)
-    return asked is not None and (bool(asked.real_inputs) or (asked.floats and not assumed))
+    if asked is None:
+        return False
+    return bool(asked.real_inputs) or (not assumed and (asked.floats or asked.float_outputs))
 
 
 def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:

@@ -159,9 +159,12 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
-    real = new.name(f"{name}/real")
+    is_real = form.name == "Gemm" and not _named(node, form.output[0], optional=True)
+    real = name if is_real else new.name(f"{name}/real")
     plain = (_named(node, position) for position in form.plain)
     yield FileNode(form.name, node.where, (*plain, *reals), (real,), attributes)
+    if is_real:  # QGemm without a scale of its output
+        return
     output = tuple(_named(node, position) for position in form.output)
     yield FileNode(QUANTISE, node.where, (real, *output), node.outputs[:1])
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
+from penstock.optional import attempt_all
 from penstock.pareto import Group, frontier_of_groups, thinned
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.selection import noticeably_faster
@@ -98,8 +99,9 @@ class ScheduleBuilder:
         If the proposals are in ascending order of memory, so are the schedules.
         """
         later: list[Schedule] = []  # copies of rows may keep tensors live for longer
-        for proposal in proposals:
-            every = [*later, *self.schedules(proposal)]
+        found = attempt_all("a schedule", proposals, lambda p: (p, tuple(self.schedules(p))))
+        for proposal, schedules in found:
+            every = [*later, *schedules]
             every.sort(key=lambda schedule: schedule.peak_bytes)
             later = [s for s in every if s.peak_bytes > proposal.peak_bytes]
             yield from every[: len(every) - len(later)]

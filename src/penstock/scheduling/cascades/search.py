@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import merge
 
 from penstock.errors import UsageError
+from penstock.optional import attempt, attempt_each
 from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
@@ -64,17 +66,29 @@ class FrontierSearch:
 
         If `options.partition` is `CASCADES`, they come in ascending order of memory.
         """
-        found: Sequence[Schedule] = ()
-        if self.recomputing is not None:
-            found = self.recomputing.schedules(self.sources, self.below_rows, self.limit_bytes)
+        found = attempt("bands of columns", self._schedules_below_rows, tuple)
         return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
+
+    def _schedules_below_rows(self) -> Sequence[Schedule]:
+        if self.recomputing is None:
+            return ()
+        return self.recomputing.schedules(self.sources, self.below_rows, self.limit_bytes)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that the search schedules."""
+        return self.builder.accounting.parts
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
         """Yield the schedules of `by_rows`, the proposals without recomputation."""
-        builder = self.builder
-        if builder.options.partition == CASCADES and builder.accounting.parts.can_prefetch:
-            return builder.with_accelerator_prefetches(self.by_rows)
-        return builder.every_schedule(self.by_rows)
+        builder, found = self.builder, False
+        if builder.options.partition == CASCADES and self.parts.can_prefetch:
+            prefetched = partial(builder.with_accelerator_prefetches, self.by_rows)
+            for schedule in attempt_each("prefetches by accelerators", prefetched):
+                found = True
+                yield schedule
+        if not found:
+            yield from builder.every_schedule(self.by_rows)
 
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
         """Return the schedule of a proposal with recomputation.
@@ -93,8 +107,8 @@ class FrontierSearch:
 
         proposal: an element of `below_rows`, the proposals that recompute.
         """
-        accounting = self.builder.accounting
-        return proposal.time + sum(map(accounting.model.work_cycles, accounting.parts.parts))
+        work_cycles = self.builder.accounting.model.work_cycles
+        return proposal.time + sum(map(work_cycles, self.parts.parts))
 
 
 def frontier_search(
@@ -151,14 +165,18 @@ def frontier_search(
         useful = useful and bool(chosen)
     if bands is None or not useful or not searches:
         return FrontierSearch(builder, chosen)
-    start = _inputs_bytes(parts)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
-    below = BelowRows(builder.accounting, options, bands, start, found.gap, rivals)
+    below = BelowRows(builder.accounting, options, bands, _inputs_bytes(parts), found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
-    sources = below.sources(searches, limit)
-    if parts.floor_bytes is not None:
-        limit = min((limit, *(one.peak_bytes for one in others)))
-    return FrontierSearch(builder, chosen, below.proposals(sources, limit), below, sources, limit)
+
+    def with_recomputation() -> FrontierSearch:
+        sources, least = below.sources(searches, limit), limit
+        if parts.floor_bytes is not None:
+            least = min((limit, *(one.peak_bytes for one in others)))
+        found_below = below.proposals(sources, least)
+        return FrontierSearch(builder, chosen, found_below, below, sources, least)
+
+    return attempt("bands of columns", with_recomputation, lambda: FrontierSearch(builder, chosen))
 
 
 def _chosen_proposals(

@@ -236,12 +236,11 @@ def _groups(p: Params, site: Site) -> Counts:
 
 
 def _depthwise(p: Params, site: Site) -> Counts:
-    """Return how often each section of a depthwise kernel runs.
+    """Return how often each section of the depthwise kernel runs.
 
-    The kernels compute four channels at a time.  If 4 does not divide the number of channels, the
+    The kernel computes four channels at a time.  If 4 does not divide the number of channels, the
     last group of four overlaps the one before."""
     images, height, width, _ = site.output.shape
-    times = p.get("multiplier_d", 1)
     taps = p["kernel_h"] * p["kernel_w"]
     runs = _runs(p, images)
     pixels = images * height * width
@@ -249,27 +248,23 @@ def _depthwise(p: Params, site: Site) -> Counts:
     quads = pixels * -(-p["in_c"] // QUAD)
     nine = taps == 9
     return {
-        name: times * count
-        for name, count in {
-            "lines": images * height,
-            "pixel": pixels * passes,
-            "run": runs,
-            "pass": runs * passes,
-            "found row": runs * p["kernel_h"],
-            "found tap": runs * taps,
-            "moved tap": runs * taps * (passes - 1),
-            "nine": quads * nine,
-            "quad": quads * (not nine),
-            "tap": quads * taps * (not nine),
-            "corrected": quads * p["is_signed"],
-            "clamped": _clamped(p, site) / times,
-            "placed": site.output.elements / times * (times > 1),
-        }.items()
+        "lines": images * height,
+        "pixel": pixels * passes,
+        "run": runs,
+        "pass": runs * passes,
+        "found row": runs * p["kernel_h"],
+        "found tap": runs * taps,
+        "moved tap": runs * taps * (passes - 1),
+        "nine": quads * nine,
+        "quad": quads * (not nine),
+        "tap": quads * taps * (not nine),
+        "corrected": quads * p["is_signed"],
+        "clamped": _clamped(p, site),
     }
 
 
 def _runs(p: Params, images: int) -> int:
-    """Return how often a depthwise kernel computes the addresses of taps.
+    """Return how often the depthwise kernel computes the addresses of taps.
 
     The kernel computes the addresses for the first of several neighbouring output pixels whose
     windows are all inside the input, and only increments them for the others.  For a pixel whose
@@ -387,7 +382,6 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "conv2d_groups_s8_dsp": _groups,
     "conv2d_s8_dsp": _convolution,
     "depthwise_conv2d_s8_dsp": _depthwise,
-    "depthwise_multiple_s8_dsp": _depthwise,
     "fully_connected_forms_s8_dsp": _separate_forms,
     "fully_connected_s8_dsp": _fully_connected,
     "mul_s8_dsp": _pairs,

@@ -104,11 +104,10 @@ def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
 def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
     """Return the fastest of the kernels that can compute a grouped convolution.
 
-    These are the grouped kernel, the ordinary kernel with zero weights between groups, the
-    depthwise kernel with a channel multiplier, and the portable kernel."""
+    These are the grouped kernel, the ordinary kernel with zero weights between groups, and the
+    portable kernel."""
     one = as_one_group(op, site)
     found = (group_kernel(op, site), None if one is None else _convolution(*one))
-    found += (_depthwise(op, site),) if isinstance(op, DepthwiseConv2D) else ()
     special = [kernel for kernel in found if kernel is not None]
     return min(
         (*special, _portable(op, site)), key=lambda kernel: DSP_CYCLES.cycles(op, site, kernel)
@@ -320,23 +319,19 @@ def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the depthwise kernel, which computes four channels at a time.
-
-    With a channel multiplier m, each input channel has m output channels.  The kernel then makes m
-    passes; pass k computes the k-th output channel of every input channel.
+    """Return the depthwise kernel without a channel multiplier, which computes four channels at a
+    time.
 
     Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
     if the kernel's requantisation is not proved bit-exact."""
-    x, windows = site.inputs[0], op.multiplier
+    x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
         return None
-    fours = taps.fours(x.shape[3])
-    order = fours.ravel() * windows + np.arange(windows)[:, None]
-    layer = certified_layer(op, site, taps.FRACTION_BITS, order.ravel())
+    layer = certified_layer(op, site, taps.FRACTION_BITS, taps.fours(x.shape[3]).ravel())
     if layer is None:
         return None
-    single = Kernel(
+    return Kernel(
         "depthwise_conv2d_s8_dsp",
         params=(
             *sliding.shape_params(x.shape, site.output.shape),
@@ -352,14 +347,6 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         by_rows=True,
         classes=layer.classes,
-    )
-    if windows == 1:
-        return single
-    return replace(
-        single,
-        name="depthwise_multiple_s8_dsp",
-        params=(*single.params, ("multiplier_d", windows), ("fours", len(fours))),
-        scratch_bytes=site.output.shape[2] * x.shape[3],
     )
 
 

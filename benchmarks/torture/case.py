@@ -16,7 +16,7 @@ class Outcome(Enum):
 
     EXACT = "exact"
     REFUSED = "refused"
-    NOT_A_MODEL = "not a model"
+    NOT_JUDGED = "not judged"
     NO_REMEDY = "refused without remedy"
     MALFORMED = "valid, called malformed"
     WRONG = "wrong"
@@ -27,7 +27,7 @@ class Outcome(Enum):
     @property
     def right(self) -> bool:
         """Whether this is no finding."""
-        return self in (Outcome.EXACT, Outcome.REFUSED, Outcome.NOT_A_MODEL)
+        return self in (Outcome.EXACT, Outcome.REFUSED, Outcome.NOT_JUDGED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from penstock.simulators.graph import run_graph
 from penstock.simulators.judgement import JudgedTensor
 
 SETS = 3
+NOT_RUN = "tool-043"
+"""The code of the error that onnxruntime does not run a model, or a part of it."""
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "Identity")
 
 
@@ -31,15 +33,17 @@ def judge(case: Case, deep: bool) -> Verdict:
         try:
             done = compiled(path, case.target)
             if reason:
-                return Verdict(Outcome.NOT_A_MODEL, note=reason)
+                return Verdict(Outcome.NOT_JUDGED, note=reason)
             sets = api.drawn_sets(done, SETS)
             tensors = [run_graph(done.model, inputs) for inputs in sets]
             wrong = onnx_reference(done.request).judge(tensors).failure
             return _wrong(wrong) if wrong else ladder_verdict(done, sets, deep)
         except PenstockError as error:
+            if error.code == NOT_RUN:
+                return Verdict(Outcome.NOT_JUDGED, note=str(error))
             found = refusal(error)
             if reason and found.outcome is not Outcome.INTERNAL:
-                return Verdict(Outcome.NOT_A_MODEL, note=reason)
+                return Verdict(Outcome.NOT_JUDGED, note=reason)
             return found
 
 

@@ -148,7 +148,7 @@ def _lost(task: Task, lost: Lost, *, drawing: bool) -> Answer:
     """The answer for a process that gave none.  While it draws, that is no finding: the tools of
     others crash."""
     if drawing:
-        return Answer(task.seed, Verdict(Outcome.NOT_A_MODEL))
+        return Answer(task.seed, Verdict(Outcome.NOT_JUDGED))
     if lost.exit_code is None:
         verdict = Verdict(Outcome.TIME, note="computed for longer than the limit")
     else:

@@ -66,7 +66,7 @@ def _silence() -> None:
 def _answer(pipe: Connection, generator: Generator, task: Task) -> Answer:
     case = generator.draw(task.seed)
     if case is None:
-        return Answer(task.seed, Verdict(Outcome.NOT_A_MODEL))
+        return Answer(task.seed, Verdict(Outcome.NOT_JUDGED))
     pipe.send(DRAWN)
     if task.verdict is not None:
         return _smaller(case, task, task.verdict)

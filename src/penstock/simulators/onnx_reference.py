@@ -123,6 +123,13 @@ class OnnxReference:
             for raw, place in self._places.items()
             if self._kinds[raw] not in _REALS or place.type.dtype is DType.FLOAT32
         }
+        self._rounded = {
+            node.output[0]: node.input[0]
+            for node in graph.node
+            if node.op_type == "QuantizeLinear" and node.output[0] in self._places
+        }
+        computed = set(self._names) - self._fed
+        self._rounded_here = sorted(computed.intersection(self._rounded.values()))
         self._apart = OnnxSession(self._cut(), file.name)
 
     def judge(
@@ -178,9 +185,11 @@ class OnnxReference:
             for raw in self._fed
         }
         names = [_computed(u.raw) if u.raw in self._fed else u.raw for u in self._units]
-        found = self._apart.run(list(dict.fromkeys(names)), {**given, **fed})
+        wanted = dict.fromkeys((*names, *self._rounded_here))
+        found = {**self._apart.run(list(wanted), {**given, **fed}), **given, **fed}
         for unit, name in zip(self._units, names, strict=True):
-            yield _compared(unit, number, unit.place.elements(tensors), found[name])
+            source = found.get(self._rounded.get(unit.raw, ""))
+            yield _compared(unit, number, unit.place.elements(tensors), found[name], source)
 
     def _end_to_end(
         self, number: int, tensors: Tensors, given: Tensors, recorded: Tensors
@@ -244,7 +253,7 @@ class OnnxReference:
 
     def _cut(self) -> onnx.ModelProto:
         """The model with an input in place of each tensor that onnxruntime is fed."""
-        found = _with_outputs(self._model, self._places)
+        found = _with_outputs(self._model, dict.fromkeys((*self._places, *self._rounded_here)))
         for node in found.graph.node:
             node.output[:] = [_computed(raw) if raw in self._fed else raw for raw in node.output]
         for value in found.graph.output:
@@ -340,7 +349,12 @@ def _distance(mine: Array, type: TensorType, found: Array) -> Array:
         near = np.abs(mine.astype(np.float64) - expected) <= MOST_REAL_ERROR * largest
         near |= (mine == expected) | (np.isnan(mine) & np.isnan(expected))
         return (~near).astype(np.int64)
-    return np.abs(mine.astype(np.float64) - _expected(found, type)).astype(np.int64)
+    return _whole_steps(np.abs(mine.astype(np.float64) - _expected(found, type)))
+
+
+def _whole_steps(off: Array) -> Array:
+    """Distances as integers; 0 for a number without a quantisation, which may become anything."""
+    return np.where(np.isnan(off), 0, off).astype(np.int64)
 
 
 def _altered(
@@ -372,10 +386,16 @@ def _together(ends: Sequence[EndToEnd]) -> EndToEnd:
     )
 
 
-def _compared(unit: _Unit, number: int, mine: Array, found: Array) -> JudgedTensor:
+def _compared(
+    unit: _Unit, number: int, mine: Array, found: Array, source: Array | None
+) -> JudgedTensor:
+    """`source`: the real numbers, if the tensor is these numbers quantised; QuantizeLinear of a NaN
+    is not defined."""
     type = unit.place.type
     found = found.reshape(mine.shape)
     off = _distance(mine, type, found)
+    if source is not None and source.dtype.kind == "f":
+        off = np.where(np.isnan(source.reshape(mine.shape)), 0, off)
     wrong = np.argwhere(off > _allowed(unit, found))
     first = None
     if len(wrong):

@@ -25,7 +25,7 @@ from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, sample
-from penstock.ops.real_forms import real_form
+from penstock.ops.real_function import real_form
 
 _SQRT_HALF = float32(math.sqrt(0.5))
 _SQRT_TWO_OVER_PI = float32(math.sqrt(2.0 / math.pi))

@@ -30,7 +30,7 @@ from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, sample
-from penstock.ops.real_forms import real_form
+from penstock.ops.real_function import real_form
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 FINER = 128

@@ -29,7 +29,7 @@ from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
 from penstock.opkit.samples import int8, sample
-from penstock.ops.real_forms import real_form
+from penstock.ops.real_function import real_form
 
 
 @dataclass(frozen=True, slots=True)

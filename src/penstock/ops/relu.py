@@ -31,8 +31,7 @@ from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
 from penstock.opkit.onnx_reals import is_real
 from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
-from penstock.ops.real_forms import real_form
-from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds
+from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds, real_form
 
 _ACTIVATIONS = {
     "RELU": Activation.RELU,

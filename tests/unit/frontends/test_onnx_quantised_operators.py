@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx_judge import worst_steps
 from onnx_models import drawn, graph_of, judged, kinds
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
@@ -100,6 +101,61 @@ def test_an_operator_of_one_tensor(name: str, kind: str) -> None:
     y = model.scale(*out)
     last = model.node(name, *x, *y, scale=None, domain="com.microsoft", **attributes)
     assert is_within_a_step(model.finished(last, *out), expected, out)
+
+
+POOLS: dict[str, tuple[int, dict[str, object]]] = {
+    "one cell beyond the padding": (
+        8,
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4},
+    ),
+    "beyond no padding": (7, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "uneven pads": (9, {"kernel_shape": [4, 2], "strides": [3, 2], "pads": [1, 0, 0, 1]}),
+    "strides that skip": (5, {"kernel_shape": [2, 2], "strides": [4, 3]}),
+}
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize("count_include_pad", [0, 1])
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("name", POOLS)
+def test_cells_beyond_the_padding_of_an_average(
+    name: str, ceil_mode: int, count_include_pad: int, channels_last: int
+) -> None:
+    """onnxruntime counts them in QLinearAveragePool, but not in AveragePool."""
+    extent, window = POOLS[name]
+    attributes = window | {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    shape = (1, extent, extent, 2) if channels_last else (1, 2, extent, extent)
+    model = Quantised(kind="uint8")
+    x = model.quantised_input(*shape, name="x", scale=X[0], zero=X[1])
+    last = model.node(
+        "QLinearAveragePool", *x, *model.scale(0.03, 4), scale=None, domain="com.microsoft",
+        channels_last=channels_last, **attributes,
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, 0.03, 4)) <= 1
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 5), (2, 6, 5)])
+def test_a_global_average_of_channels_that_come_last(shape: tuple[int, ...]) -> None:
+    model = Quantised()
+    x = model.quantised_input(*shape, name="x", scale=X[0], zero=X[1])
+    last = model.node(
+        "QLinearGlobalAveragePool", *x, *model.scale(0.02, 4), scale=None, domain="com.microsoft",
+        channels_last=1,
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, 0.02, 4)) <= 1
+
+
+def test_a_convolution_of_channels_that_come_last() -> None:
+    rng = np.random.default_rng(3)
+    model = Quantised(kind="uint8")
+    x = model.quantised_input(1, 6, 5, 3, name="x", scale=X[0], zero=X[1])
+    w = model.constant(rng.integers(-127, 128, (4, 3, 3, 2)).astype(np.int8))
+    parts = model.constant(np.float32(0.002)), model.constant(np.int8(0))
+    last = model.node(
+        "QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None, domain="com.microsoft",
+        channels_last=1, pads=[1, 0, 1, 1],
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, *Y)) <= 1
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])

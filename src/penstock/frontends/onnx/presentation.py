@@ -58,10 +58,14 @@ class Presenter:
                 return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
 
     def _with_channels_last(self, node: FileNode) -> OnnxNode:
-        """Input 0 as (N, H, W, C), whatever its rank; the others as they are."""
+        """Input 0 as (N, H, W, C), whatever its rank; the others as they are.
+
+        With the attribute `channels_last`, which some of onnxruntime's own operators have, it has
+        that order in the model."""
         first = self._computed_input(node)
         shape = self.tensors.shape(first)
-        order = channels_last(len(shape))
+        is_own = bool(node.attributes.get("channels_last"))
+        order = own(len(shape)) if is_own else channels_last(len(shape))
         x = self.tensors.in_order(first, order)
         suffix = ""
         if 1 < len(shape) < IMAGE_RANK:

@@ -89,14 +89,15 @@ class _Quantised:
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
     zero point); positions of the output's scale and zero point; the position of the bias, whose
-    scale is the product of those of input and weights; and positions of inputs that are not
-    quantised, which come first."""
+    scale is the product of those of input and weights; positions of inputs that are not quantised,
+    which come first; and attributes that the operator on quantised tensors implies."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
     plain: tuple[int, ...] = ()
+    added: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -107,7 +108,9 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearAdd": _Quantised("Add", _TRIPLES, (6, 7)),
     "QLinearMul": _Quantised("Mul", _TRIPLES, (6, 7)),
     "QLinearGlobalAveragePool": _Quantised("GlobalAveragePool", _TRIPLES[:1], (3, 4)),
-    "QLinearAveragePool": _Quantised("AveragePool", _TRIPLES[:1], (3, 4)),
+    "QLinearAveragePool": _Quantised(
+        "AveragePool", _TRIPLES[:1], (3, 4), added={"count_beyond_pads": 1}
+    ),
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
@@ -143,8 +146,6 @@ def _real_operators(file: File) -> File:
 
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
     """The floating-point operator between explicit quantisation nodes."""
-    if node.attributes.get("channels_last"):
-        raise wrong(node, "channels_last is 1, must be 0")
     name = node.outputs[0] if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
@@ -158,7 +159,7 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         reals.append(new.name(f"{name}/real_bias"))
         inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
-    attributes = dict[str, Attribute](node.attributes)
+    attributes = {**node.attributes, **form.added}
     is_real = form.name == "Gemm" and not _named(node, form.output[0], optional=True)
     real = name if is_real else new.name(f"{name}/real")
     plain = (_named(node, position) for position in form.plain)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_judge import judged_by_onnxruntime
+from onnx_judge import judged_by_onnxruntime, worst_steps
 from onnx_models import judged
 from tools.onnx_writer import Model
 
@@ -668,3 +668,15 @@ def test_qgemm_without_a_scale_of_its_output() -> None:
     bias = model.constant(rng.integers(-999, 999, 4).astype(np.int32))
     y = model.node("QGemm", *x, *w, bias, domain="com.microsoft")
     assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("operator", ["Sqrt", "Log", "Reciprocal", "Acosh", "Asin"])
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_what_is_no_number(operator: str, kind: str, is_chain: bool) -> None:
+    """As in LayerNormalization in parts, whose variance may be quantised to less than 0."""
+    model = Model(kind=kind, zero=30)
+    x = model.input(1, 16, 16)
+    if is_chain:
+        x = model.node("Neg", x, scale=None)
+    assert worst_steps(model.raw(model.node(operator, x))) <= 1

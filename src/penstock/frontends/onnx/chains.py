@@ -78,7 +78,7 @@ def _table(
         reals[node.outputs[0]] = result * np.float32(1 + off)
     with np.errstate(all="ignore"):
         steps = np.rint(reals[chain.nodes[-1].outputs[0]] / np.float32(scale.scales[0]))
-    bounded = np.nan_to_num(steps, nan=0.0, posinf=512.0, neginf=-512.0).clip(-512, 512)
+    bounded = np.nan_to_num(steps, nan=-512.0, posinf=512.0, neginf=-512.0).clip(-512, 512)
     return np.clip(bounded + scale.zero_points[0], -128, 127).astype(np.int64)
 
 

@@ -32,8 +32,11 @@ from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8
 from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, sample
+from penstock.ops.mul import PlainMul
+from penstock.ops.plain_sum import PlainSum
 from penstock.ops.reshape import Reshape
 
 
@@ -205,7 +208,7 @@ def product_nodes(
 
 
 def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
-    """ONNX MatMul of two computed matrices, or of a constant and a computed one, and Gemm of such
+    """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
     without an offset."""
     values = (node.input(0), node.input(1))
     if any(value.type.rank not in (2, 3, 4) for value in values):
@@ -214,6 +217,9 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("a product of computed matrices with an offset or alpha")
     if node.output().type.quantisation is None:
         raise node.unsupported("a product of computed matrices without a scale of its output")
+    if any(_has_several_scales(value) for value in values):
+        yield from _real_products(node, values)
+        return
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
@@ -238,6 +244,36 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     )
     yield product
     yield node.made(Reshape(product.output.type.shape[1:]), product.output)
+
+
+def _has_several_scales(value: Value) -> bool:
+    q = value.type.quantisation
+    return value.data is not None and q is not None and len(q.scales) > 1
+
+
+def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
+    """Products in single precision, all of which are in memory before they are added up: where a
+    constant has several scales, integers cannot be."""
+    (*_, m, depth), (*_, k, n) = (value.type.shape for value in values)
+    require(depth == k, f"first input has {depth} columns, the second {k} rows")
+    batches = [tuple(e for e in value.type.shape[:-2] if e > 1) for value in values]
+    rank = max(map(len, batches))
+    if node.name == "Gemm" or rank > 1:
+        raise node.unsupported(
+            "a constant with several scales, whose products with a computed tensor have more than "
+            "one axis beside those of the matrices",
+            help="quantise the model again without per-channel scales (per_channel=False)",
+        )
+    real = RealNodes(node)
+    shapes = ((m, depth, 1), (1, k, n))
+    factors = (
+        real.reshape(real.input(a), (*(batches[a] or (1,)), *shapes[a])) for a in range(len(values))
+    )
+    total = real.apply(PlainSum((2,)), real.apply(PlainMul(), *factors))
+    batch = broadcast.result_shape(
+        tuple(value.type.with_shape(value.type.shape[:-2]) for value in values)
+    )
+    yield from real.result(real.reshape(total, (*batch, m, n)))
 
 
 SAMPLES = (

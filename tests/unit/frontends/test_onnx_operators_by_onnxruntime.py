@@ -13,6 +13,7 @@ import pytest
 
 from onnx_judge import judged_by_onnxruntime, worst_steps
 from onnx_models import judged
+from penstock.errors import UnsupportedError
 from tools.onnx_writer import Model
 
 Grow = Callable[[Model], str]
@@ -680,3 +681,64 @@ def test_what_is_no_number(operator: str, kind: str, is_chain: bool) -> None:
     if is_chain:
         x = model.node("Neg", x, scale=None)
     assert worst_steps(model.raw(model.node(operator, x))) <= 1
+
+
+def constant_matrices(
+    model: Model, shape: tuple[int, ...], axis: int | None = None, zero: int = 0
+) -> str:
+    """A quantised constant, with one scale or one along an axis."""
+    elements = np.random.default_rng(0).integers(-127, 128, shape).astype(np.int8)
+    count = () if axis is None else (shape[axis],)
+    scales = (0.002 * (1 + np.arange(np.prod(count, dtype=int)))).astype(np.float32).reshape(count)
+    parts = (elements, scales, np.full(count, zero, np.int8))
+    names = [model.constant(part) for part in parts]
+    return model.node("DequantizeLinear", *names, scale=None, axis=axis or 0)
+
+
+BATCHES = [
+    *(((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (1, 4, 5)), ((3, 4), (2, 4, 5))),
+    *(((2, 2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (1, 6, 4, 5)), ((4,), (2, 4, 5))),
+]
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize(("computed", "constant"), BATCHES)
+def test_constant_matrices_by_batch(
+    computed: tuple[int, ...], constant: tuple[int, ...], zero: int
+) -> None:
+    model = Model()
+    x = model.input(*computed)
+    y = model.node("MatMul", x, constant_matrices(model, constant, zero=zero), scale=0.03)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5))])
+def test_computed_matrices_of_two_ranks(shapes: tuple[tuple[int, ...], ...]) -> None:
+    model = Model()
+    a, b = (model.input(*shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
+    assert worst_steps(model.raw(model.node("MatMul", a, b, scale=0.3))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("constant", "computed", "axis"),
+    [
+        *(((3, 4), (4, 5), 0), ((3, 4), (4, 5), 1), ((3, 4), (2, 4, 5), 1)),
+        *(((2, 3, 4), (2, 4, 5), 1), ((3, 4), (4,), 1)),
+    ],
+)
+def test_a_constant_with_several_scales_on_the_left(
+    constant: tuple[int, ...], computed: tuple[int, ...], axis: int
+) -> None:
+    """onnxruntime's quantiser chooses axis 1, along which products are added up."""
+    model = Model()
+    x = model.input(*computed)
+    y = model.node("MatMul", constant_matrices(model, constant, axis, zero=2), x, scale=0.03)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_a_constant_with_several_scales_in_a_large_batch() -> None:
+    model = Model()
+    x = model.input(2, 2, 4, 5)
+    y = model.node("MatMul", constant_matrices(model, (3, 4), axis=1), x, scale=0.03)
+    with pytest.raises(UnsupportedError, match="per_channel=False"):
+        worst_steps(model.raw(y))

@@ -11,6 +11,7 @@ import pytest
 
 from onnx_judge import worst_steps
 from onnx_models import drawn, graph_of, judged, kinds
+from penstock.errors import UnsupportedError
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
@@ -208,6 +209,19 @@ def test_a_matrix_product(kind: str, tmp_path: Path) -> None:
     raw = model.finished(last, *Y)
     assert is_within_a_step(raw, lambda x: x @ (matrix * scales.astype(np.float64)), Y)
     assert kinds(graph_of(raw)) == ["FullyConnected"]
+
+
+def test_a_matrix_product_with_scales_for_each_matrix() -> None:
+    model = Quantised()
+    x = model.quantised_input(2, 3, 7, name="x", scale=X[0], zero=X[1])
+    w = model.constant(np.ones((2, 7, 5), np.int8))
+    parts = (
+        model.constant(np.full((2, 1, 5), 0.01, np.float32)),
+        model.constant(np.zeros((2, 1, 5), np.int8)),
+    )
+    last = model.node("QLinearMatMul", *x, w, *parts, *model.scale(*Y), scale=None)
+    with pytest.raises(UnsupportedError, match=r"scales of shape \[2, 1, 5\]"):
+        graph_of(model.finished(last, *Y))
 
 
 def test_a_gemm() -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
@@ -149,9 +150,18 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
     name = node.outputs[0] if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
-        axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
+        axis = -1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
         reals.append(new.name(f"{name}/real{k}"))
         inputs = tuple(_named(node, position) for position in triple)
+        scales = new.constants.get(inputs[1])
+        if scales is not None and scales.ndim > 1 and scales.size != scales.shape[-1]:
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} has scales of shape {list(scales.shape)}, must have one, or one for "
+                "each column",
+                where=node.where,
+                help="quantise the model again without per-channel scales (per_channel=False)",
+            )
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[k],), {"axis": axis})
     bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
     if bias:

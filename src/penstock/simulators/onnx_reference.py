@@ -303,8 +303,8 @@ def _as_kind(elements: Array, kind: str) -> Array:
     """Penstock's elements as those of an ONNX type.  uint8 is stored as int8."""
     dtype = helper.tensor_dtype_to_np_dtype(_kind_code(kind))
     if dtype == np.uint8 and elements.dtype == np.int8:
-        return (elements.astype(np.int64) + 128).astype(np.uint8)
-    return elements.astype(dtype)
+        elements = elements.astype(np.int64) + 128
+    return np.asarray(elements, dtype)  # NumPy's arithmetic makes numbers of arrays of rank 0
 
 
 def _reals(elements: Array, type: TensorType) -> Array:

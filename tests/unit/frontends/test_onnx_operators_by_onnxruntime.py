@@ -742,3 +742,32 @@ def test_a_constant_with_several_scales_in_a_large_batch() -> None:
     y = model.node("MatMul", constant_matrices(model, (3, 4), axis=1), x, scale=0.03)
     with pytest.raises(UnsupportedError, match="per_channel=False"):
         worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize(
+    "operator", ["ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceL2", "ReduceLogSumExp"]
+)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [[0, 1], [4], [2, 3], [0, 1, 2, 3, 4]])
+def test_reductions_of_five_axes(operator: str, axes: list[int], keepdims: int) -> None:
+    model = Model()
+    x = model.input(2, 3, 4, 2, 3)
+    if operator == "ReduceSum":
+        y = model.node(operator, x, model.constant(np.array(axes)), keepdims=keepdims, scale=0.3)
+    else:
+        y = model.node(operator, x, axes=axes, keepdims=keepdims)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_a_reduction_of_every_other_axis_of_five() -> None:
+    model = Model()
+    y = model.node("ReduceMax", model.input(2, 3, 4, 2, 3), axes=[1, 3])
+    with pytest.raises(UnsupportedError, match="groups"):
+        worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_tensors_of_rank_0_are_judged(kind: str, tmp_path: Path) -> None:
+    model = Model(kind=kind)
+    y = model.node("Sigmoid", model.node("Neg", model.input()), scale=0.01)
+    assert judged(model.raw(y), tmp_path).comparison.mismatches == 0

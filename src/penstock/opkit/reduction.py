@@ -22,7 +22,6 @@ from penstock.opkit import broadcast
 from penstock.opkit.axes import constant_axes
 from penstock.opkit.checks import require, require_int8
 from penstock.opkit.intermediate import reshaped, with_shape
-from penstock.ops.reshape import Reshape
 
 Axes = tuple[int, ...]
 
@@ -119,7 +118,9 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]])
     for last in make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged):
         yield last
     assert last is not None
-    yield node.made(Reshape(reduced(node.input(0).type.shape, axes)), last.output)
+    shape = reduced(node.input(0).type.shape, axes)
+    _, made = reshaped(last.output, shape, node.output().name)
+    yield from made
 
 
 def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...]]:

@@ -771,3 +771,19 @@ def test_tensors_of_rank_0_are_judged(kind: str, tmp_path: Path) -> None:
     model = Model(kind=kind)
     y = model.node("Sigmoid", model.node("Neg", model.input()), scale=0.01)
     assert judged(model.raw(y), tmp_path).comparison.mismatches == 0
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1.2, 4.0), (-4.0, -1.2), (-9.0, 9.0), (0.1, 9.0), (None, -1.2), (None, 9.0)]
+)
+@pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.parametrize("last", ["Identity", "Neg"])
+def test_bounds_that_no_element_is_within(
+    bounds: tuple[float | None, float], zero: int, last: str
+) -> None:
+    """All elements are the bound, which the quantisation of the input cannot represent."""
+    model = Model(zero=zero)
+    x = model.input(1, 16, 16, scale=0.005)
+    limits = ("" if b is None else model.constant(np.array(b, np.float32)) for b in bounds)
+    y = model.node(last, model.node("Clip", x, *limits, scale=None), scale=None)
+    assert worst_steps(model.raw(model.qdq(y, 0.03, zero=0))) <= 1

@@ -787,3 +787,105 @@ def test_bounds_that_no_element_is_within(
     limits = ("" if b is None else model.constant(np.array(b, np.float32)) for b in bounds)
     y = model.node(last, model.node("Clip", x, *limits, scale=None), scale=None)
     assert worst_steps(model.raw(model.qdq(y, 0.03, zero=0))) <= 1
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("offset", [None, -2, 0, 3])
+@pytest.mark.parametrize("scale", [0.05, 0.03])
+def test_a_triangle(upper: int, offset: int | None, scale: float) -> None:
+    model = Model(opset=14)
+    inputs = [model.input(2, 3, 5, 6)]
+    if offset is not None:
+        inputs.append(model.constant(np.array(offset, INTS)))
+    y = model.node("Trilu", *inputs, upper=upper, scale=scale)
+    found = judged_by_onnxruntime(model.raw(y))
+    assert found.steps <= (scale != 0.05)
+
+
+def test_a_triangle_of_an_image() -> None:
+    model = Model(opset=14)
+    x = model.node("MaxPool", model.input(1, 3, 6, 8), kernel_shape=[2, 2])
+    assert worst_steps(model.raw(model.node("Trilu", x, upper=0))) == 0
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_a_cumulative_sum(exclusive: int, reverse: int, axis: int) -> None:
+    model = Model(opset=14)
+    axes = model.constant(np.array(axis, INTS))
+    attributes = {"exclusive": exclusive, "reverse": reverse}
+    y = model.node("CumSum", model.input(2, 3, 7), axes, scale=0.2, **attributes)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_exclusive_or() -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    bounds = (model.constant(np.array(bound, np.float32)) for bound in (-1.0, 1.0))
+    truths = [model.node("Less", x, bound, scale=None) for bound in bounds]
+    chosen = model.node("Xor", *truths, scale=None)
+    assert worst_steps(model.raw(model.node("Where", chosen, x, model.node("Neg", x)))) <= 1
+
+
+@pytest.mark.parametrize(
+    "kind", [onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64]
+)
+def test_a_cast_of_real_numbers(kind: int) -> None:
+    model = Model()
+    x = model.node("MaxPool", model.input(1, 3, 16, 16), kernel_shape=[2, 2])
+    model.output(model.node("Cast", x, to=kind, scale=None), kind)
+    assert worst_steps(model.raw()) == 0
+
+
+def test_a_cast_to_a_condition() -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    condition = model.node("Cast", x, to=onnx.TensorProto.BOOL, scale=None)
+    y = model.node("Where", condition, x, model.node("Exp", x, scale=0.05))
+    assert worst_steps(model.raw(y)) <= 1
+
+
+POSITIONS = {
+    "windows": ((2, 3, 6, 5), [[[0, 1], [1, -1]], [[-2, 0], [1, 2]]]),
+    "elements": ((4, 5), [[0, 0], [3, 4], [-1, 0]]),
+    "slices": ((4, 5, 2), [[3], [1]]),
+    "many axes": ((2, 6, 3), [[[[0, 5]]], [[[1, 2]]]]),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("scale", [0.05, 0.03])
+def test_slices_at_positions(name: str, scale: float) -> None:
+    shape, positions = POSITIONS[name]
+    model = Model()
+    x = model.input(*shape)
+    y = model.node("GatherND", x, model.constant(np.array(positions, INTS)), scale=scale)
+    assert worst_steps(model.raw(y)) <= (scale != 0.05)
+
+
+def test_slices_of_an_image_at_positions() -> None:
+    model = Model()
+    x = model.node("MaxPool", model.input(1, 3, 6, 8), kernel_shape=[2, 2])
+    positions = model.constant(np.array([[0, 2], [0, 0]], INTS))
+    assert worst_steps(model.raw(model.node("GatherND", x, positions))) == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        *(([1, 4, 0, 2], {"axis": 2}), (3, {"axis": 2}), (None, {"axis": -1})),
+        (None, {"axis": 1, "keepdims": 0}),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_element_of_a_sequence(
+    sizes: list[int] | int | None, attributes: dict[str, int], index: int
+) -> None:
+    model = Model()
+    inputs = [model.input(2, 3, 7)]
+    if sizes is not None:
+        inputs.append(model.constant(np.array(sizes, INTS)))
+    parts = model.node("SplitToSequence", *inputs, scale=None, **attributes)
+    number = model.constant(np.array(index, INTS))
+    assert worst_steps(model.raw(model.node("SequenceAt", parts, number))) == 0

@@ -4,9 +4,9 @@
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
 3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
-   a single index takes a list of one, followed by Squeeze.  A Relu of integers becomes a Clip at
-   the element 0, and a Pad of integers states its element, so that what is left to operators has
-   the same meaning in any quantisation.
+   a single index takes a list of one, followed by Squeeze.  An element of a sequence of parts
+   becomes a Slice.  A Relu of integers becomes a Clip at the element 0, and a Pad of integers
+   states its element, so that what is left to operators has the same meaning in any quantisation.
 4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
    Add of a constant after a MatMul becomes its bias.
 
@@ -199,6 +199,7 @@ def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
 def _plain_forms(file: File) -> File:
     """Rewrite 3."""
     new = _Growing.of(file)
+    sequences = {n.outputs[0]: n for n in file.nodes if n.name == "SplitToSequence" and n.outputs}
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
             new.nodes.append(_product(new, node))
@@ -206,6 +207,8 @@ def _plain_forms(file: File) -> File:
             new.nodes += _kept_axes(new, node)
         elif node.name == "Gather" and _is_number(node, file):
             new.nodes += _gathered_element(new, node)
+        elif node.name == "SequenceAt" and node.inputs[0] in sequences:
+            new.nodes += _part(new, node, sequences[node.inputs[0]])
         else:
             new.nodes.append(node)
     return new.done()
@@ -230,6 +233,31 @@ def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     axis = np.array([node.attributes.get("axis", 0)], np.int64)
     axes = new.constant(new.name(f"{name}/axes"), axis)
     yield FileNode("Squeeze", node.where, (kept, axes), node.outputs)
+
+
+def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
+    """An element of a split tensor as a Slice, and a Squeeze if it has one axis less; the node
+    itself unless the numbers are constant."""
+    x, *sizes = split.inputs
+    index, size = (new.constants.get(n) for n in (*node.inputs[1:], *(sizes or [""]))[:2])
+    if index is None or index.size != 1 or int(index.item()) < 0 or (sizes and size is None):
+        yield node
+        return
+    k, extents = int(index.item()), np.ones((), np.int64) if size is None else size
+    first = int(extents * k if extents.ndim == 0 else extents[:k].sum())
+    extent = int(extents if extents.ndim == 0 else extents[min(k, len(extents) - 1)])
+    axis = whole(split, "axis", 0)
+    drops = not sizes and not whole(split, "keepdims", 1)
+    numbers = {"starts": first, "ends": first + extent, "axes": axis}
+    name = node.outputs[0]
+    listed = {
+        key: new.constant(new.name(f"{name}/{key}"), np.array([number], np.int64))
+        for key, number in numbers.items()
+    }
+    target = new.name(f"{name}/kept") if drops else name
+    yield FileNode("Slice", node.where, (x, *listed.values()), (target,))
+    if drops:
+        yield FileNode("Squeeze", node.where, (target, listed["axes"]), (name,))
 
 
 def _product(new: _Growing, node: FileNode) -> FileNode:

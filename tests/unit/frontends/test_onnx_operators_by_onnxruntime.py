@@ -889,3 +889,31 @@ def test_an_element_of_a_sequence(
     parts = model.node("SplitToSequence", *inputs, scale=None, **attributes)
     number = model.constant(np.array(index, INTS))
     assert worst_steps(model.raw(model.node("SequenceAt", parts, number))) == 0
+
+
+@pytest.mark.parametrize("operator", ["Equal", "Greater"])
+@pytest.mark.parametrize("kind", [onnx.TensorProto.INT32, onnx.TensorProto.INT64])
+def test_comparisons_of_integers(operator: str, kind: int) -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    whole = model.node("Cast", x, to=kind, scale=None)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    found = model.node(operator, whole, model.constant(np.array([2, -1] * 8, dtype)), scale=None)
+    model.output(found, onnx.TensorProto.BOOL)
+    assert worst_steps(model.raw()) == 0
+
+
+@pytest.mark.parametrize("operator", ["Gemm", "MatMul"])
+def test_real_weights_of_one_magnitude(operator: str) -> None:
+    """onnxruntime's quantiser leaves matrices of one element as they are."""
+    model = Model()
+    columns = np.array([[4.016, 0, -0.3], [-4.016, 0.01, 0.3], [4.016, 0, 0.0]], np.float32)
+    y = model.node(operator, model.input(6, 3), model.constant(columns), scale=0.2)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_real_weights_of_several_magnitudes_are_refused() -> None:
+    model = Model()
+    y = model.node("MatMul", model.input(6, 3), model.constant(np.eye(3, dtype=np.float32) + 1))
+    with pytest.raises(UnsupportedError, match="are real numbers"):
+        worst_steps(model.raw(y))

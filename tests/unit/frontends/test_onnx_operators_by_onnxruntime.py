@@ -917,3 +917,11 @@ def test_real_weights_of_several_magnitudes_are_refused() -> None:
     y = model.node("MatMul", model.input(6, 3), model.constant(np.eye(3, dtype=np.float32) + 1))
     with pytest.raises(UnsupportedError, match="are real numbers"):
         worst_steps(model.raw(y))
+
+
+def test_parts_without_elements_are_refused() -> None:
+    model = Model()
+    listed = (model.constant(np.array([number], INTS)) for number in (1, 9, 0))
+    y = model.node("Slice", model.input(1, 4), *listed)
+    with pytest.raises(UnsupportedError, match="has no elements"):
+        worst_steps(model.raw(y))

@@ -215,9 +215,8 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
         raise node.unsupported("a product of computed matrices with an offset or alpha")
-    if node.output().type.quantisation is None:
-        raise node.unsupported("a product of computed matrices without a scale of its output")
-    if any(_has_several_scales(value) for value in values):
+    is_real = node.output().type.quantisation is None
+    if is_real or any(_has_several_scales(value) for value in values):
         yield from _real_products(node, values)
         return
     for value in values:
@@ -252,27 +251,26 @@ def _has_several_scales(value: Value) -> bool:
 
 
 def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
-    """Products in single precision, all of which are in memory before they are added up: where a
-    constant has several scales, integers cannot be."""
+    """Products in single precision, all of which are in memory before they are added up: where the
+    output has no scale, or a constant has several, so that integers cannot be added up."""
+    leading = [value.type.with_shape(value.type.shape[:-2]) for value in values]
+    batch = broadcast.result_shape(tuple(leading))
+    turned = node.integer("transA") or node.integer("transB")
+    if turned or sum(extent > 1 for extent in batch) > 1:
+        raise node.unsupported(
+            "matrices of which one has several scales, or whose product has none, must not be "
+            "transposed, and have at most one axis more",
+            help="quantise the output of the node, and its inputs without per-channel scales "
+            "(per_channel=False)",
+        )
     (*_, m, depth), (*_, k, n) = (value.type.shape for value in values)
     require(depth == k, f"first input has {depth} columns, the second {k} rows")
-    batches = [tuple(e for e in value.type.shape[:-2] if e > 1) for value in values]
-    rank = max(map(len, batches))
-    if node.name == "Gemm" or rank > 1:
-        raise node.unsupported(
-            "a constant with several scales, whose products with a computed tensor have more than "
-            "one axis beside those of the matrices",
-            help="quantise the model again without per-channel scales (per_channel=False)",
-        )
     real = RealNodes(node)
     shapes = ((m, depth, 1), (1, k, n))
     factors = (
-        real.reshape(real.input(a), (*(batches[a] or (1,)), *shapes[a])) for a in range(len(values))
+        real.reshape(real.input(a), (leading[a].elements, *shapes[a])) for a in range(len(values))
     )
     total = real.apply(PlainSum((2,)), real.apply(PlainMul(), *factors))
-    batch = broadcast.result_shape(
-        tuple(value.type.with_shape(value.type.shape[:-2]) for value in values)
-    )
     yield from real.result(real.reshape(total, (*batch, m, n)))
 
 

@@ -736,10 +736,11 @@ def test_a_constant_with_several_scales_on_the_left(
     assert worst_steps(model.raw(y)) <= 1
 
 
-def test_a_constant_with_several_scales_in_a_large_batch() -> None:
+@pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3, 4)])
+def test_a_constant_with_several_scales_in_a_large_batch(shape: tuple[int, ...]) -> None:
     model = Model()
-    x = model.input(2, 2, 4, 5)
-    y = model.node("MatMul", constant_matrices(model, (3, 4), axis=1), x, scale=0.03)
+    x = model.input(1 if len(shape) > 2 else 2, 2, 4, 5)
+    y = model.node("MatMul", constant_matrices(model, shape, axis=len(shape) - 1), x, scale=0.03)
     with pytest.raises(UnsupportedError, match="per_channel=False"):
         worst_steps(model.raw(y))
 
@@ -925,3 +926,12 @@ def test_parts_without_elements_are_refused() -> None:
     y = model.node("Slice", model.input(1, 4), *listed)
     with pytest.raises(UnsupportedError, match="has no elements"):
         worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5))])
+def test_products_of_computed_matrices_without_a_scale(shapes: tuple[tuple[int, ...], ...]) -> None:
+    model = Model()
+    a, b = (model.input(*shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
+    total = model.node("MatMul", a, b, scale=None)
+    y = model.node("Softmax", total, scale=0.004)
+    assert worst_steps(model.raw(y, total)) <= 1

@@ -125,12 +125,21 @@ def of_reals(name: str, reals: Array, axis: int) -> Value:
 
 
 def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
-    if not node.assumed:
+    if not node.assumed and not _has_one_magnitude(reals, axis):
         raise node.unsupported(
             f'weights "{name}" are real numbers, must be int8 followed by a DequantizeLinear',
             help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
         )
-    return of_reals(name, reals, axis) if (reals != 0).any() else _drawn(name, reals.shape, axis)
+    if node.assumed and not reals.any():
+        return _drawn(name, reals.shape, axis)
+    return of_reals(name, reals, axis)
+
+
+def _has_one_magnitude(reals: Array, axis: int) -> bool:
+    """Whether int8 represents weights with one scale per index of `axis`: their elements are 0, or
+    of one magnitude."""
+    rows = np.abs(np.moveaxis(reals, axis, 0).reshape(reals.shape[axis], -1))
+    return bool(((rows == 0) | (rows == rows.max(axis=1, initial=0, keepdims=True))).all())
 
 
 def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:

@@ -23,9 +23,11 @@ def real_table(function: Callable[[float], float], x: TensorType, y: TensorType)
 
     Product, result of f and quotient are rounded to single precision, as ONNX computes them.
     Returns int8 elements of shape (256,) for the inputs -128 .. 127.  Inputs at which the function
-    is undefined yield the zero point; a result that overflows, or a pole, saturates to 127.
+    is undefined yield -128, as in onnxruntime on x86-64; a result that overflows, or a pole,
+    saturates to 127.
 
-    Source: ONNX operator specification, DequantizeLinear and QuantizeLinear.
+    Source: ONNX operator specification, DequantizeLinear and QuantizeLinear, which do not define
+    the element of NaN.
     """
     inputs = (ELEMENTS - x.zero_point).astype(np.float32) * np.float32(x.scale)
     with np.errstate(over="ignore"):
@@ -36,14 +38,14 @@ def real_table(function: Callable[[float], float], x: TensorType, y: TensorType)
 
 
 def _evaluated(function: Callable[[float], float], x: float) -> float:
-    """f(x); 0 if it is undefined, infinity if it overflows."""
+    """f(x); minus infinity if it is undefined, infinity if it overflows."""
     try:
         found = function(x)
     except ValueError:
-        return 0.0
+        return -math.inf
     except (OverflowError, ZeroDivisionError):
         return math.inf
-    return 0.0 if math.isnan(found) else found
+    return -math.inf if math.isnan(found) else found
 
 
 def real_sigmoid(x: float) -> float:

@@ -7,11 +7,13 @@ y  x with extent 1 along `axes`; a reshape follows where the model drops the axe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
@@ -95,17 +97,45 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
         require_int8(y.type, "output")
     axes = constant_axes(node, 1, x.type.rank)
     if x.type.rank > broadcast.RANK:
-        shape, axes = _merged(x.type.shape, axes)
-        if len(shape) > broadcast.RANK:
-            raise node.unsupported(
-                f"input of shape {list(x.type.shape)} is reduced along axes {list(axes)}; "
-                f"neighbouring axes that are all reduced, or all kept, must form at most "
-                f"{broadcast.RANK} groups",
-                help="transpose or reshape to fewer axes in the model",
-            )
-        x, views = reshaped(x, shape, f"{y.name}/input")
+        x, axes, views = _viewed(node, axes)
         yield from views
     yield from with_shape(make(axes), (x,), reduced(x.type.shape, axes), y)
+
+
+def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]]) -> Iterator[Made]:
+    """Nodes of an ONNX reduction: those that `make` returns for the node and its axes.
+
+    Where the input has more than 4 axes, neighbouring ones are merged, before and after.
+    Raises UnsupportedError if it has too many that are reduced in turn."""
+    axes = onnx_axes(node)
+    if node.input(0).type.rank <= broadcast.RANK:
+        yield from make(node, axes)
+        return
+    x, merged, views = _viewed(node, axes)
+    yield from views
+    y = replace(node.output(), name=f"{node.output().name}/merged")
+    last: Made | None = None
+    for last in make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged):
+        yield last
+    assert last is not None
+    shape = reduced(node.input(0).type.shape, axes)
+    _, made = reshaped(last.output, shape, node.output().name)
+    yield from made
+
+
+def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...]]:
+    """The input of a reduction with neighbouring axes merged, its reduced axes, and the node."""
+    x = node.input(0)
+    shape, merged = _merged(x.type.shape, axes)
+    if len(shape) > broadcast.RANK:
+        raise node.unsupported(
+            f"input of shape {list(x.type.shape)} is reduced along axes {list(axes)}; "
+            f"neighbouring axes that are all reduced, or all kept, must form at most "
+            f"{broadcast.RANK} groups",
+            help="transpose or reshape to fewer axes in the model",
+        )
+    viewed, made = reshaped(x, shape, f"{node.output().name}/input")
+    return viewed, merged, made
 
 
 def _merged(shape: tuple[int, ...], axes: Axes) -> tuple[tuple[int, ...], Axes]:

@@ -135,11 +135,15 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
     by ones, unless input and output have one scale; that rounds once.
 
-    `ceil_mode` adds cells beyond the padding, which never count: torch and onnxruntime agree."""
+    `ceil_mode` adds cells beyond the padding, which do not count: torch and onnxruntime agree.  In
+    QLinearAveragePool (`count_beyond_pads`) with `count_include_pad` they do: there onnxruntime
+    always divides by the size of the window."""
     x = node.input(0)
     plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
     rows, columns = pool.onnx_pooling_windows(replace(node, attributes=plain))
     full_rows, full_columns = pool.onnx_pooling_windows(node)
+    if node.integer("count_beyond_pads"):
+        rows, columns = full_rows, full_columns
     padding = (rows.before, rows.after, columns.before, columns.after)
     if node.integer("count_include_pad") and any(padding):
         if (rows, columns) == (full_rows, full_columns):

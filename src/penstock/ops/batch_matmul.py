@@ -32,8 +32,11 @@ from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8
 from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, sample
+from penstock.ops.mul import PlainMul
+from penstock.ops.plain_sum import PlainSum
 from penstock.ops.reshape import Reshape
 
 
@@ -205,15 +208,17 @@ def product_nodes(
 
 
 def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
-    """ONNX MatMul of two computed matrices, or of a constant and a computed one, and Gemm of such
+    """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
     without an offset."""
     values = (node.input(0), node.input(1))
     if any(value.type.rank not in (2, 3, 4) for value in values):
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
         raise node.unsupported("a product of computed matrices with an offset or alpha")
-    if node.output().type.quantisation is None:
-        raise node.unsupported("a product of computed matrices without a scale of its output")
+    is_real = node.output().type.quantisation is None
+    if is_real or any(_has_several_scales(value) for value in values):
+        yield from _real_products(node, values)
+        return
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
@@ -238,6 +243,35 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     )
     yield product
     yield node.made(Reshape(product.output.type.shape[1:]), product.output)
+
+
+def _has_several_scales(value: Value) -> bool:
+    q = value.type.quantisation
+    return value.data is not None and q is not None and len(q.scales) > 1
+
+
+def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
+    """Products in single precision, all of which are in memory before they are added up: where the
+    output has no scale, or a constant has several, so that integers cannot be added up."""
+    leading = [value.type.with_shape(value.type.shape[:-2]) for value in values]
+    batch = broadcast.result_shape(tuple(leading))
+    turned = node.integer("transA") or node.integer("transB")
+    if turned or sum(extent > 1 for extent in batch) > 1:
+        raise node.unsupported(
+            "matrices of which one has several scales, or whose product has none, must not be "
+            "transposed, and have at most one axis more",
+            help="quantise the output of the node, and its inputs without per-channel scales "
+            "(per_channel=False)",
+        )
+    (*_, m, depth), (*_, k, n) = (value.type.shape for value in values)
+    require(depth == k, f"first input has {depth} columns, the second {k} rows")
+    real = RealNodes(node)
+    shapes = ((m, depth, 1), (1, k, n))
+    factors = (
+        real.reshape(real.input(a), (leading[a].elements, *shapes[a])) for a in range(len(values))
+    )
+    total = real.apply(PlainSum((2,)), real.apply(PlainMul(), *factors))
+    yield from real.result(real.reshape(total, (*batch, m, n)))
 
 
 SAMPLES = (

@@ -154,8 +154,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX comparisons, of real numbers."""
-    return real_elementwise(node, PlainCompare(ONNX_RELATIONS[node.name]))
+    """ONNX comparisons, of real numbers or of plain integers."""
+    op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
+    types = {value.type.dtype for value in inputs}
+    if types <= {DType.INT32, DType.INT64, DType.BOOL}:
+        return (node.made(op, *inputs),)
+    return real_elementwise(node, op)
 
 
 SAMPLES = (

@@ -15,7 +15,7 @@ Source: TFLite CUMSUM; `reference/cumsum.h`, parameters in `micro/kernels/cumsum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -25,13 +25,15 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import one_axis
 from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 from penstock.opkit.lookup import saturated
+from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.samples import int8, integers, reals, sample
 
 EXTRA_BITS = 19
@@ -141,6 +143,8 @@ def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 class PlainCumsum(_Sums):
     """Cumulative sum of plain numbers along `axis`."""
 
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"CumSum": OnnxName(AxisOrder.ALIKE, floats=True)}
+
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         found = self.checked(inputs)
         require_dtype(inputs[0], tuple(_KERNELS), "input")
@@ -172,6 +176,16 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             "that of the output"
         )
     yield Made(Cumsum(*attributes), (x,), y)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX CumSum, of real numbers."""
+    axes = node.constant_ints(1)
+    require(len(axes) == 1, f"axes are {list(axes)}, must be one")
+    exclusive, reverse = bool(node.integer("exclusive")), bool(node.integer("reverse"))
+    real = RealNodes(node)
+    sums = PlainCumsum(node.axis(axes[0]), exclusive, reverse)
+    return real.result(real.apply(sums, real.input(0)))
 
 
 SAMPLES = (

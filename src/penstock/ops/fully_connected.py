@@ -269,7 +269,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name == "MatMul" and 1 in (x.type.rank, node.input(1).type.rank):
         yield from _of_vectors(node)
         return
-    if x.data is not None or node.input(1).data is None:
+    if x.data is not None or node.input(1).data is None or node.input(1).type.rank > 2:
         yield from batch_matmul.from_onnx_products(node)
         return
     if node.name == "Gemm" and node.integer("transA"):

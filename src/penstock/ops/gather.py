@@ -9,9 +9,12 @@ GATHER with computed indices along the first axis becomes GatherNd.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
+
+import numpy as np
 
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
@@ -27,6 +30,7 @@ from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, listed_type
 from penstock.ops.gather_nd import GatherNd
+from penstock.ops.reshape import Reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Gather(Selection):
     TFLITE: ClassVar[tuple[str, ...]] = ("GATHER",)
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
         "Gather": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+        "GatherND": OnnxName(AxisOrder.MODEL, carries=True, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("take")
 
@@ -100,10 +105,14 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Gather with a constant list of indices; the front end makes a list of one index."""
-    x, axis = node.input(0), node.axis(node.integer("axis"))
+    """ONNX Gather with a constant list of indices, and GatherND; the front end makes a list of one
+    index."""
     if node.input(1).data is None:
         raise node.unsupported("indices are computed, must be constant")
+    if node.name == "GatherND":
+        yield from _at_positions(node)
+        return
+    x, axis = node.input(0), node.axis(node.integer("axis"))
     if node.constant(1).ndim != 1:
         raise node.unsupported(f"indices have rank {node.constant(1).ndim}, must be 0 or 1")
     extent = x.type.shape[axis]
@@ -113,6 +122,31 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         f"indices are {list(indices)!r:.80}, must be within [{-extent}, {extent})",
     )
     yield from requantised(node, Gather(axis, tuple(k % extent for k in indices)), x)
+
+
+def _at_positions(node: OnnxNode) -> Iterable[Made]:
+    """ONNX GatherND at constant positions: rows of the matrix of all slices."""
+    x, positions = node.input(0), node.constant(1).astype(np.int64)
+    if node.integer("batch_dims"):
+        raise node.unsupported("batch_dims is not 0")
+    depth = positions.shape[-1] if positions.ndim else 0
+    require(0 < depth <= x.type.rank, f"positions have {depth} indices, x has {x.type.rank} axes")
+    extents, rest = x.type.shape[:depth], x.type.shape[depth:]
+    require(
+        bool(((positions >= np.negative(extents)) & (positions < extents)).all()),
+        f"a position lies outside of the first axes, of extents {list(extents)}",
+    )
+    strides = [math.prod(extents[k + 1 :]) for k in range(depth)]
+    rows = tuple(int(k) for k in (positions % extents @ strides).ravel())
+    name = node.output().name
+    view, made = reshaped(x, (math.prod(extents), math.prod(rest)), f"{name}/slices")
+    yield from made
+    gathered = replace(node.output(), name=f"{name}/gathered")
+    last: Made | None = None
+    for last in requantised(replace(node, outputs=(gathered,)), Gather(0, rows), view):
+        yield last
+    assert last is not None
+    yield node.made(Reshape((*positions.shape[:-1], *rest)), last.output)
 
 
 SAMPLES = (

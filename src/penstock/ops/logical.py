@@ -45,7 +45,7 @@ class Logical(Elementwise):
 
     TFLITE: ClassVar[tuple[str, ...]] = (*Connective.__members__, "LOGICAL_NOT")
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE) for name in ("And", "Or", "Not")
+        name: OnnxName(AxisOrder.ALIKE) for name in ("And", "Or", "Not", "Xor")
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
         RelayName(connective.name.lower(), (("connective", connective.name),))
@@ -78,7 +78,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX And, Or, Not."""
+    """ONNX And, Or, Not, Xor."""
+    if node.name == "Xor":
+        yield node.made(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
+        return
     if node.name == "Not":
         yield node.made(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
         return

@@ -53,7 +53,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX GlobalAveragePool, ReduceMean."""
-    axes = (1, 2) if node.name == "GlobalAveragePool" else reduction.onnx_axes(node)
+    if node.name == "GlobalAveragePool":
+        return _along(node, (1, 2))
+    return reduction.onnx_nodes(node, _along)
+
+
+def _along(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))

@@ -115,12 +115,12 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         case "GroupNormalization":
             return _group_norm(node)
         case _:
-            return _norm(node)
+            return reduction.onnx_nodes(node, _norm)
 
 
-def _norm(node: OnnxNode) -> Iterable[Made]:
+def _norm(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
     """ONNX ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare."""
-    real, axes = RealNodes(node), reduction.onnx_axes(node)
+    real = RealNodes(node)
     x = real.input(0)
     match node.name:
         case "ReduceL1":

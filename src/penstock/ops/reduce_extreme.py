@@ -100,7 +100,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ReduceMax, ReduceMin."""
     make = ReduceMax if node.name == "ReduceMax" else ReduceMin
-    yield from requantised(node, make(reduction.onnx_axes(node)), node.input(0))
+    return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
 
 
 SAMPLES = (

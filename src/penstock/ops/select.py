@@ -44,7 +44,8 @@ class Select(Elementwise):
 
     TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2", "ONE_HOT")
     ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+        "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
+        "Trilu": OnnxName(AxisOrder.ALIKE, floats=True),
     }
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("where")
 
@@ -118,13 +119,37 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Where; choices are first converted to the output's quantisation."""
+    """ONNX Where and Trilu; choices are first converted to the output's quantisation."""
+    if node.name == "Trilu":
+        yield from _triangle(node)
+        return
     choices: list[Value] = []
     for k in (1, 2):
         value, made = in_scale_of_output(node, k)
         yield from made
         choices.append(value)
     yield node.made(Select(), node.input(0), *choices)
+
+
+def _triangle(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Trilu: a triangle of each matrix, and else 0."""
+    x, made = in_scale_of_output(node, 0)
+    yield from made
+    rank = x.type.rank
+    require(rank >= 2, f"input has rank {rank}, must be at least 2")
+    extents = {axis: x.type.shape[k] for k, axis in enumerate(node.order)}
+    offset = 0 if node.optional(1) is None else node.constant_ints(1)[0]
+    below = np.tri(extents[rank - 2], extents[rank - 1], offset - 1, np.bool_)
+    kept = ~below if node.integer("upper", 1) else np.tri(*below.shape, offset, np.bool_)
+    shown = kept.reshape((*(1,) * (rank - 2), *kept.shape)).transpose(node.order)
+    mask = Value(
+        f"{node.output().name}/triangle",
+        TensorType(shown.shape, DType.BOOL),
+        Data.of(np.ascontiguousarray(shown)),
+    )
+    zero = np.full((1,) * rank, x.type.zero_point if x.type.quantisation else 0, x.type.dtype.value)
+    nothing = Value(f"{node.output().name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
+    yield node.made(Select(), mask, x, nothing)
 
 
 _CONDITION = TensorType((1, 4, 3, 5), DType.BOOL)

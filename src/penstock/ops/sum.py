@@ -39,7 +39,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ReduceSum."""
-    axes = reduction.onnx_axes(node)
+    return reduction.onnx_nodes(node, _along)
+
+
+def _along(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
         yield from real.result(real.apply(PlainSum(axes), real.input(0)))

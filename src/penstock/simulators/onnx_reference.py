@@ -312,8 +312,8 @@ def _as_kind(elements: Array, kind: str) -> Array:
     """Penstock's elements as those of an ONNX type.  uint8 is stored as int8."""
     dtype = helper.tensor_dtype_to_np_dtype(_kind_code(kind))
     if dtype == np.uint8 and elements.dtype == np.int8:
-        return (elements.astype(np.int64) + 128).astype(np.uint8)
-    return elements.astype(dtype)
+        elements = elements.astype(np.int64) + 128
+    return np.asarray(elements, dtype)  # NumPy's arithmetic makes numbers of arrays of rank 0
 
 
 def _reals(elements: Array, type: TensorType) -> Array:
@@ -328,10 +328,11 @@ def _steps(found: Array, type: TensorType) -> Array:
 
 def _expected(found: Array, type: TensorType) -> Array:
     """What the reference computed, as penstock stores it: real numbers are rounded half to even
-    (ONNX operator specification, QuantizeLinear)."""
+    (ONNX operator specification, QuantizeLinear), and NaN is the lowest element (onnxruntime)."""
     if found.dtype.kind != "f":
         return found.astype(np.int64) - (128 if _is_shifted(found, type) else 0)
     steps = np.rint(_steps(found, type)).astype(np.float64) + type.zero_point
+    steps = np.where(np.isnan(steps), type.dtype.lower, steps)
     return np.clip(steps, type.dtype.lower, type.dtype.upper - 1)
 
 
@@ -341,13 +342,17 @@ def _is_shifted(found: Array, type: TensorType) -> bool:
 
 
 def _distance(mine: Array, type: TensorType, found: Array) -> Array:
-    """The distance of each element in steps; of real numbers, 1 where it exceeds the tolerance."""
+    """The distance of each element in steps; of real numbers, 1 where it exceeds the tolerance.
+
+    Sums, products and quotients of real numbers that overflow are the largest finite ones, as
+    TensorFlow Lite defines them; infinite ones count as such."""
     found = found.reshape(mine.shape)
     if type.dtype is DType.FLOAT32:
-        expected = found.astype(np.float64)
-        largest = max(1.0, float(np.abs(expected).max(initial=0)))
-        near = np.abs(mine.astype(np.float64) - expected) <= MOST_REAL_ERROR * largest
-        near |= (mine == expected) | (np.isnan(mine) & np.isnan(expected))
+        limit = float(np.finfo(np.float32).max)
+        a, b = (np.clip(x.astype(np.float64), -limit, limit) for x in (mine, found))
+        largest = np.abs(b[np.abs(b) < limit]).max(initial=1.0)
+        near = np.abs(a - b) <= MOST_REAL_ERROR * largest
+        near |= (a == b) | (np.isnan(a) & np.isnan(b))
         return (~near).astype(np.int64)
     return _whole_steps(np.abs(mine.astype(np.float64) - _expected(found, type)))
 

@@ -318,10 +318,25 @@ class TestChains:
         product = model.node("Mul", x, total, scale=None)
         self.one_table(model, model.node("Mul", product, number(model, 0.5), scale=None))
 
-    @pytest.mark.parametrize("operator", ["Sin", "Sign", "Round"])
+    @pytest.mark.parametrize("operator", ["Sin", "Sign", "Round", "Atan", "Tan", "Sinh", "Shrink"])
     def test_operators_without_a_file(self, operator: str) -> None:
         model = Model()
         self.one_table(model, model.node(operator, model.input(*SHAPE), scale=None))
+
+    def test_steps_of_last_bits_are_refused(self) -> None:
+        """Whether Tanh of a large number is 1, or the float before, differs among runtimes."""
+        model = Model()
+        tanh = model.node("Tanh", model.input(*SHAPE, scale=0.5), scale=None)
+        floor = model.node("Floor", tanh, scale=None)
+        raw = model.raw(model.qdq(floor, 0.01))
+        with pytest.raises(UnsupportedError, match="last bits") as caught:
+            graph_of(raw)
+        assert "quantise the input" in str(caught.value)
+
+    def test_steps_of_exact_numbers_are_a_table(self) -> None:
+        model = Model()
+        scaled = model.node("Mul", model.input(*SHAPE), number(model, 7.3), scale=None)
+        self.one_table(model, model.node("Floor", scaled, scale=None), scale=0.3)
 
     def test_what_is_quantised_for_another_reader_is_not_rounded(self) -> None:
         model = Model()

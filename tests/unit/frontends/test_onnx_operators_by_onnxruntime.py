@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_judge import judged_by_onnxruntime
+from onnx_judge import judged_by_onnxruntime, worst_steps
 from onnx_models import judged
+from penstock.errors import UnsupportedError
 from tools.onnx_writer import Model
 
 Grow = Callable[[Model], str]
@@ -668,3 +669,269 @@ def test_qgemm_without_a_scale_of_its_output() -> None:
     bias = model.constant(rng.integers(-999, 999, 4).astype(np.int32))
     y = model.node("QGemm", *x, *w, bias, domain="com.microsoft")
     assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("operator", ["Sqrt", "Log", "Reciprocal", "Acosh", "Asin"])
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_what_is_no_number(operator: str, kind: str, is_chain: bool) -> None:
+    """As in LayerNormalization in parts, whose variance may be quantised to less than 0."""
+    model = Model(kind=kind, zero=30)
+    x = model.input(1, 16, 16)
+    if is_chain:
+        x = model.node("Neg", x, scale=None)
+    assert worst_steps(model.raw(model.node(operator, x))) <= 1
+
+
+def constant_matrices(
+    model: Model, shape: tuple[int, ...], axis: int | None = None, zero: int = 0
+) -> str:
+    """A quantised constant, with one scale or one along an axis."""
+    elements = np.random.default_rng(0).integers(-127, 128, shape).astype(np.int8)
+    count = () if axis is None else (shape[axis],)
+    scales = (0.002 * (1 + np.arange(np.prod(count, dtype=int)))).astype(np.float32).reshape(count)
+    parts = (elements, scales, np.full(count, zero, np.int8))
+    names = [model.constant(part) for part in parts]
+    return model.node("DequantizeLinear", *names, scale=None, axis=axis or 0)
+
+
+BATCHES = [
+    *(((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (1, 4, 5)), ((3, 4), (2, 4, 5))),
+    *(((2, 2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (1, 6, 4, 5)), ((4,), (2, 4, 5))),
+]
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize(("computed", "constant"), BATCHES)
+def test_constant_matrices_by_batch(
+    computed: tuple[int, ...], constant: tuple[int, ...], zero: int
+) -> None:
+    model = Model()
+    x = model.input(*computed)
+    y = model.node("MatMul", x, constant_matrices(model, constant, zero=zero), scale=0.03)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5))])
+def test_computed_matrices_of_two_ranks(shapes: tuple[tuple[int, ...], ...]) -> None:
+    model = Model()
+    a, b = (model.input(*shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
+    assert worst_steps(model.raw(model.node("MatMul", a, b, scale=0.3))) <= 1
+
+
+@pytest.mark.parametrize(
+    ("constant", "computed", "axis"),
+    [
+        *(((3, 4), (4, 5), 0), ((3, 4), (4, 5), 1), ((3, 4), (2, 4, 5), 1)),
+        *(((2, 3, 4), (2, 4, 5), 1), ((3, 4), (4,), 1)),
+    ],
+)
+def test_a_constant_with_several_scales_on_the_left(
+    constant: tuple[int, ...], computed: tuple[int, ...], axis: int
+) -> None:
+    """onnxruntime's quantiser chooses axis 1, along which products are added up."""
+    model = Model()
+    x = model.input(*computed)
+    y = model.node("MatMul", constant_matrices(model, constant, axis, zero=2), x, scale=0.03)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3, 4)])
+def test_a_constant_with_several_scales_in_a_large_batch(shape: tuple[int, ...]) -> None:
+    model = Model()
+    x = model.input(1 if len(shape) > 2 else 2, 2, 4, 5)
+    y = model.node("MatMul", constant_matrices(model, shape, axis=len(shape) - 1), x, scale=0.03)
+    with pytest.raises(UnsupportedError, match="per_channel=False"):
+        worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize(
+    "operator", ["ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceL2", "ReduceLogSumExp"]
+)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [[0, 1], [4], [2, 3], [0, 1, 2, 3, 4]])
+def test_reductions_of_five_axes(operator: str, axes: list[int], keepdims: int) -> None:
+    model = Model()
+    x = model.input(2, 3, 4, 2, 3)
+    if operator == "ReduceSum":
+        y = model.node(operator, x, model.constant(np.array(axes)), keepdims=keepdims, scale=0.3)
+    else:
+        y = model.node(operator, x, axes=axes, keepdims=keepdims)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_a_reduction_of_every_other_axis_of_five() -> None:
+    model = Model()
+    y = model.node("ReduceMax", model.input(2, 3, 4, 2, 3), axes=[1, 3])
+    with pytest.raises(UnsupportedError, match="groups"):
+        worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_tensors_of_rank_0_are_judged(kind: str, tmp_path: Path) -> None:
+    model = Model(kind=kind)
+    y = model.node("Sigmoid", model.node("Neg", model.input()), scale=0.01)
+    assert judged(model.raw(y), tmp_path).comparison.mismatches == 0
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1.2, 4.0), (-4.0, -1.2), (-9.0, 9.0), (0.1, 9.0), (None, -1.2), (None, 9.0)]
+)
+@pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.parametrize("last", ["Identity", "Neg"])
+def test_bounds_that_no_element_is_within(
+    bounds: tuple[float | None, float], zero: int, last: str
+) -> None:
+    """All elements are the bound, which the quantisation of the input cannot represent."""
+    model = Model(zero=zero)
+    x = model.input(1, 16, 16, scale=0.005)
+    limits = ("" if b is None else model.constant(np.array(b, np.float32)) for b in bounds)
+    y = model.node(last, model.node("Clip", x, *limits, scale=None), scale=None)
+    assert worst_steps(model.raw(model.qdq(y, 0.03, zero=0))) <= 1
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("offset", [None, -2, 0, 3])
+@pytest.mark.parametrize("scale", [0.05, 0.03])
+def test_a_triangle(upper: int, offset: int | None, scale: float) -> None:
+    model = Model(opset=14)
+    inputs = [model.input(2, 3, 5, 6)]
+    if offset is not None:
+        inputs.append(model.constant(np.array(offset, INTS)))
+    y = model.node("Trilu", *inputs, upper=upper, scale=scale)
+    found = judged_by_onnxruntime(model.raw(y))
+    assert found.steps <= (scale != 0.05)
+
+
+def test_a_triangle_of_an_image() -> None:
+    model = Model(opset=14)
+    x = model.node("MaxPool", model.input(1, 3, 6, 8), kernel_shape=[2, 2])
+    assert worst_steps(model.raw(model.node("Trilu", x, upper=0))) == 0
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_a_cumulative_sum(exclusive: int, reverse: int, axis: int) -> None:
+    model = Model(opset=14)
+    axes = model.constant(np.array(axis, INTS))
+    attributes = {"exclusive": exclusive, "reverse": reverse}
+    y = model.node("CumSum", model.input(2, 3, 7), axes, scale=0.2, **attributes)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_exclusive_or() -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    bounds = (model.constant(np.array(bound, np.float32)) for bound in (-1.0, 1.0))
+    truths = [model.node("Less", x, bound, scale=None) for bound in bounds]
+    chosen = model.node("Xor", *truths, scale=None)
+    assert worst_steps(model.raw(model.node("Where", chosen, x, model.node("Neg", x)))) <= 1
+
+
+@pytest.mark.parametrize(
+    "kind", [onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64]
+)
+def test_a_cast_of_real_numbers(kind: int) -> None:
+    model = Model()
+    x = model.node("MaxPool", model.input(1, 3, 16, 16), kernel_shape=[2, 2])
+    model.output(model.node("Cast", x, to=kind, scale=None), kind)
+    assert worst_steps(model.raw()) == 0
+
+
+def test_a_cast_to_a_condition() -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    condition = model.node("Cast", x, to=onnx.TensorProto.BOOL, scale=None)
+    y = model.node("Where", condition, x, model.node("Exp", x, scale=0.05))
+    assert worst_steps(model.raw(y)) <= 1
+
+
+POSITIONS = {
+    "windows": ((2, 3, 6, 5), [[[0, 1], [1, -1]], [[-2, 0], [1, 2]]]),
+    "elements": ((4, 5), [[0, 0], [3, 4], [-1, 0]]),
+    "slices": ((4, 5, 2), [[3], [1]]),
+    "many axes": ((2, 6, 3), [[[[0, 5]]], [[[1, 2]]]]),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("scale", [0.05, 0.03])
+def test_slices_at_positions(name: str, scale: float) -> None:
+    shape, positions = POSITIONS[name]
+    model = Model()
+    x = model.input(*shape)
+    y = model.node("GatherND", x, model.constant(np.array(positions, INTS)), scale=scale)
+    assert worst_steps(model.raw(y)) <= (scale != 0.05)
+
+
+def test_slices_of_an_image_at_positions() -> None:
+    model = Model()
+    x = model.node("MaxPool", model.input(1, 3, 6, 8), kernel_shape=[2, 2])
+    positions = model.constant(np.array([[0, 2], [0, 0]], INTS))
+    assert worst_steps(model.raw(model.node("GatherND", x, positions))) == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        *(([1, 4, 0, 2], {"axis": 2}), (3, {"axis": 2}), (None, {"axis": -1})),
+        (None, {"axis": 1, "keepdims": 0}),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_element_of_a_sequence(
+    sizes: list[int] | int | None, attributes: dict[str, int], index: int
+) -> None:
+    model = Model()
+    inputs = [model.input(2, 3, 7)]
+    if sizes is not None:
+        inputs.append(model.constant(np.array(sizes, INTS)))
+    parts = model.node("SplitToSequence", *inputs, scale=None, **attributes)
+    number = model.constant(np.array(index, INTS))
+    assert worst_steps(model.raw(model.node("SequenceAt", parts, number))) == 0
+
+
+@pytest.mark.parametrize("operator", ["Equal", "Greater"])
+@pytest.mark.parametrize("kind", [onnx.TensorProto.INT32, onnx.TensorProto.INT64])
+def test_comparisons_of_integers(operator: str, kind: int) -> None:
+    model = Model()
+    x = model.input(1, 16, 16)
+    whole = model.node("Cast", x, to=kind, scale=None)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    found = model.node(operator, whole, model.constant(np.array([2, -1] * 8, dtype)), scale=None)
+    model.output(found, onnx.TensorProto.BOOL)
+    assert worst_steps(model.raw()) == 0
+
+
+@pytest.mark.parametrize("operator", ["Gemm", "MatMul"])
+def test_real_weights_of_one_magnitude(operator: str) -> None:
+    """onnxruntime's quantiser leaves matrices of one element as they are."""
+    model = Model()
+    columns = np.array([[4.016, 0, -0.3], [-4.016, 0.01, 0.3], [4.016, 0, 0.0]], np.float32)
+    y = model.node(operator, model.input(6, 3), model.constant(columns), scale=0.2)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_real_weights_of_several_magnitudes_are_refused() -> None:
+    model = Model()
+    y = model.node("MatMul", model.input(6, 3), model.constant(np.eye(3, dtype=np.float32) + 1))
+    with pytest.raises(UnsupportedError, match="are real numbers"):
+        worst_steps(model.raw(y))
+
+
+def test_parts_without_elements_are_refused() -> None:
+    model = Model()
+    listed = (model.constant(np.array([number], INTS)) for number in (1, 9, 0))
+    y = model.node("Slice", model.input(1, 4), *listed)
+    with pytest.raises(UnsupportedError, match="has no elements"):
+        worst_steps(model.raw(y))
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5))])
+def test_products_of_computed_matrices_without_a_scale(shapes: tuple[tuple[int, ...], ...]) -> None:
+    model = Model()
+    a, b = (model.input(*shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
+    total = model.node("MatMul", a, b, scale=None)
+    y = model.node("Softmax", total, scale=0.004)
+    assert worst_steps(model.raw(y, total)) <= 1

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx_judge import worst_steps
 from onnx_models import drawn, graph_of, judged, kinds
+from penstock.errors import UnsupportedError
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
@@ -102,6 +104,61 @@ def test_an_operator_of_one_tensor(name: str, kind: str) -> None:
     assert is_within_a_step(model.finished(last, *out), expected, out)
 
 
+POOLS: dict[str, tuple[int, dict[str, object]]] = {
+    "one cell beyond the padding": (
+        8,
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4},
+    ),
+    "beyond no padding": (7, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "uneven pads": (9, {"kernel_shape": [4, 2], "strides": [3, 2], "pads": [1, 0, 0, 1]}),
+    "strides that skip": (5, {"kernel_shape": [2, 2], "strides": [4, 3]}),
+}
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize("count_include_pad", [0, 1])
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize("name", POOLS)
+def test_cells_beyond_the_padding_of_an_average(
+    name: str, ceil_mode: int, count_include_pad: int, channels_last: int
+) -> None:
+    """onnxruntime counts them in QLinearAveragePool, but not in AveragePool."""
+    extent, window = POOLS[name]
+    attributes = window | {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    shape = (1, extent, extent, 2) if channels_last else (1, 2, extent, extent)
+    model = Quantised(kind="uint8")
+    x = model.quantised_input(*shape, name="x", scale=X[0], zero=X[1])
+    last = model.node(
+        "QLinearAveragePool", *x, *model.scale(0.03, 4), scale=None, domain="com.microsoft",
+        channels_last=channels_last, **attributes,
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, 0.03, 4)) <= 1
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 5), (2, 6, 5)])
+def test_a_global_average_of_channels_that_come_last(shape: tuple[int, ...]) -> None:
+    model = Quantised()
+    x = model.quantised_input(*shape, name="x", scale=X[0], zero=X[1])
+    last = model.node(
+        "QLinearGlobalAveragePool", *x, *model.scale(0.02, 4), scale=None, domain="com.microsoft",
+        channels_last=1,
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, 0.02, 4)) <= 1
+
+
+def test_a_convolution_of_channels_that_come_last() -> None:
+    rng = np.random.default_rng(3)
+    model = Quantised(kind="uint8")
+    x = model.quantised_input(1, 6, 5, 3, name="x", scale=X[0], zero=X[1])
+    w = model.constant(rng.integers(-127, 128, (4, 3, 3, 2)).astype(np.int8))
+    parts = model.constant(np.float32(0.002)), model.constant(np.int8(0))
+    last = model.node(
+        "QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None, domain="com.microsoft",
+        channels_last=1, pads=[1, 0, 1, 1],
+    )  # fmt: skip
+    assert worst_steps(model.finished(last, *Y)) <= 1
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.parametrize("name", TWO)
 def test_an_operator_of_two_tensors(name: str, kind: str) -> None:
@@ -152,6 +209,19 @@ def test_a_matrix_product(kind: str, tmp_path: Path) -> None:
     raw = model.finished(last, *Y)
     assert is_within_a_step(raw, lambda x: x @ (matrix * scales.astype(np.float64)), Y)
     assert kinds(graph_of(raw)) == ["FullyConnected"]
+
+
+def test_a_matrix_product_with_scales_for_each_matrix() -> None:
+    model = Quantised()
+    x = model.quantised_input(2, 3, 7, name="x", scale=X[0], zero=X[1])
+    w = model.constant(np.ones((2, 7, 5), np.int8))
+    parts = (
+        model.constant(np.full((2, 1, 5), 0.01, np.float32)),
+        model.constant(np.zeros((2, 1, 5), np.int8)),
+    )
+    last = model.node("QLinearMatMul", *x, w, *parts, *model.scale(*Y), scale=None)
+    with pytest.raises(UnsupportedError, match=r"scales of shape \[2, 1, 5\]"):
+        graph_of(model.finished(last, *Y))
 
 
 def test_a_gemm() -> None:

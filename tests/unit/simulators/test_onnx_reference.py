@@ -130,3 +130,28 @@ def test_an_operator_that_onnxruntime_lacks_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(ToolError, match="onnxruntime cannot run the model"):
         api.onnx_reference(api.request(path))
+
+
+def test_what_is_no_number_in_the_reference_is_compared(tmp_path: Path) -> None:
+    model = Model(zero=0)
+    raw = model.raw(model.node("Sqrt", model.input(1, 4, 8)))
+    reference, results = loaded(raw, tmp_path)
+    assert reference.judge(results).failure is None
+    for tensors in results:
+        roots = next(v for k, v in tensors.items() if k.startswith("sqrt"))
+        roots[roots == -128] = 3
+    assert reference.judge(results).failure is not None
+
+
+def test_an_infinite_number_does_not_excuse_others(tmp_path: Path) -> None:
+    model = Model(zero=0)
+    x = model.input(1, 32, 64)
+    one = model.constant(np.array(1, np.float32))
+    y = model.node("Div", one, x, scale=None)
+    raw = model.raw(y)
+    reference, results = loaded(raw, tmp_path)
+    assert reference.judge(results).failure is None
+    for tensors in results:
+        assert (np.abs(tensors[y]) > 1e38).any()
+        tensors[y][0, 0] = 77.0
+    assert reference.judge(results).failure is not None

@@ -296,17 +296,16 @@ class _Analysis:
     def _represents(self, scale: Quantisation, node: FileNode, tolerance: float) -> bool:
         """Whether the quantisation represents the constant operands of a node that selects
         elements, within `tolerance` steps."""
-        arrays = [
-            self.constants[n].reals for n in operands(node, self.file.opset) if n in self.constants
-        ]
-        for name in ("min", "max", "value"):
+        known = {n for n in operands(node, self.file.opset) if n in self.constants}
+        arrays = {k: self.constants[n].reals for k, n in enumerate(node.inputs) if n in known}
+        for k, name in enumerate(("value", "min", "max")):
             if isinstance(number := node.attributes.get(name), float):
-                arrays.append(np.array(number))
-        for array in arrays:
+                arrays[k] = np.array(number)
+        for k, array in arrays.items():
             steps = array[np.isfinite(array) & (np.abs(array) < LARGEST)].astype(np.float64)
             steps = steps / scale.scales[0] + scale.zero_points[0]
             if node.name == "Clip":  # a bound that no element reaches does not matter
-                steps = np.clip(steps, -128, 127)
+                steps = np.maximum(steps, -128) if k == 1 else np.minimum(steps, 127)
             off = np.abs(steps - np.clip(np.rint(steps), -128, 127))
             if (off > max(tolerance, EXACTLY)).any():
                 return False

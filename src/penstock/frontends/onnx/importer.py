@@ -52,9 +52,13 @@ from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.ops.cast import Cast
+from penstock.ops.dequantize import Dequantize
 from penstock.ops.element_table import ElementTable
 from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
+
+PLAIN = ("bool", "int32", "int64")
+"""Element types that Cast makes of real numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,15 +391,32 @@ class _Importer:
             scale = self._domains.reals[target].exact
             assert scale is not None
             self._tensors.labelled(source, self._new_copy(target, scale), scale)
+        elif types[source] == REAL and types[target] in PLAIN:
+            self._truncate(node, source, target)
         else:
             raise UnsupportedError(
                 "onnx-009",
                 f"Cast from {types[source]} to {types[target]} is not supported",
                 where=node.where,
-                why="it must keep the numbers, and begin with integers of 8 bits",
+                why="it must keep the numbers, and begin with integers of 8 bits, or make int32, "
+                "int64 or bool of real numbers",
                 help="quantise the tensor with QuantizeLinear instead",
                 cause="operator Cast",
             )
+
+    def _truncate(self, node: FileNode, source: str, target: str) -> None:
+        """Cast of real numbers to truth values, or to integers towards 0."""
+        placed = self._tensors.placed(self._read(source, None, node.where))
+        real = placed.value
+        if real.type.dtype is not DType.FLOAT32:
+            type = TensorType(real.type.shape, DType.FLOAT32)
+            real = self._tensors.derived(
+                Dequantize(), real, type, self._tensors.name(f"{target}/real")
+            )
+        dtype = DType(self._domains.types[target])
+        type = TensorType(real.type.shape, dtype)
+        value = self._tensors.derived(Cast(dtype), real, type, target)
+        self._tensors.put(target, OrderedTensor(value, placed.order))
 
     def _on_integers(self, node: FileNode, name: str) -> UnsupportedError:
         """The error that a node has no meaning on the elements of a tensor, to be raised."""

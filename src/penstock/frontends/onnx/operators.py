@@ -14,9 +14,11 @@ MOVING = (*SAME, *RESHAPING, "Transpose")
 KNOWN = (*MOVING, QUANTISE, DEQUANTISE, CAST, SHAPE)
 EIGHT_BITS = ("int8", "uint8")
 ELEMENTWISE = (
-    *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu"),
-    *("HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mish", "Mul", "Neg"),
-    *("Pow", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus"),
-    *("Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh", "ThresholdedRelu"),
+    *("Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Ceil"),
+    *("Celu", "Clip", "Cos", "Cosh", "Div", "Elu", "Erf", "Exp", "Floor"),
+    *("Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mish"),
+    *("Mul", "Neg", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid"),
+    *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish"),
+    *("Tan", "Tanh", "ThresholdedRelu"),
 )
 """Functions of real numbers, element by element."""

@@ -58,10 +58,14 @@ class Presenter:
                 return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
 
     def _with_channels_last(self, node: FileNode) -> OnnxNode:
-        """Input 0 as (N, H, W, C), whatever its rank; the others as they are."""
+        """Input 0 as (N, H, W, C), whatever its rank; the others as they are.
+
+        With the attribute `channels_last`, which some of onnxruntime's own operators have, it has
+        that order in the model."""
         first = self._computed_input(node)
         shape = self.tensors.shape(first)
-        order = channels_last(len(shape))
+        is_own = bool(node.attributes.get("channels_last"))
+        order = own(len(shape)) if is_own else channels_last(len(shape))
         x = self.tensors.in_order(first, order)
         suffix = ""
         if 1 < len(shape) < IMAGE_RANK:
@@ -79,13 +83,14 @@ class Presenter:
         first = self._computed_input(node)
         flat = self.tensors.flat(first)
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])
-        constant = bool(others) and others[0] is not None and others[0].data is not None
-        if flat is not None and constant:
+        matrix = others[0] if others else None
+        is_plain = matrix is not None and matrix.data is not None and matrix.type.rank <= 2
+        if flat is not None and is_plain:
             shown = self._onnx_node(node, (flat.source.value, *others), own(2))
             return replace(shown, columns=flat.columns)
         rank = len(self.tensors.shape(first))
         inputs = (self.tensors.in_order(first, own(rank)), *others)
-        return self._onnx_node(node, inputs, own(rank))
+        return self._onnx_node(node, inputs, ())
 
     def _with_one_order(self, node: FileNode, *, vectors: bool) -> OnnxNode:
         """Every tensor of the node in one order and rank; `vectors`: with their axis last."""

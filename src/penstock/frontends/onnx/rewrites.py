@@ -4,9 +4,9 @@
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
 3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
-   a single index takes a list of one, followed by Squeeze.  A Relu of integers becomes a Clip at
-   the element 0, and a Pad of integers states its element, so that what is left to operators has
-   the same meaning in any quantisation.
+   a single index takes a list of one, followed by Squeeze.  An element of a sequence of parts
+   becomes a Slice.  A Relu of integers becomes a Clip at the element 0, and a Pad of integers
+   states its element, so that what is left to operators has the same meaning in any quantisation.
 4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
    Add of a constant after a MatMul becomes its bias.
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
@@ -89,14 +90,15 @@ class _Quantised:
 
     Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
     zero point); positions of the output's scale and zero point; the position of the bias, whose
-    scale is the product of those of input and weights; and positions of inputs that are not
-    quantised, which come first."""
+    scale is the product of those of input and weights; positions of inputs that are not quantised,
+    which come first; and attributes that the operator on quantised tensors implies."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
     plain: tuple[int, ...] = ()
+    added: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))
@@ -107,7 +109,9 @@ _QUANTISED: Mapping[str, _Quantised] = {
     "QLinearAdd": _Quantised("Add", _TRIPLES, (6, 7)),
     "QLinearMul": _Quantised("Mul", _TRIPLES, (6, 7)),
     "QLinearGlobalAveragePool": _Quantised("GlobalAveragePool", _TRIPLES[:1], (3, 4)),
-    "QLinearAveragePool": _Quantised("AveragePool", _TRIPLES[:1], (3, 4)),
+    "QLinearAveragePool": _Quantised(
+        "AveragePool", _TRIPLES[:1], (3, 4), added={"count_beyond_pads": 1}
+    ),
     "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
     "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
     "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
@@ -143,14 +147,21 @@ def _real_operators(file: File) -> File:
 
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
     """The floating-point operator between explicit quantisation nodes."""
-    if node.attributes.get("channels_last"):
-        raise wrong(node, "channels_last is 1, must be 0")
     name = node.outputs[0] if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
-        axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
+        axis = -1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
         reals.append(new.name(f"{name}/real{k}"))
         inputs = tuple(_named(node, position) for position in triple)
+        scales = new.constants.get(inputs[1])
+        if scales is not None and scales.ndim > 1 and scales.size != scales.shape[-1]:
+            raise UnsupportedError(
+                "onnx-007",
+                f"{node.name} has scales of shape {list(scales.shape)}, must have one, or one for "
+                "each column",
+                where=node.where,
+                help="quantise the model again without per-channel scales (per_channel=False)",
+            )
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[k],), {"axis": axis})
     bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
     if bias:
@@ -158,7 +169,7 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
         reals.append(new.name(f"{name}/real_bias"))
         inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
-    attributes = dict[str, Attribute](node.attributes)
+    attributes = {**node.attributes, **form.added}
     is_real = form.name == "Gemm" and not _named(node, form.output[0], optional=True)
     real = name if is_real else new.name(f"{name}/real")
     plain = (_named(node, position) for position in form.plain)
@@ -188,6 +199,7 @@ def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
 def _plain_forms(file: File) -> File:
     """Rewrite 3."""
     new = _Growing.of(file)
+    sequences = {n.outputs[0]: n for n in file.nodes if n.name == "SplitToSequence" and n.outputs}
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
             new.nodes.append(_product(new, node))
@@ -195,6 +207,8 @@ def _plain_forms(file: File) -> File:
             new.nodes += _kept_axes(new, node)
         elif node.name == "Gather" and _is_number(node, file):
             new.nodes += _gathered_element(new, node)
+        elif node.name == "SequenceAt" and node.inputs[0] in sequences:
+            new.nodes += _part(new, node, sequences[node.inputs[0]])
         else:
             new.nodes.append(node)
     return new.done()
@@ -219,6 +233,31 @@ def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     axis = np.array([node.attributes.get("axis", 0)], np.int64)
     axes = new.constant(new.name(f"{name}/axes"), axis)
     yield FileNode("Squeeze", node.where, (kept, axes), node.outputs)
+
+
+def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
+    """An element of a split tensor as a Slice, and a Squeeze if it has one axis less; the node
+    itself unless the numbers are constant."""
+    x, *sizes = split.inputs
+    index, size = (new.constants.get(n) for n in (*node.inputs[1:], *(sizes or [""]))[:2])
+    if index is None or index.size != 1 or int(index.item()) < 0 or (sizes and size is None):
+        yield node
+        return
+    k, extents = int(index.item()), np.ones((), np.int64) if size is None else size
+    first = int(extents * k if extents.ndim == 0 else extents[:k].sum())
+    extent = int(extents if extents.ndim == 0 else extents[min(k, len(extents) - 1)])
+    axis = whole(split, "axis", 0)
+    drops = not sizes and not whole(split, "keepdims", 1)
+    numbers = {"starts": first, "ends": first + extent, "axes": axis}
+    name = node.outputs[0]
+    listed = {
+        key: new.constant(new.name(f"{name}/{key}"), np.array([number], np.int64))
+        for key, number in numbers.items()
+    }
+    target = new.name(f"{name}/kept") if drops else name
+    yield FileNode("Slice", node.where, (x, *listed.values()), (target,))
+    if drops:
+        yield FileNode("Squeeze", node.where, (target, listed["axes"]), (name,))
 
 
 def _product(new: _Growing, node: FileNode) -> FileNode:

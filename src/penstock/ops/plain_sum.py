@@ -41,7 +41,6 @@ from penstock.ops.reduce_extreme import ReduceMax
 from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.square import Square
-from penstock.ops.squared_difference import PlainSquaredDifference
 from penstock.ops.sub import PlainSub
 
 
@@ -195,14 +194,19 @@ def _group_norm(node: OnnxNode) -> Iterable[Made]:
 
 
 def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
-    """x less its mean along axes, divided by its standard deviation."""
+    """x less its mean along axes, divided by its standard deviation.
+
+    The mean is corrected by that of the differences: where all elements are equal, so that the
+    deviation is the root of epsilon, the rounding of the mean would count many times."""
     count = real.constant(math.prod(x.type.shape[axis] for axis in axes), "count")
     epsilon = real.constant(real.node.real("epsilon", 1e-5), "epsilon")
     mean = real.apply(PlainDiv(), real.apply(PlainSum(axes), real.real(x)), count)
-    squares = real.apply(PlainSquaredDifference(), real.real(x), mean)
-    variance = real.apply(PlainDiv(), real.apply(PlainSum(axes), squares), count)
+    near = real.apply(PlainSub(), real.real(x), mean)
+    rest = real.apply(PlainDiv(), real.apply(PlainSum(axes), near), count)
+    centred = real.apply(PlainSub(), near, rest)
+    variance = real.apply(PlainDiv(), _sum_of_squares(real, centred, axes), count)
     factor = real.apply(PlainRsqrt(), real.apply(PlainAdd(), variance, epsilon))
-    return real.apply(PlainMul(), real.apply(PlainSub(), real.real(x), mean), factor)
+    return real.apply(PlainMul(), centred, factor)
 
 
 def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array], Array]) -> Value:

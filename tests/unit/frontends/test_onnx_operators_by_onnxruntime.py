@@ -935,3 +935,19 @@ def test_products_of_computed_matrices_without_a_scale(shapes: tuple[tuple[int, 
     total = model.node("MatMul", a, b, scale=None)
     y = model.node("Softmax", total, scale=0.004)
     assert worst_steps(model.raw(y, total)) <= 1
+
+
+@pytest.mark.parametrize("operator", ["InstanceNormalization", "LayerNormalization"])
+def test_standardisation_of_equal_elements(operator: str) -> None:
+    """Their mean has the rounding of a sum, which the root of epsilon magnifies 300 times."""
+    model = Model(opset=17)
+    x = model.input(1, 1 if operator[0] == "I" else 64, 12, scale=317.3)
+    one, zero = (model.constant(np.full(1, n, np.float32)) for n in (1, 0))
+    bound = model.constant(np.float32(83 * 317.3))
+    small = model.node("Clip", x, bound, bound, scale=317.3)
+    if operator == "LayerNormalization":
+        one = model.constant(np.ones(12, np.float32))
+        y = model.node(operator, small, one, scale=0.01)
+    else:
+        y = model.node(operator, small, one, zero, scale=0.01)
+    assert worst_steps(model.raw(y)) <= 1

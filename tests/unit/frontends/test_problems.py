@@ -59,7 +59,6 @@ def test_each_kind_of_cause_has_its_remedy() -> None:
         (("RELU", "RFFT2D"), "compute it in your application: end the network before it"),
         (("RELU", "RFFT2D", "RELU"), "replace it in the model by operators"),
         (("RFFT2D", "RELU", "RFFT2D"), "replace it in the model by operators"),
-        (("RELU", "WHILE", "RELU"), "unroll loops"),
     ],
 )
 def test_the_remedy_for_an_operator_depends_on_its_place(names: tuple[str, ...], help: str) -> None:

@@ -198,7 +198,8 @@ class _Analysis:
         """Names of real numbers that are float32 in the graph: those that some reader needs
         unrounded, if whatever writes and reads them computes on real numbers."""
         states = (node for node in nodes if _has_states(node, self.names))
-        needed = self.read | self.shown | {name for node in states for name in node.outputs}
+        unread = {name for node in states for name in node.outputs} - self.wanted.keys()
+        needed = self.read | self.shown | unread
         for node in reversed(nodes):  # what a table skips is computed if its result is needed
             if not needed.isdisjoint(tables.intersection(node.outputs)):
                 needed.update(name for name in node.inputs if name in self.chains)

@@ -57,7 +57,7 @@ def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[
             take(elements * ELEMENT_BYTES, f"the result of {node.name}, a constant", node.where)
         evaluator = _evaluator(_single(node, inputs, opset, with_values=False))
         return None if evaluator is None else _evaluated(evaluator, inputs)
-    except SizeLimitError:
+    except (SizeLimitError, MemoryError):
         raise
     except Exception as error:  # the evaluator fails with any exception
         raise ModelError(

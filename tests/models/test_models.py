@@ -12,7 +12,9 @@ import pytest
 
 from available import COMMITTED, MODELS, TARGET, path_of
 from penstock import api
+from penstock.ground_truth import dependent
 from penstock.ir.tensor import DType
+from penstock.ops.cast import Cast
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.golden_archive import read_goldens, write_goldens
@@ -79,11 +81,15 @@ ALTERED_BIT = 64
 
 def altered(model: str, archive: Path) -> str:
     """Writes the model's goldens with one element of a middle layer of integers changed by one bit,
-    and CRCs to match; returns the layer's tensor."""
+    and CRCs to match; returns the layer's tensor.  What depends on a documented deviation of the
+    runtime is left alone: `verify` does not compare it with an archive that differs."""
     goldens = read_goldens(MODELS / f"{model}.npz")
     first, *others = goldens.sets
     tensors = dict(first.tensors)
-    inner = [n.output for n in read(path_of(model)).nodes]
+    graph = read(path_of(model))
+    casts = [n.name for n in graph.nodes if isinstance(n.op, Cast)]
+    beyond = dependent(graph, casts)
+    inner = [n.output for n in graph.nodes if n.name not in beyond]
     inner = [v for v in inner if v.origin in tensors and v.type.dtype is not DType.FLOAT32]
     victim = inner[len(inner) // 2]
     assert victim.origin is not None
@@ -103,12 +109,14 @@ def altered(model: str, archive: Path) -> str:
 @pytest.mark.parametrize("model", COMMITTED)
 def test_one_altered_golden_value_is_found_and_its_layer_named(model: str, tmp_path: Path) -> None:
     name = altered(model, tmp_path / "altered.npz")
-    reference, *others = api.verify(path_of(model), TARGET, tmp_path / "altered.npz").rungs
+    rungs = api.verify(path_of(model), TARGET, tmp_path / "altered.npz").rungs
+    (reference,) = (rung for rung in rungs if rung.step == "reference")
+    others = [rung for rung in rungs if rung is not reference]
     first = reference.comparison.first
     assert first is not None
     assert (reference.comparison.mismatches, first.tensor) == (1, name)
     assert first.expected ^ first.found == ALTERED_BIT
-    assert [rung.comparison.mismatches for rung in others] == [0, 0, 0]
+    assert {rung.comparison.mismatches for rung in others} == {0}
 
 
 def test_the_command_line_names_the_layer_and_fails(tmp_path: Path) -> None:

@@ -39,8 +39,12 @@ from penstock.ops.maximum import PlainMaximum
 from penstock.ops.minimum import PlainMinimum
 from penstock.ops.mul import PlainMul
 from penstock.ops.neg import Neg
+from penstock.ops.plain_erf import PlainErf
+from penstock.ops.plain_sum import PlainSum
+from penstock.ops.power import Power
 from penstock.ops.quantize import WIDE, QuantizeReal, QuantizeWide
 from penstock.ops.relu import PlainRelu
+from penstock.ops.resample import BITS, Resample, Taps
 from penstock.ops.round import Round
 from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.select import Select
@@ -214,6 +218,40 @@ def quantised_pairs(d: PlainDrawing) -> None:
     d.apply(BatchMatmul(b_transposed=True), a, b, d.constant(bias), quantisation=EIGHTH)
 
 
+def powers(d: PlainDrawing) -> None:
+    """Powers of positive numbers, and the error function."""
+    base = d.apply(PlainAbs(), _reals(d))
+    d.apply(Power(), base, _other(d, base))
+    d.apply(PlainErf(), _reals(d))
+
+
+def sums(d: PlainDrawing) -> None:
+    """Sums of real numbers along one axis, and along rows and columns."""
+    x = _reals(d)
+    d.apply(PlainSum((d.random.randrange(x.type.rank),)), x)
+    d.apply(PlainSum((1, 2)), d.input(DType.FLOAT32, _image(d)))
+
+
+def resampled(d: PlainDrawing) -> None:
+    """Weighted sums of adjacent rows and columns."""
+    shape = _image(d)
+    rows, columns = (_taps(d, extent) for extent in shape[1:3])
+    x = d.input(DType.INT8, shape, EIGHTH)
+    d.apply(Resample(rows, columns), x, quantisation=EIGHTH)
+
+
+def _image(d: PlainDrawing) -> tuple[int, ...]:
+    """A shape of rank 4."""
+    return 1, d.random.randint(2, 12), d.random.randint(2, 12), d.random.choice((1, 3, 8, 14))
+
+
+def _taps(d: PlainDrawing, extent: int) -> Taps:
+    """Sums of two or four inputs, as of linear and of cubic interpolation."""
+    size = min(extent, d.random.choice((2, 2, 4)))
+    first = sorted(d.random.randint(0, extent - size) for _ in range(d.random.randint(2, 16)))
+    return Taps(tuple(first), ((1 << BITS) // size,) * (size * len(first)))
+
+
 def _reals(d: PlainDrawing) -> Value:
     """Real numbers in [-MOST_REAL, MOST_REAL)."""
     most = d.constant(np.array([MOST_REAL], np.float32))
@@ -245,4 +283,7 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     svdf,
     truths,
     quantised_pairs,
+    powers,
+    sums,
+    resampled,
 )

@@ -125,6 +125,13 @@ def _reduction(p: Params, site: Site) -> Counts:
     return {"output": outputs, "read": reads, "loop": loops, "step": loops * p["span_c"]}
 
 
+def _resampled(p: Params, site: Site) -> Counts:
+    """Return how often each section of `resample_s8` runs: one innermost loop per input row."""
+    outputs = site.output.elements
+    reads = outputs * p["taps_h"]
+    return {"output": outputs, "read": reads, "step": reads * p["taps_w"]}
+
+
 def _running(p: Params, site: Site) -> Counts:
     """Return how often each section of `running_max_s8` or `running_sum_s8` runs.
 
@@ -277,6 +284,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "depthwise_conv2d_s8": _depthwise,
     "dequantize_s8_f32": _each_element,
     "elu_f32": _each_element,
+    "erf_f32": _each_element,
     "exchange_axes": exchange_counts,
     "exp_f32": _each_element,
     "floor_f32": _each_element,
@@ -299,6 +307,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "rearrange": rearranged,
     "reduce_extreme_s8": _reduction,
     "relu_f32": _clamped,
+    "resample_s8": _resampled,
     "round_f32": _each_element,
     "rsqrt_f32": _each_element,
     "running_max_s8": _running,
@@ -312,6 +321,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "svdf_time_s16": _svdf_time,
     "svdf_time_s8": _svdf_time,
     "tanh_f32": _each_element,
+    "total_f32": _reduction,
     "total_s8": _reduction,
     "transpose_conv_s8": _transposed,
 }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import traceback
 
+import penstock
 from benchmarks.torture.case import Case, Outcome, Verdict
 
-INSIDE = f"{os.sep}penstock{os.sep}"
+INSIDE = os.path.dirname(penstock.__file__) + os.sep
 
 
 def verdict_on(case: Case, deep: bool) -> Verdict:
@@ -20,7 +21,7 @@ def verdict_on(case: Case, deep: bool) -> Verdict:
         return Verdict(Outcome.MEMORY, note=traceback.format_exc(limit=-3))
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        inside = [frame for frame in frames if INSIDE in frame.filename]
+        inside = [frame for frame in frames if frame.filename.startswith(INSIDE)]
         if not inside:
             raise
         last = inside[-1]

@@ -354,12 +354,7 @@ def _distance(mine: Array, type: TensorType, found: Array) -> Array:
         near = np.abs(a - b) <= MOST_REAL_ERROR * largest
         near |= (a == b) | (np.isnan(a) & np.isnan(b))
         return (~near).astype(np.int64)
-    return _whole_steps(np.abs(mine.astype(np.float64) - _expected(found, type)))
-
-
-def _whole_steps(off: Array) -> Array:
-    """Distances as integers; 0 for a number without a quantisation, which may become anything."""
-    return np.where(np.isnan(off), 0, off).astype(np.int64)
+    return np.abs(mine.astype(np.float64) - _expected(found, type)).astype(np.int64)
 
 
 def _altered(

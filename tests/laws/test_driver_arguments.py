@@ -1,7 +1,8 @@
 """Law: the functional model of a driver reads every argument of its functions.
 
 The arguments are records; networks run on the machine with records that note which fields are
-read.  Accelerators without records are left out.  In C, unused arguments are errors
+read.  UltraTrail has configuration words instead; `test_registers_matter` treats command streams.
+In C, unused arguments are errors
 (`tests/c/test_warnings.py`).
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock import api
+from penstock.accelerators.ultra_trail import engine
 from penstock.ladder import in_machine
 from penstock.program.program import Invoke
 
@@ -40,6 +42,24 @@ def test_models_read_every_argument(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert read
     for record, found in read.items():
         assert found == {field.name for field in fields(record)}, record.__name__
+
+
+def test_ultra_trail_reads_every_field_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[str] = set()
+    plain = engine.decode
+
+    class Noting:
+        def __init__(self, words: Any) -> None:
+            self._words = plain(words)
+
+        def __getattr__(self, name: str) -> int:
+            read.add(name)
+            return getattr(self._words, name)
+
+    monkeypatch.setattr(engine, "decode", Noting)
+    done = api.compile("zoo:tc_resnet8", "cortex-m4", accelerators=("ultra_trail",)).compilation
+    in_machine(done, done.program, api.drawn_sets(done, 1)[0])
+    assert read == {name for name, *_ in engine.Words._fields_}
 
 
 def _noting(record: Any, read: set[str]) -> Any:

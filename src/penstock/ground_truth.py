@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType
 from penstock.simulators.compare import Comparison, Difference, compare_tensor
 from penstock.simulators.goldens import Goldens, array_crc32
+from penstock.simulators.graph import evaluate_node, initial_states, next_states
+from penstock.simulators.tflite_deviations import Deviating
 
 
 def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
@@ -104,45 +106,86 @@ def golden_outputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array],
     return tuple(dict(zip(names, golden.outputs, strict=True)) for golden in goldens.sets)
 
 
-def dependent(model: Graph, names: Collection[str]) -> frozenset[str]:
-    """The tensors with these names, and all that are computed from them, in later runs too."""
-    found = set(names)
-    count = -1
-    while count != len(found):
-        count = len(found)
+def as_recorded(
+    model: Graph,
+    runs: Sequence[Mapping[str, Array]],
+    steps: int,
+    goldens: Goldens,
+    deviating: Sequence[Deviating],
+) -> tuple[Mapping[str, Array], ...]:
+    """All values of each run, as `run_sequences`, with the outputs of nodes on which the runtime of
+    the goldens deviates as it hands them on (`Deviating.handed_on`).
+
+    Values that depend on an undefined element that was not recorded are masked."""
+    of_name = {one.node.output().name: one for one in deviating}
+    found: list[Mapping[str, Array]] = []
+    states = initial_states(model)
+    for k, inputs in enumerate(runs):
+        states = initial_states(model) if k % steps == 0 else states
+        recorded = _recorded(model, goldens, k)
+        values: dict[str, Array] = {**inputs, **states}
         for node in model.nodes:
-            if any(value.name in found for value in node.inputs):
-                found.add(node.name)
-        found |= {state.before.name for state in model.states if state.after.name in found}
-    return frozenset(found)
+            operands = [values[v.name] for v in node.inputs if v.data is None]
+            if any(map(np.ma.is_masked, operands)):
+                values[node.name] = _unknown(node.output)
+                continue
+            values[node.name] = evaluate_node(node, values)
+            if (one := of_name.get(node.name)) is not None:
+                handed_on = one.handed_on(values, recorded.get(node.name, ()))
+                values[node.name] = _unknown(node.output) if handed_on is None else handed_on
+        states = next_states(model, values)
+        found.append(values)
+    return tuple(found)
+
+
+def _unknown(value: Value) -> Array:
+    return np.ma.MaskedArray(np.zeros(value.type.shape, value.type.dtype.value), mask=True)
+
+
+def _recorded(model: Graph, goldens: Goldens, number: int) -> Mapping[str, Sequence[Array]]:
+    """What the archive contains of each value of a set: an array for each runtime."""
+    found: dict[str, list[Array]] = {}
+    for golden in (goldens.sets[number], *goldens.tflm_sets[number : number + 1]):
+        tensors = dict(golden.tensors)
+        for value in model.variables():
+            if value.origin in tensors:
+                found.setdefault(value.name, []).append(tensors[value.origin])
+        for value, array in zip(model.outputs, golden.outputs, strict=False):
+            found.setdefault(value.name, []).append(array)
+    return found
+
+
+def unknown(results: Sequence[Mapping[str, Array]]) -> tuple[int, int]:
+    """The number of masked tensors, by name, and of runs that have some."""
+    names = [{name for name, x in values.items() if np.ma.is_masked(x)} for values in results]
+    return len(set[str]().union(*names)), sum(map(bool, names))
 
 
 def against_goldens(
     model: Graph,
     reference: Sequence[Mapping[str, Array]],
     goldens: Goldens,
-    without: Collection[str] = (),
 ) -> Comparison:
-    """Compare every output of every set, and every tensor of the archive, by array or by CRC,
-    without tensors of these names.
+    """Compare every tensor of the archive, by array or by CRC, and every output of every set,
+    except masked ones.
 
     Tensors that depend on functions of the C library are compared with a tolerance, and not by
     CRC."""
     total, ulps = Comparison(), tolerances(model)
     for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
+        if number == goldens.tensor_set:
+            total += _against_tensors(model, mine, goldens, number, ulps)
         variants = [golden, *goldens.tflm_sets[number : number + 1]]
         for k, value in enumerate(model.outputs):
             accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
-            if accepted and value.name not in without:
-                found = _elements(value, mine)
+            found = _elements(value, mine)
+            if accepted and not np.ma.is_masked(found):
                 wrong = next((array for array in accepted if array.size != found.size), None)
                 if wrong is not None:
                     what = f'output "{value.name}" is {_type(wrong)}, must be {value.type}'
                     raise _misfit(model, goldens, what)
                 allowed = ulps.get(value.name, 0)
                 total += compare_tensor(value.name, number, found, *accepted, ulps=allowed)
-        if number == goldens.tensor_set:
-            total += _against_tensors(model, mine, goldens, number, ulps, without)
     return total
 
 
@@ -161,13 +204,12 @@ def _against_tensors(
     goldens: Goldens,
     number: int,
     ulps: Mapping[str, int],
-    without: Collection[str],
 ) -> Comparison:
     arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
     crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
     total = Comparison()
     for value in model.variables():
-        if value.origin is None or value.name in without:
+        if value.origin is None or np.ma.is_masked(mine[value.name]):
             continue
         accepted = [found[value.origin] for found in arrays if value.origin in found]
         if accepted:

@@ -19,6 +19,9 @@ from penstock.simulators.judgement import JudgedTensor
 
 Inputs = Sequence[Array | None]
 """The elements of all inputs of a node; None for absent ones."""
+Recorded = Callable[[ForeignNode, Inputs, Array], Array]
+"""Output 0 of a node by TensorFlow Lite Micro, from its inputs and from the output that was
+recorded, which decides what is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Deviation:
     source: where that is stated.
     expected: output 0 of a node, from the elements of its inputs.
     tolerance: largest accepted difference, in steps; 0 if the oracle is exact.
+    recorded: what TensorFlow Lite Micro computes; None if it does not run the node, so that a
+        recorded output is that of a runtime without the deviation.
     plain: the entry concerns numbers without quantisation."""
 
     operators: tuple[str, ...]
@@ -40,6 +45,7 @@ class Deviation:
     applies: Callable[[ForeignNode], bool]
     expected: Callable[[ForeignNode, Inputs], Array]
     tolerance: int = 0
+    recorded: Recorded | None = None
     plain: bool = False
 
     @property
@@ -91,11 +97,45 @@ class Deviating:
             f"{self.node.where}: {self.deviation.summary}",
         )
 
+    def handed_on(self, tensors: Mapping[str, Array], recorded: Sequence[Array]) -> Array | None:
+        """The output that a runtime hands on to the nodes after this one, from the tensors up to
+        the node, of which its output is penstock's, and from what was recorded of its output.
+
+        Each recorded element is kept that the runtime's stated arithmetic explains, or penstock's,
+        and others are replaced by it.  Without a record, None if an element is undefined."""
+        mine = tensors[self.node.output().name]
+        inputs, tolerance = self._inputs(tensors), self.deviation.tolerance
+
+        def of_runtime(found: Array) -> Array:
+            assert self.deviation.recorded is not None
+            return self.deviation.recorded(self.node, inputs, found).reshape(mine.shape)
+
+        if not recorded:
+            if self.deviation.recorded is None:
+                return mine
+            first, other = (of_runtime(filled) for filled in _fillings(mine))
+            return first if np.array_equal(first, other) else None
+        results: list[tuple[int, Array]] = []
+        for found in (array.reshape(mine.shape) for array in recorded):
+            stated = [self.deviation.expected(self.node, inputs).reshape(mine.shape)]
+            stated += [] if self.deviation.recorded is None else [of_runtime(found)]
+            for one in stated:
+                wrong = np.abs(found.astype(np.float64) - one) > tolerance
+                kept = np.where(wrong, one, found).astype(mine.dtype)
+                results.append((int(np.count_nonzero(wrong)), kept))
+        return min(results, key=lambda result: result[0])[1]
+
     def _inputs(self, tensors: Mapping[str, Array]) -> Inputs:
         return [
             None if v is None else tensors[v.name] if v.data is None else v.data.array(v.type)
             for v in self.node.inputs
         ]
+
+
+def _fillings(like: Array) -> tuple[Array, Array]:
+    """Two tensors that differ in every element."""
+    zeros = np.zeros_like(like)
+    return zeros, np.ones_like(like)
 
 
 def deviating_nodes(model: ForeignModel, known: Collection[str]) -> tuple[Deviating, ...]:
@@ -195,10 +235,13 @@ def _clamps_integers(node: ForeignNode) -> bool:
 
 
 def _clamped_integers(node: ForeignNode, inputs: Inputs) -> Array:
-    a, b = (_given(inputs, k).astype(np.int64) for k in (0, 1))
-    exact = {"ADD": a + b, "SUB": a - b, "MUL": a * b}[node.name].astype(np.int32)
     bounds = _REAL_BOUNDS[_activation(node)]
-    return exact.astype(np.float64).clip(*bounds).astype(np.int32)
+    return _integers(node, inputs).astype(np.float64).clip(*bounds).astype(np.int32)
+
+
+def _integers(node: ForeignNode, inputs: Inputs) -> Array:
+    a, b = (_given(inputs, k).astype(np.int64) for k in (0, 1))
+    return {"ADD": a + b, "SUB": a - b, "MUL": a * b}[node.name].astype(np.int32)
 
 
 def _divided(node: ForeignNode, inputs: Inputs) -> Array:
@@ -213,13 +256,22 @@ def _divided(node: ForeignNode, inputs: Inputs) -> Array:
 
 
 def _cast_undefined(node: ForeignNode) -> bool:
-    return _x(node).dtype.value == "float32" and _y(node).dtype.value != "float32"
+    return _x(node).dtype.value == "float32" and _y(node).dtype.value not in ("float32", "bool")
 
 
 def _cast_saturated(node: ForeignNode, inputs: Inputs) -> Array:
-    """Rounded towards 0 to int32, saturated, and narrowed."""
-    wide = np.clip(np.trunc(_given(inputs, 0).astype(np.float64)), -(2.0**31), 2.0**31 - 1)
-    return wide.astype(np.int64).astype(_y(node).dtype.value)
+    """Python's integers: rounded towards 0, saturated to 32 or 64 bits, and narrowed."""
+    y = _y(node)
+    limit = 2**63 if y.dtype.value == "int64" else 2**31
+    reals = _given(inputs, 0).astype(np.float64).clip(-limit, limit)
+    whole = [min(int(r), limit - 1) for r in np.nan_to_num(reals).ravel().tolist()]
+    return np.array(whole, np.int64).reshape(reals.shape).astype(y.dtype.value)
+
+
+def _cast_within_range(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
+    whole, limits = np.trunc(_given(inputs, 0)), np.iinfo(_y(node).dtype.value)
+    within = (whole >= limits.min) & (whole <= limits.max)
+    return np.where(within, _cast_saturated(node, inputs), found)
 
 
 def _has_no_cast(node: ForeignNode) -> bool:
@@ -240,6 +292,10 @@ def _rescaled_and_clamped(node: ForeignNode, inputs: Inputs) -> Array:
     return _clamped(steps + y.zero_point, node.name, y)
 
 
+def _clamped_inputs(node: ForeignNode, inputs: Inputs) -> Array:
+    return _clamped(_given(inputs, 0), node.name, _x(node))
+
+
 def _bounds_leave_int32(node: ForeignNode) -> bool:
     bounds = _REAL_BOUNDS.get(_activation(node), (0.0, 0.0))
     largest = max(abs(b) for b in bounds if math.isfinite(b))
@@ -254,6 +310,16 @@ def _padded_before(node: ForeignNode, extent: int, size: int, stride: int, outpu
 
 
 def _pooled(node: ForeignNode, inputs: Inputs) -> Array:
+    return _clamped(_pool(node, inputs), _activation(node), _y(node))
+
+
+def _pooled_within(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
+    """Clamped to any two bounds: those that occur."""
+    return _pool(node, inputs).clip(found.min(), found.max())
+
+
+def _pool(node: ForeignNode, inputs: Inputs) -> Array:
+    """The elements before they are clamped."""
     x, y = _given(inputs, 0).astype(np.int64), _y(node)
     sizes = node.integer("filter_height"), node.integer("filter_width")
     strides = node.integer("stride_h"), node.integer("stride_w")
@@ -270,7 +336,7 @@ def _pooled(node: ForeignNode, inputs: Inputs) -> Array:
             continue
         total, count = window.sum(axis=(1, 2)), window.shape[1] * window.shape[2]
         found[:, i, j] = np.sign(total) * ((np.abs(total) + count // 2) // count)
-    return _clamped(found, _activation(node), y)
+    return found
 
 
 def _omits_multiplier(node: ForeignNode) -> bool:
@@ -308,10 +374,22 @@ def _pads(node: ForeignNode) -> bool:
 
 
 def _space_to_batch(node: ForeignNode, inputs: Inputs) -> Array:
-    x, blocks = _given(inputs, 0), [int(b) for b in _given(inputs, 1)]
+    return _moved_to_batch(node, inputs, _given(inputs, 0), _x(node).zero_point)
+
+
+def _padded_alike(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
+    """Padded with any one element: the first that occurs."""
+    x = _given(inputs, 0)
+    is_padding = _moved_to_batch(node, inputs, np.zeros(x.shape, np.bool_), True)
+    padding = found.reshape(is_padding.shape)[is_padding]
+    return _moved_to_batch(node, inputs, x, padding[0] if padding.size else 0)
+
+
+def _moved_to_batch(node: ForeignNode, inputs: Inputs, x: Array, padding: int) -> Array:
+    blocks = [int(b) for b in _given(inputs, 1)]
     pads = [(0, 0), *((int(a), int(b)) for a, b in _given(inputs, 2))]
     pads += [(0, 0)] * (x.ndim - len(pads))
-    padded = np.pad(x, pads, constant_values=_x(node).zero_point)
+    padded = np.pad(x, pads, constant_values=padding)
     parts = [
         padded[(slice(None), *(slice(o, None, b) for o, b in zip(offsets, blocks, strict=True)))]
         for offsets in np.ndindex(*blocks)
@@ -360,12 +438,31 @@ def _quotient_leaves_int32(node: ForeignNode) -> bool:
     return (127 - x.zero_point) * x.scale / y.scale > 2.0**31
 
 
+def _expanded(_: ForeignNode, x: Array) -> Array:
+    return np.where(x >= 0, x, np.expm1(x))
+
+
+def _expanded_in_int32(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
+    x, y = _x(node), _y(node)
+    steps = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale / y.scale
+    return np.where(steps + y.zero_point < 2.0**31, _really(_expanded)(node, inputs), found)
+
+
 def _rooted(node: ForeignNode, inputs: Inputs) -> Array:
     """Rounded towards 0; the root of a negative number is 0."""
     x, y = _x(node), _y(node)
     reals = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale
     steps = np.trunc(np.sqrt(np.maximum(reals, 0)) / y.scale) + y.zero_point
     return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def _undefined(_: ForeignNode, __: Inputs, found: Array) -> Array:
+    return found
+
+
+def _exactly(oracle: Callable[[ForeignNode, Inputs], Array]) -> Recorded:
+    """Of a runtime that leaves no element undefined."""
+    return lambda node, inputs, _: oracle(node, inputs)
 
 
 def _reduced(node: ForeignNode, inputs: Inputs) -> Array:
@@ -398,6 +495,7 @@ DEVIATIONS = (
         "`micro/kernels/add.cc`, `EvalAdd`; TensorFlow: `kernels/add.cc`",
         _clamps_integers,
         _clamped_integers,
+        recorded=_exactly(_integers),
         plain=True,
     ),
     Deviation(
@@ -418,6 +516,7 @@ DEVIATIONS = (
         "`micro/kernels/cast.cc`",
         _cast_undefined,
         _cast_saturated,
+        recorded=_cast_within_range,
         plain=True,
     ),
     Deviation(
@@ -459,6 +558,7 @@ DEVIATIONS = (
         "`ReluXQuantized`",
         _is_rescaled,
         _rescaled_and_clamped,
+        recorded=_exactly(_clamped_inputs),
     ),
     Deviation(
         ("RELU_N1_TO_1", "RELU_0_TO_1"),
@@ -478,6 +578,7 @@ DEVIATIONS = (
         "`micro/kernels/pooling_common.cc`, `CalculateOpDataPooling`",
         _bounds_leave_int32,
         _pooled,
+        recorded=_pooled_within,
     ),
     Deviation(
         ("DEPTHWISE_CONV_2D",),
@@ -488,6 +589,7 @@ DEVIATIONS = (
         "`lite/core/c/builtin_op_data.h`, `TfLiteDepthwiseConvParams`",
         _omits_multiplier,
         _convolved_by_channel,
+        recorded=_undefined,
     ),
     Deviation(
         ("SPACE_TO_BATCH_ND",),
@@ -497,6 +599,7 @@ DEVIATIONS = (
         "`micro/kernels/space_to_batch_nd.cc`: `SpaceToBatchParams::output_offset`",
         _pads,
         _space_to_batch,
+        recorded=_padded_alike,
     ),
     Deviation(
         ("TANH", "LOGISTIC"),
@@ -508,6 +611,7 @@ DEVIATIONS = (
         _shifts_negatively,
         _really(_sigmoid),
         1,
+        _undefined,
     ),
     Deviation(
         ("RSQRT",),
@@ -518,6 +622,7 @@ DEVIATIONS = (
         _shifts_beyond_31,
         _really(lambda _, x: 1 / np.sqrt(x)),
         1,
+        _undefined,
     ),
     Deviation(
         ("ELU",),
@@ -526,8 +631,9 @@ DEVIATIONS = (
         "clamps to int8, as everywhere else",
         "`micro/kernels/elu.cc`, `PopulateLookupTable`",
         _quotient_leaves_int32,
-        _really(lambda _, x: np.where(x >= 0, x, np.expm1(x))),
+        _really(_expanded),
         1,
+        _expanded_in_int32,
     ),
     Deviation(
         ("EXP",),

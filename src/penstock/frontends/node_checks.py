@@ -7,7 +7,7 @@ from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import MOST_ROWS, Kernel, row_count
 from penstock.ir.tensor import DType
-from penstock.opkit.checks import require, require_quantised
+from penstock.opkit.checks import require, require_elements, require_quantised
 
 
 def check_foreign(node: ForeignNode) -> None:
@@ -15,13 +15,8 @@ def check_foreign(node: ForeignNode) -> None:
     empty."""
     for value in (*filter(None, node.inputs), *node.outputs):
         counted = value.data is None or value.type.dtype is DType.INT8
-        if value.type.elements == 0 and counted:
-            raise UnsupportedError(
-                "model-033",
-                f'tensor "{value.name}" has shape {list(value.type.shape)}, must not be empty',
-                why="an extent of 0 often stands for one that the model leaves open",
-                help="fix the extents of the inputs, such as a batch of 1, and convert again",
-            )
+        if counted:
+            require_elements(value.type.shape, f'tensor "{value.name}"')
 
 
 def check_node(node: Node) -> None:

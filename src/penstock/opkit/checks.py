@@ -22,6 +22,18 @@ def require(condition: bool, what: str) -> None:
         )
 
 
+def require_elements(shape: tuple[int, ...], role: str) -> None:
+    """Raises UnsupportedError unless a tensor of this shape has elements."""
+    if 0 in shape:
+        raise UnsupportedError(
+            "model-033",
+            f"{role} has shape {list(shape)}, must not be empty",
+            why="an extent of 0 often stands for one that the model leaves open",
+            help="fix the extents of the inputs, such as a batch of 1, or remove what computes an "
+            "empty tensor, and convert again",
+        )
+
+
 def require_rank(type: TensorType, ranks: tuple[int, ...], role: str) -> None:
     """Raises ModelError unless the tensor's rank is one of `ranks`."""
     allowed = " or ".join(map(str, ranks))

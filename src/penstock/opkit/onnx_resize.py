@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.ir.onnx_node import OnnxNode
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_elements
 
 Positions = NDArray[np.float32]
 
@@ -104,11 +104,12 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
         if k is None or axis >= rank:
             found.append(ResizedAxis(extent, extent, np.float32(1)))
         elif sizes:
-            require(0 < sizes[k] < 2**31, f"sizes are {list(sizes)}, must be positive")
+            require(0 <= sizes[k] < 2**31, f"sizes are {list(sizes)}, must be positive")
+            require_elements((sizes[k],), "an axis of the result")
             found.append(ResizedAxis(extent, sizes[k], np.float32(sizes[k]) / np.float32(extent)))
         else:
             outputs = int(np.floor(np.float32(extent) * factors[k]))
-            require(outputs > 0, f"a factor is {factors[k]}, which leaves nothing of {extent}")
+            require_elements((outputs,), "an axis of the result")
             found.append(ResizedAxis(extent, outputs, factors[k]))
     return tuple(found)
 

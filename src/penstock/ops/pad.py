@@ -23,7 +23,7 @@ from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import StridedMap
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_elements
 from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.requantised import alike, requantised
 from penstock.opkit.samples import int8, sample
@@ -177,9 +177,10 @@ def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int,
     triples = zip(shape, start, after, strict=True)
     extents = tuple(extent - first + min(pad, 0) for extent, first, pad in triples)
     require(
-        min(extents) > 0,
+        min(extents) >= 0,
         f"pads {list(before)} and {list(after)} leave nothing of shape {list(shape)}",
     )
+    require_elements(extents, "the input without the pads")
     return [Slice(start, extents, (1,) * len(shape))]
 
 

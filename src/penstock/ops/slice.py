@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from penstock.errors import UnsupportedError
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -64,7 +63,9 @@ class Slice(Selection):
         for axis, (start, outputs, step, extent) in enumerate(axes):
             last = start + step * (outputs - 1)
             require(
-                step != 0 and outputs > 0 and 0 <= start < extent and 0 <= last < extent,
+                step != 0
+                and outputs >= 0
+                and (outputs == 0 or (0 <= start < extent and 0 <= last < extent)),
                 f"slice of axis {axis} begins at {start}, takes {outputs} at step {step}; "
                 f"the input has {extent}",
             )
@@ -186,9 +187,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     for lower, upper, axis, stride in zip(starts, ends, axes, steps, strict=True):
         a = node.axis(axis)
         indices = range(x[a])[slice(lower, upper, stride)]
-        if not indices:
-            raise _empty(node, axis, x[a])
-        start[a], shape[a], step[a] = indices[0], len(indices), stride
+        start[a], shape[a], step[a] = (*indices, 0)[0], len(indices), stride
     op = Slice(tuple(start), tuple(shape), tuple(step))
     yield from requantised(node, op, node.input(0))
 
@@ -203,21 +202,11 @@ def _onnx_split(node: OnnxNode) -> Iterable[Made]:
         len(sizes) == count and sum(sizes) == extent and min(sizes) >= 0,
         f"pieces are {list(sizes)}, must be {count} that make {extent}",
     )
-    if min(sizes) == 0:
-        raise _empty(node, axis, extent)
     zeros, ones = (0,) * x.type.rank, (1,) * x.type.rank
     for k, piece in enumerate(sizes):
         start = (*zeros[:axis], sum(sizes[:k]), *zeros[axis + 1 :])
         shape = (*x.type.shape[:axis], piece, *x.type.shape[axis + 1 :])
         yield from requantised(node, Slice(start, shape, ones), x, k=k)
-
-
-def _empty(node: OnnxNode, axis: int, extent: int) -> UnsupportedError:
-    """The error that a part has no elements, to be raised."""
-    return node.unsupported(
-        f"a part of axis {axis}, which has {extent}, has no elements",
-        help="remove it from the model: torch.roll and chunk make such parts of an axis of 1",
-    )
 
 
 SAMPLES = (

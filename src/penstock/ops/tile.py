@@ -19,7 +19,7 @@ from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_elements
 from penstock.opkit.intermediate import reshaped
 from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
@@ -43,12 +43,12 @@ class Tile(Selection):
         require(len(inputs) == 1, f"tile has {len(inputs)} inputs, must have 1")
         shape = inputs[0].shape
         require(
-            len(self.multiples) == len(shape) and all(times > 0 for times in self.multiples),
+            len(self.multiples) == len(shape) and all(times >= 0 for times in self.multiples),
             f"multiples are {list(self.multiples)}, must be {len(shape)} positive numbers",
         )
-        return listed_type(
-            inputs, tuple(e * times for e, times in zip(shape, self.multiples, strict=True))
-        )
+        repeated = tuple(e * times for e, times in zip(shape, self.multiples, strict=True))
+        require_elements(repeated, "the result")
+        return listed_type(inputs, repeated)
 
     def exchanged(self, rank: int) -> Self:
         return replace(self, multiples=exchanged_entries(self.multiples))

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from onnx_judge import judged_by_onnxruntime, worst_steps
-from onnx_models import judged
+from onnx_models import graph_of, judged
 from penstock.errors import UnsupportedError
 from tools.onnx_writer import Model
 
@@ -920,12 +920,92 @@ def test_real_weights_of_several_magnitudes_are_refused() -> None:
         worst_steps(model.raw(y))
 
 
-def test_parts_without_elements_are_refused() -> None:
+EMPTY_PARTS: dict[str, Grow] = {
+    "expand": one("Expand", (1, 3), [0, 3]),
+    "tile": one("Tile", (1, 3), [0, 1]),
+    "crop": one("Pad", (1, 3), [0, -2, 0, -1]),
+    "gather": one("Gather", (1, 3), np.array([], INTS), axis=1),
+    "slice": one("Slice", (1, 3), [2], [1], [1]),
+    "split": one("Split", (1, 4), [0, 4], axis=1, count=2),
+    "resize": one("Resize", IMAGE, "", "", [1, 3, 6, 0]),
+}
+
+
+@pytest.mark.parametrize("grow", EMPTY_PARTS.values(), ids=EMPTY_PARTS)
+def test_results_without_elements_are_refused(grow: Grow) -> None:
     model = Model()
-    listed = (model.constant(np.array([number], INTS)) for number in (1, 9, 0))
-    y = model.node("Slice", model.input(1, 4), *listed)
-    with pytest.raises(UnsupportedError, match="has no elements"):
-        worst_steps(model.raw(y))
+    with pytest.raises(UnsupportedError, match="must not be empty"):
+        worst_steps(model.raw(grow(model)))
+
+
+@pytest.mark.parametrize("operator", ["Conv", "Relu", "ReduceMax", "Softmax", "Resize"])
+def test_nodes_that_read_a_tensor_without_elements_are_refused(operator: str) -> None:
+    model = Model()
+    listed = (model.constant(np.array([number], INTS)) for number in (9, 12, 1))
+    inputs = [model.node("Slice", model.input(*IMAGE), *listed)]
+    if operator == "Conv":
+        inputs.append(model.weights(4, 3, 1, 1))
+    if operator == "Resize":
+        inputs += ["", model.constant(np.array([1, 1, 2, 2], np.float32))]
+    with pytest.raises(UnsupportedError, match="must not be empty"):
+        worst_steps(model.raw(model.node(operator, *inputs)))
+
+
+@pytest.mark.parametrize("extents", [(0, 4), (2, 0), (-1, 4)])
+def test_inputs_without_elements_are_refused(extents: tuple[int, ...]) -> None:
+    """Negative extents, which some exporters write for unknown ones, too."""
+    model = Model()
+    y = model.node("Relu", model.input(*extents))
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(model.raw(y))
+    assert "input" in caught.value.where
+    assert "report" not in caught.value.help
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("moved", ["", "Transpose", "Identity"])
+@pytest.mark.parametrize("extent", [1, 3])
+def test_a_part_without_elements_is_no_part_of_a_concatenation(
+    extent: int, moved: str, kind: str
+) -> None:
+    """As `torch.roll` makes them of an axis of 1: the last part precedes the others."""
+    model = Model(kind=kind)
+    x = model.input(2, extent, 4)
+    shift, zero, end, axis = (model.constant(np.array([n], INTS)) for n in (1, 0, 99, 1))
+    parts = [model.node("Slice", x, shift, end, axis), model.node("Slice", x, zero, shift, axis)]
+    if moved:
+        parts = [model.node(moved, part, scale=None) for part in parts]
+    assert worst_steps(model.raw(model.node("Concat", *parts, axis=1, scale=0.04))) <= 1
+
+
+@pytest.mark.parametrize("sizes", [[0, 4, 0], [1, 0, 3], [4, 0, 0]])
+@pytest.mark.parametrize("scale", [0.05, None])
+def test_parts_of_a_split_that_nothing_reads_may_be_empty(
+    sizes: list[int], scale: float | None
+) -> None:
+    model = Model()
+    split = model.constant(np.array(sizes, INTS))
+    first = model.node("Split", model.input(2, 4), split, axis=1, count=3, scale=None)
+    read = [f"{first[:-1]}{k}" for k, size in enumerate(sizes) if size]
+    outputs = [model.qdq(name, scale) if scale else name for name in read]
+    assert worst_steps(model.raw(*outputs)) <= 1
+
+
+def test_what_no_output_depends_on_is_no_part_of_the_network() -> None:
+    """A part of a split that nothing reads, and nodes without a scale or an operator file."""
+    model = Model()
+    first = model.node("Split", model.input(2, 4), axis=1, count=2, scale=None)
+    unread = model.node("Mod", model.node("Relu", first, scale=None), first, scale=None, fmod=1)
+    model.node("NonZero", unread, scale=None)
+    y = model.qdq(f"{first[:-1]}1", 0.04)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+def test_a_constant_without_elements_is_no_part_of_a_concatenation() -> None:
+    model = Model()
+    nothing = model.constant(np.zeros((2, 0), np.float32))
+    y = model.node("Concat", model.input(2, 4), nothing, axis=1, scale=0.04)
+    assert worst_steps(model.raw(y)) <= 1
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5))])

@@ -51,6 +51,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
+from penstock.opkit.checks import require_elements
 from penstock.ops.cast import Cast
 from penstock.ops.dequantize import Dequantize
 from penstock.ops.element_table import ElementTable
@@ -75,7 +76,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
-    in_file, file = file, rewritten(file)
+    in_file, file = file, _live(rewritten(file))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     constants, types, taken = ModelConstants(file), element_types(file), file.names()
@@ -88,6 +89,16 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     check_interface(in_file, graph, reading)
     places = {name: (names.get(value, value), order) for name, value, order in importer.places()}
     return ImportedModel(graph, places)
+
+
+def _live(file: File) -> File:
+    """The file without nodes on which no output depends."""
+    needed, kept = {border.name for border in file.outputs}, list[FileNode]()
+    for node in reversed(file.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
+            kept.append(node)
+    return replace(file, nodes=tuple(reversed(kept)))
 
 
 def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
@@ -165,6 +176,7 @@ class _Importer:
         self._constants = constants
         self._tensors = Tensors(taken=taken)
         self._copies: dict[tuple[str, Quantisation], str] = {}
+        self._used = {b.name for b in file.outputs}.union(*(node.inputs for node in file.nodes))
         self._presenter = Presenter(file, reading, self._constants, self._tensors)
 
     def graph(self) -> Graph:
@@ -179,7 +191,7 @@ class _Importer:
                 raise wrong(node, str(error)) from error
         self._tensors.where = f"{self._file.name}: outputs"
         outputs = tuple(self._output(border) for border in self._file.outputs)
-        nodes = tuple(self._tensors.nodes)
+        nodes = tuple(node for node in self._tensors.nodes if node.output.type.elements)
         return Graph(self._file.name, inputs, outputs, nodes)
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
@@ -187,6 +199,7 @@ class _Importer:
         reals = self._domains.reals
         for name, found in self._tensors.made():
             is_stored = name not in reals or bool(reals[name].every)
+            is_stored = is_stored and bool(found.value.type.elements)
             is_wide = self._offset(name) and self._domains.types.get(name) not in EIGHT_BITS
             if is_stored and not is_wide:
                 yield name, found.value.name, found.order
@@ -262,12 +275,12 @@ class _Importer:
             return given[str(extent)]
         why = "memory is planned at compile time, so every extent must be known"
         if isinstance(extent, int):
-            raise ModelError(
-                "onnx-005",
-                f"an extent is {extent}, must be at least 1",
+            raise UnsupportedError(
+                "onnx-008",
+                f"an extent is {extent}, must be within [1, {2**31})",
                 where=where,
-                why=why,
-                help=MALFORMED,
+                why=f"{why}; 0 or -1 often stands for one that the model leaves open",
+                help="export the model with fixed extents, such as a batch of 1",
             )
         raise UnsupportedError(
             "onnx-008",
@@ -291,15 +304,41 @@ class _Importer:
         found = self._read(name, None, f'{self._file.name}: output "{name}"')
         if self._offset(name) is not None and border.dtype not in EIGHT_BITS:
             found = self._widened(name)
+        self._check_elements(found, self._tensors.where)
         return self._tensors.in_order(found, own(len(self._tensors.shape(found))))
 
     def _node(self, node: FileNode) -> None:
         if self._constants.compute(node):
             return
+        node = self._of_elements(node)
         if node.name in KNOWN:
             self._move(node)
         else:
             self._compute(node)
+
+    def _of_elements(self, node: FileNode) -> FileNode:
+        """The node without inputs that have no elements, if it may have such.  Raises
+        UnsupportedError if it may not."""
+        if node.name in operators.EMPTY:
+            return node
+        if node.name in operators.JOINING:
+            full = tuple(name for name in node.inputs if 0 not in self._shape(name))
+            node = replace(node, inputs=full or node.inputs)
+        for name in node.inputs:
+            if name in self._tensors:
+                self._check_elements(name, node.where)
+        return node
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """The model's shape of a tensor or constant."""
+        is_constant = name in self._constants
+        return self._constants[name].elements.shape if is_constant else self._tensors.shape(name)
+
+    def _check_elements(self, name: str, where: str) -> None:
+        try:
+            require_elements(self._tensors.shape(name), f'tensor "{name}"')
+        except UnsupportedError as error:
+            raise error.at(where) from None
 
     def _move(self, node: FileNode) -> None:
         """Imports a node that computes nothing but the elements of its first input."""
@@ -501,8 +540,10 @@ class _Importer:
             self._compute_once(node, wanted, scales)
 
     def _skip(self, node: FileNode, name: str) -> None:
-        """Records the shape of a tensor that only shapes and chains read.  Raises UnsupportedError
-        for other tensors without a scale."""
+        """Records the shape of a tensor that only shapes and chains read, if anything does.  Raises
+        UnsupportedError for other tensors without a scale."""
+        if name not in self._used:
+            return
         chain = self._domains.chains.get(name)
         if chain is None or self._domains.reals[name].is_read:
             raise self._no_scale(node, name)
@@ -525,7 +566,8 @@ class _Importer:
         presentation, from_onnx = onnx_names()[node.name]
         elements = self._elements(node, presentation)
         inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
-        outputs = [self._result(node, k, scale, wanted, elements) for k, scale in enumerate(scales)]
+        other = wanted or next(filter(None, scales), None)
+        outputs = [self._result(node, k, scale, other, elements) for k, scale in enumerate(scales)]
         named = replace(node, inputs=inputs, outputs=tuple(name for name, _, _ in outputs))
         shown = self._presenter.presented(named, presentation.axes, [q for _, q, _ in outputs])
         made = tuple(self._with_new_names(each, shown) for each in from_onnx(shown))
@@ -583,14 +625,16 @@ class _Importer:
         node: FileNode,
         k: int,
         scale: Quantisation | None,
-        wanted: Quantisation | None,
+        other: Quantisation | None,
         elements: _Elements | None,
     ) -> tuple[str, Quantisation | None, bool]:
-        """Name and quantisation of output k, and whether this run supplies it."""
+        """Name and quantisation of output k, and whether this run supplies it.
+
+        other: the quantisation of another output, for one that it does not supply."""
         name = node.outputs[k]
         if name in self._domains.reals:
             if scale is None:
-                other = wanted or self._domains.reals[name].every[0]
+                other = other or self._domains.reals[name].every[0]
                 return self._tensors.name(f"{name}/unread"), other, False
             return self._new_copy(name, scale), scale, True
         is_selected = elements is not None and self._domains.types.get(name) == elements.type
@@ -610,7 +654,8 @@ class _Importer:
     def _add(self, made: Made) -> None:
         inputs = tuple(map(self._uniquely_named, made.inputs))
         node = Node(made.op, inputs, made.output, self._tensors.where)
-        check_node(node)
+        if node.output.type.elements:
+            check_node(node)
         self._tensors.nodes.append(node)
 
     def _uniquely_named(self, value: Value) -> Value:

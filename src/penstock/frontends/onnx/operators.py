@@ -12,6 +12,10 @@ RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MOVING = (*SAME, *RESHAPING, "Transpose")
 """Nodes that move whole tensors, which have the same meaning in every domain."""
 KNOWN = (*MOVING, QUANTISE, DEQUANTISE, CAST, SHAPE)
+EMPTY = (*KNOWN, "Slice", "Split")
+"""Nodes that make tensors without elements of such tensors, which nothing has to compute."""
+JOINING = ("Concat",)
+"""Nodes of which inputs without elements are no part."""
 EIGHT_BITS = ("int8", "uint8")
 ELEMENTWISE = (
     *("Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Ceil"),

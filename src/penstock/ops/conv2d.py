@@ -33,7 +33,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, onnx_zero_points, sliding
+from penstock.opkit import onnx_constants, sliding, weight_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
@@ -214,10 +214,10 @@ def grouped_nodes(
 ) -> Iterable[Made]:
     """Nodes of an ONNX convolution by weights (O, K, L, C / groups), and bias input 2."""
     outputs, groups = w.type.shape[0], x.type.shape[3] // w.type.shape[3]
-    if groups == x.type.shape[3] > 1 and onnx_zero_points.centred(w) is not None:
+    if groups == x.type.shape[3] > 1 and weight_zero_points.centred(w) is not None:
         yield depthwise_conv2d.of_onnx_groups(node, x, w, rows, columns)
         return
-    x, w, made = onnx_zero_points.centred_layer(node, x, w, groups)
+    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w, groups)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns)

@@ -31,7 +31,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, onnx_zero_points, sliding
+from penstock.opkit import onnx_constants, sliding, weight_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
@@ -178,7 +178,7 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
         multiplier > 0 and not rest,
         f"weights have {w.type.shape[0]} channels, groups are {x.type.shape[3]}",
     )
-    w = onnx_zero_points.exchanged_ends(w)
+    w = weight_zero_points.exchanged_ends(w)
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
     op = DepthwiseConv2D(rows, columns, multiplier)
     return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)

@@ -5,8 +5,7 @@
     b  (O)       int32
     y  (B, O), or (..., O) if dimensions are kept
 
-Weights with another zero point are split in two terms of 8 bits; inputs whose weights need both are
-read twice.  Computed weights: BatchMatmul.
+Weights with another zero point: `opkit/weight_zero_points.py`.  Computed weights: BatchMatmul.
 
 Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
@@ -34,8 +33,8 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit import onnx_constants, onnx_zero_points
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit import onnx_constants, weight_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
@@ -55,8 +54,6 @@ from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
 from penstock.ops.add import PlainAdd
 from penstock.ops.cast import Cast
-from penstock.ops.concatenation import Concatenation
-from penstock.ops.gather import Gather
 from penstock.ops.mul import PlainMul
 from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.requantise_last import RequantiseLast
@@ -226,10 +223,7 @@ def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
 
 
 def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:
-    """FULLY_CONNECTED of weights with a zero point.
-
-    Weights less their zero point have 9 bits: they are the sum of two int8 terms, of which most of
-    the second are 0.  Inputs of which one is not are repeated after all others."""
+    """FULLY_CONNECTED of weights with a zero point."""
     w, y = node.input(1), node.output()
     if w.type.quantisation and len(w.type.quantisation.scales) > 1:
         raise node.unsupported(
@@ -239,25 +233,14 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
     require_int8(w.type, "weights")
     x, made = _flat(node)
     yield from made
-    shifted = node.constant(1).astype(np.int64) - w.type.zero_point
-    first = np.clip(shifted, -128, 127)
-    rest = shifted - first
-    repeated = tuple(int(k) for k in np.flatnonzero(rest.any(axis=0)))
-    if repeated:
-        again = Value(f"{y.name}/again", x.type.with_shape((x.type.shape[0], len(repeated))))
-        yield Made(Gather(1, repeated), (x,), again)
-        joined = x.type.with_shape((x.type.shape[0], x.type.shape[1] + len(repeated)))
-        twice = Value(f"{y.name}/twice", joined)
-        yield Made(Concatenation(1), (x, again), twice)
-        x = twice
-    terms = np.concatenate([first, rest[:, repeated]], axis=1).astype(np.int8)
-    type = TensorType(terms.shape, DType.INT8, Quantisation((w.type.scale,), (0,)))
-    weights = Value(f"{y.name}/weights", type, Data.of(terms))
-    result = Value(f"{y.name}/before_reshape", y.type.with_shape((x.type.shape[0], len(terms))))
-    if y.type.shape == result.type.shape:
-        result = y
-    inner = replace(node, inputs=(x, weights, b), outputs=(result,))
-    yield layer_node(op, inner, (x, weights, b), axis=0)
+    x, w, made = weight_zero_points.centred_layer(y.name, x, w)
+    yield from made
+    shape = (x.type.shape[0], w.type.shape[0])
+    result = y
+    if y.type.shape != shape:
+        result = Value(f"{y.name}/before_reshape", y.type.with_shape(shape))
+    inner = replace(node, inputs=(x, w, b), outputs=(result,))
+    yield layer_node(op, inner, (x, w, b), axis=0)
     if result is not y:
         yield Made(Reshape(y.type.shape), (result,), y)
 
@@ -284,11 +267,11 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
     op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
-    if onnx_zero_points.centred(w) is None:
+    if weight_zero_points.centred(w) is None:
         rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
         yield from made
-    x, w, made = onnx_zero_points.centred_layer(node, x, w)
+    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w)
     yield from made
     if node.output().type.quantisation is None:
         yield from _real_products(node, x, w)

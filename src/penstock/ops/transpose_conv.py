@@ -31,7 +31,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, Re
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit import onnx_constants, onnx_zero_points
+from penstock.opkit import onnx_constants, weight_zero_points
 from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axis_map import Form
@@ -275,7 +275,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if groups > 1:
         yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
         return
-    x, w, made = onnx_zero_points.centred_layer(node, x, w)
+    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
     op = TransposeConv(rows, columns)

@@ -1,4 +1,4 @@
-"""Weights with zero points: asymmetric or unsigned ones, of ONNX layers.
+"""Weights with zero points: asymmetric or unsigned ones.
 
 Kernels take weights without zero points.  Weights less their zero points have 9 bits: if int8 does
 not hold them, they are split among copies of input channels.
@@ -12,7 +12,6 @@ import numpy as np
 
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
-from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.ops.gather import Gather
 
@@ -26,13 +25,14 @@ def centred(w: Value) -> Value | None:
 
 
 def centred_layer(
-    node: OnnxNode, x: Value, w: Value, groups: int = 1
+    name: str, x: Value, w: Value, groups: int = 1
 ) -> tuple[Value, Value, tuple[Made, ...]]:
     """Input and weights of a layer whose weights have no zero points, and the nodes before it.
 
-    x: input, channels on the last axis; w: weights, (O, .., C / groups).  Where int8 does not hold
-    weights less their zero points, the layer reads a channel several times, and the sum of its
-    weights is that difference.  Padding has the input's zero point, so the products are the same.
+    name: of the layer's output; x: input, channels on the last axis; w: weights,
+    (O, .., C / groups).  Where int8 does not hold weights less their zero points, the layer reads a
+    channel several times, and the sum of its weights is that difference.  Padding has the input's
+    zero point, so the products are the same.
     """
     found = centred(w)
     if found is not None:
@@ -51,8 +51,9 @@ def centred_layer(
     depth = w.type.shape[-1]
     indices = [g * depth + c for g in range(groups) for c in np.arange(depth).repeat(copies)]
     gather = Gather(x.type.rank - 1, tuple(int(k) for k in indices))
-    made = node.between(gather, x, label="repeated_channels", like=x.type.quantisation)
-    return made.output, _with_zero_points(w, parts), (made,)
+    type = x.type.with_shape(gather.result_type((x.type,)).shape)
+    repeated = Value(f"{name}/repeated_channels", type)
+    return repeated, _with_zero_points(w, parts), (Made(gather, (x,), repeated),)
 
 
 def exchanged_ends(w: Value) -> Value:

@@ -19,39 +19,22 @@ static inline int32_t arg_extreme_s8_find(const struct arg_extreme_s8 *p, const 
     int32_t best = -INT32_C(256); /* below every element, whatever the sign */
     int32_t index = 0;
     int32_t found = 0;
-    for (int32_t i = n; i < n + p->span_n; i++) {
-        for (int32_t j = h; j < h + p->span_h; j++) {
-            const int8_t *in = penstock_read_row(x, i * p->in_h + j);
-            for (int32_t k = w; k < w + p->span_w; k++) {
-                for (int32_t l = c; l < c + p->span_c; l++) {
-                    const int32_t element = p->sign * in[k * p->in_c + l];
-                    if (element > best) {
-                        best = element;
-                        found = index;
-                    }
-                    index++;
-                }
-            }
+    PENSTOCK_FOR_EACH_REDUCED(
+        const int32_t element = p->sign * in[at];
+        if (element > best) {
+            best = element;
+            found = index;
         }
-    }
+        index++)
     return found;
 }
 
 PENSTOCK_KERNEL void arg_extreme_s8(const struct arg_extreme_s8 *p, const penstock_source *x,
                                     const penstock_sink *y, int32_t lower, int32_t upper) {
-    const int32_t out_h = p->in_h / p->span_h;
-    for (int32_t row = lower; row < upper; row++) {
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->in_w; w += p->span_w) {
-            for (int32_t c = 0; c < p->in_c; c += p->span_c) {
-                const int32_t n = row / out_h * p->span_n;
-                const int32_t found =
-                    arg_extreme_s8_find(p, x, n, row % out_h * p->span_h, w, c);
-                memcpy(out, &found, sizeof found);
-                out += sizeof found;
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_REDUCTION(
+        const int32_t found = arg_extreme_s8_find(p, x, n, h, w, c);
+        memcpy(out, &found, sizeof found);
+        out += sizeof found)
 }
 
 #endif

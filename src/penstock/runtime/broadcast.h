@@ -12,4 +12,26 @@
     int32_t step0_n, step0_h, step0_w, step0_c;                                                   \
     int32_t step1_n, step1_h, step1_w, step1_c
 
+/* For each element of rows [lower, upper) of y: `write` is a statement about the elements `a` and
+ * `b` of the inputs, which `get` reads from a row, and about `out`, row `row` of y. */
+#define PENSTOCK_FOR_EACH_PAIR_AT(type, get, write)                                               \
+    for (int32_t row = lower; row < upper; row++) {                                               \
+        const int32_t n = row / p->out_h;                                                         \
+        const int32_t h = row % p->out_h;                                                         \
+        const int8_t *first = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);          \
+        const int8_t *second = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);         \
+        int8_t *out = penstock_write_row(y, row);                                                 \
+        for (int32_t w = 0; w < p->out_w; w++) {                                                  \
+            for (int32_t c = 0; c < p->out_c; c++) {                                              \
+                const type a = get(first, w * p->step0_w + c * p->step0_c);                       \
+                const type b = get(second, w * p->step1_w + c * p->step1_c);                      \
+                write;                                                                            \
+            }                                                                                     \
+        }                                                                                         \
+    }
+
+/* The same; `result` is the next element of y, of 8 bits. */
+#define PENSTOCK_FOR_EACH_PAIR_TO_S8(type, get, result)                                           \
+    PENSTOCK_FOR_EACH_PAIR_AT(type, get, *out++ = (int8_t)(result))
+
 #endif

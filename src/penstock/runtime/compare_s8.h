@@ -6,35 +6,26 @@
 #ifndef PENSTOCK_COMPARE_S8_H
 #define PENSTOCK_COMPARE_S8_H
 
-#include "broadcast.h"
+#include "compare.h"
 #include "fixedpoint.h"
 
 struct compare_s8 {
     PENSTOCK_BROADCAST_MEMBERS;
     int32_t zero0, zero1, multiplier0, multiplier1, shift0, shift1;
-    int32_t relation; /* sum of 1: holds for a < b, 2: for a = b, 4: for a > b */
+    PENSTOCK_RELATION_MEMBER;
 };
+
+static inline int32_t compare_s8_element(const struct compare_s8 *p, int32_t a, int32_t b) {
+    const int32_t left = a - p->zero0;
+    const int32_t right = b - p->zero1;
+    const int32_t first = penstock_multiply(left * (1 << 8), p->multiplier0, p->shift0);
+    const int32_t second = penstock_multiply(right * (1 << 8), p->multiplier1, p->shift1);
+    return PENSTOCK_HOLDS(p->relation, first, second);
+}
 
 PENSTOCK_KERNEL void compare_s8(const struct compare_s8 *p, const penstock_source *x,
                                 const penstock_sink *y, int32_t lower, int32_t upper) {
-    for (int32_t row = lower; row < upper; row++) {
-        const int32_t n = row / p->out_h;
-        const int32_t h = row % p->out_h;
-        const int8_t *a = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);
-        const int8_t *b = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->out_w; w++) {
-            for (int32_t c = 0; c < p->out_c; c++) {
-                const int32_t left = a[w * p->step0_w + c * p->step0_c] - p->zero0;
-                const int32_t right = b[w * p->step1_w + c * p->step1_c] - p->zero1;
-                const int32_t first = penstock_multiply(left * (1 << 8), p->multiplier0, p->shift0);
-                const int32_t second =
-                    penstock_multiply(right * (1 << 8), p->multiplier1, p->shift1);
-                const int32_t order = (first > second) - (first < second);
-                *out++ = (int8_t)((p->relation >> (order + 1)) & 1);
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_PAIR_TO_S8(int32_t, penstock_get_s8, compare_s8_element(p, a, b))
 }
 
 #endif

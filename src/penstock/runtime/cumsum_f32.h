@@ -1,35 +1,18 @@
-/* cumsum_f32: sums of the elements up to each one, along one axis.
- *   x, y  (outer, depth, inner)  float
- * Computes all rows of y.
- * Source: TensorFlow Lite, reference/cumsum.h. */
+/* cumsum_f32: sums of the elements up to each one, along one axis (cumsum.h).
+ *   x, y  (outer, depth, inner)  float */
 #ifndef PENSTOCK_CUMSUM_F32_H
 #define PENSTOCK_CUMSUM_F32_H
 
+#include "cumsum.h"
 #include "real.h"
-#include "view.h"
 
 struct cumsum_f32 {
-    int32_t outer, depth, inner;
-    int32_t exclusive, reverse; /* leaves out the element; sums from the end */
+    PENSTOCK_CUMSUM_MEMBERS;
 };
 
 PENSTOCK_KERNEL void cumsum_f32(const struct cumsum_f32 *p, const penstock_source *x,
                                 const penstock_sink *y, int32_t lower, int32_t upper) {
-    (void)lower;
-    (void)upper;
-    const int8_t *in = penstock_read_row(x, 0);
-    int8_t *out = penstock_write_row(y, 0);
-    for (int32_t k = 0; k < p->outer * p->inner; k++) {
-        const int32_t first = k / p->inner * p->depth * p->inner + k % p->inner;
-        float sum = 0;
-        for (int32_t i = 0; i < p->depth; i++) {
-            const int32_t place = first + (p->reverse ? p->depth - 1 - i : i) * p->inner;
-            const float element = penstock_get_f32(in, place);
-            const float before = sum;
-            sum = sum + element;
-            penstock_put_f32(out, place, p->exclusive ? before : sum);
-        }
-    }
+    PENSTOCK_CUMSUM(float, 0.0f, sum + penstock_get_f32(in, place), penstock_put_f32)
 }
 
 #endif

@@ -41,24 +41,15 @@ static inline int32_t penstock_quotient(int32_t a, int32_t b, int32_t multiplier
                       : penstock_rounding_shift(penstock_high_multiply(unscaled, multiplier), right);
 }
 
+static inline int32_t div_s8_element(const struct div_s8 *p, int32_t a, int32_t b) {
+    const int32_t quotient =
+        penstock_quotient(a - p->zero0, b - p->zero1, p->multiplier, p->shift) + p->out_zero;
+    return penstock_clamp(quotient, p->least, p->most);
+}
+
 PENSTOCK_KERNEL void div_s8(const struct div_s8 *p, const penstock_source *x,
                             const penstock_sink *y, int32_t lower, int32_t upper) {
-    for (int32_t row = lower; row < upper; row++) {
-        const int32_t n = row / p->out_h;
-        const int32_t h = row % p->out_h;
-        const int8_t *a = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);
-        const int8_t *b = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->out_w; w++) {
-            for (int32_t c = 0; c < p->out_c; c++) {
-                const int32_t left = a[w * p->step0_w + c * p->step0_c] - p->zero0;
-                const int32_t right = b[w * p->step1_w + c * p->step1_c] - p->zero1;
-                const int32_t quotient =
-                    penstock_quotient(left, right, p->multiplier, p->shift) + p->out_zero;
-                *out++ = (int8_t)penstock_clamp(quotient, p->least, p->most);
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_PAIR_TO_S8(int32_t, penstock_get_s8, div_s8_element(p, a, b))
 }
 
 #endif

@@ -20,20 +20,8 @@
 
 /* For each pair of elements `a` and `b` of two inputs, which may be broadcast. */
 #define PENSTOCK_FOR_EACH_PAIR(type, suffix, result)                                              \
-    for (int32_t row = lower; row < upper; row++) {                                               \
-        const int32_t n = row / p->out_h;                                                         \
-        const int32_t h = row % p->out_h;                                                         \
-        const int8_t *first = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);          \
-        const int8_t *second = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);         \
-        int8_t *out = penstock_write_row(y, row);                                                 \
-        for (int32_t w = 0; w < p->out_w; w++) {                                                  \
-            for (int32_t c = 0; c < p->out_c; c++) {                                              \
-                const type a = penstock_get_##suffix(first, w * p->step0_w + c * p->step0_c);     \
-                const type b = penstock_get_##suffix(second, w * p->step1_w + c * p->step1_c);    \
-                penstock_put_##suffix(out, w * p->out_c + c, result);                             \
-            }                                                                                     \
-        }                                                                                         \
-    }
+    PENSTOCK_FOR_EACH_PAIR_AT(type, penstock_get_##suffix,                                        \
+                              penstock_put_##suffix(out, w * p->out_c + c, result))
 
 /* Clamps to [bounds[0], bounds[1]]; NaN stays. */
 static inline float penstock_bounded_f32(float element, const float *bounds) {

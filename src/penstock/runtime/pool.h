@@ -23,4 +23,35 @@ static inline penstock_span penstock_pool_taps(int32_t first, int32_t taps, int3
     return inside;
 }
 
+/* For rows [lower, upper) of y, where a row index runs over N and Ho.  `prepare`: statements about
+ * the taps of a window, of the spans `rows` and `columns`.  `result` is `initial`, and `accumulate`
+ * is executed for each tap, which `in` points to; `pooled` is the element of y, not yet clamped. */
+#define PENSTOCK_POOL(prepare, initial, accumulate, pooled)                                       \
+    const int32_t step = p->dilation_w * p->in_c;                                                 \
+    for (int32_t row = lower; row < upper; row++) {                                               \
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;                            \
+        const int32_t first_row = row / p->out_h * p->in_h + top;                                 \
+        const penstock_span rows =                                                                \
+            penstock_pool_taps(top, p->kernel_h, p->dilation_h, p->in_h);                         \
+        int8_t *out = penstock_write_row(y, row);                                                 \
+        for (int32_t column = 0; column < p->out_w; column++) {                                   \
+            const int32_t left = column * p->stride_w - p->pad_left;                              \
+            const penstock_span columns =                                                         \
+                penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);                    \
+            const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;              \
+            prepare;                                                                              \
+            for (int32_t c = 0; c < p->out_c; c++) {                                              \
+                int32_t result = initial;                                                         \
+                for (int32_t k = rows.lower; k < rows.upper; k++) {                               \
+                    const int8_t *in =                                                            \
+                        penstock_read_row(x, first_row + k * p->dilation_h) + before + c;         \
+                    for (int32_t l = columns.lower; l < columns.upper; l++, in += step) {         \
+                        accumulate;                                                               \
+                    }                                                                             \
+                }                                                                                 \
+                out[column * p->out_c + c] = (int8_t)penstock_clamp(pooled, p->least, p->most);   \
+            }                                                                                     \
+        }                                                                                         \
+    }
+
 #endif

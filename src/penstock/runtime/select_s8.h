@@ -1,37 +1,19 @@
-/* select_s8: elements of a if the condition holds, otherwise of b; inputs may be broadcast.
+/* select_s8: elements of a if the condition holds, otherwise of b (select.h).
  *   condition  bool
- *   a, b, y    int8
- * Computes rows [lower, upper) of y.
- * Source: TensorFlow Lite, micro/kernels/select.cc. */
+ *   a, b, y    int8 */
 #ifndef PENSTOCK_SELECT_S8_H
 #define PENSTOCK_SELECT_S8_H
 
-#include "broadcast.h"
+#include "select.h"
 
 struct select_s8 {
     PENSTOCK_BROADCAST_MEMBERS;
-    int32_t step2_n, step2_h, step2_w, step2_c;
+    PENSTOCK_SELECT_MEMBERS;
 };
 
 PENSTOCK_KERNEL void select_s8(const struct select_s8 *p, const penstock_source *x,
                                const penstock_sink *y, int32_t lower, int32_t upper) {
-    for (int32_t row = lower; row < upper; row++) {
-        const int32_t n = row / p->out_h;
-        const int32_t h = row % p->out_h;
-        const int8_t *condition_row =
-            penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);
-        const int8_t *a = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);
-        const int8_t *b = penstock_read_row(&x[2], n * p->step2_n + h * p->step2_h);
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->out_w; w++) {
-            for (int32_t c = 0; c < p->out_c; c++) {
-                const int8_t condition = condition_row[w * p->step0_w + c * p->step0_c];
-                const int8_t left = a[w * p->step1_w + c * p->step1_c];
-                const int8_t right = b[w * p->step2_w + c * p->step2_c];
-                *out++ = condition ? left : right;
-            }
-        }
-    }
+    PENSTOCK_SELECT(int8_t, penstock_get_s8, *out++ = chosen)
 }
 
 #endif

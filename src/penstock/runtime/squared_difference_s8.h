@@ -15,29 +15,21 @@ struct squared_difference_s8 {
     int32_t out_multiplier, out_shift, out_zero;
 };
 
+static inline int32_t squared_difference_s8_element(const struct squared_difference_s8 *p,
+                                                    int32_t a, int32_t b) {
+    const int32_t left = a - p->zero0;
+    const int32_t right = b - p->zero1;
+    const int32_t difference = penstock_multiply(left * (1 << 7), p->multiplier0, p->shift0) -
+                               penstock_multiply(right * (1 << 7), p->multiplier1, p->shift1);
+    const int32_t scaled =
+        penstock_multiply(difference * difference, p->out_multiplier, p->out_shift) + p->out_zero;
+    return penstock_clamp(scaled, INT8_MIN, INT8_MAX);
+}
+
 PENSTOCK_KERNEL void squared_difference_s8(const struct squared_difference_s8 *p,
                                            const penstock_source *x, const penstock_sink *y,
                                            int32_t lower, int32_t upper) {
-    for (int32_t row = lower; row < upper; row++) {
-        const int32_t n = row / p->out_h;
-        const int32_t h = row % p->out_h;
-        const int8_t *a = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);
-        const int8_t *b = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->out_w; w++) {
-            for (int32_t c = 0; c < p->out_c; c++) {
-                const int32_t left = a[w * p->step0_w + c * p->step0_c] - p->zero0;
-                const int32_t right = b[w * p->step1_w + c * p->step1_c] - p->zero1;
-                const int32_t difference =
-                    penstock_multiply(left * (1 << 7), p->multiplier0, p->shift0) -
-                    penstock_multiply(right * (1 << 7), p->multiplier1, p->shift1);
-                const int32_t scaled =
-                    penstock_multiply(difference * difference, p->out_multiplier, p->out_shift) +
-                    p->out_zero;
-                *out++ = (int8_t)penstock_clamp(scaled, INT8_MIN, INT8_MAX);
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_PAIR_TO_S8(int32_t, penstock_get_s8, squared_difference_s8_element(p, a, b))
 }
 
 #endif

@@ -18,33 +18,16 @@ struct total_s8 {
 static inline int32_t total_s8_sum(const struct total_s8 *p, const penstock_source *x, int32_t n,
                                    int32_t h, int32_t w, int32_t c) {
     int32_t sum = 0;
-    for (int32_t i = n; i < n + p->span_n; i++) {
-        for (int32_t j = h; j < h + p->span_h; j++) {
-            const int8_t *in = penstock_read_row(x, i * p->in_h + j);
-            for (int32_t k = w; k < w + p->span_w; k++) {
-                for (int32_t l = c; l < c + p->span_c; l++) {
-                    sum += in[k * p->in_c + l] - p->in_zero;
-                }
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_REDUCED(sum += in[at] - p->in_zero)
     return sum;
 }
 
 PENSTOCK_KERNEL void total_s8(const struct total_s8 *p, const penstock_source *x,
                               const penstock_sink *y, int32_t lower, int32_t upper) {
-    const int32_t out_h = p->in_h / p->span_h;
-    for (int32_t row = lower; row < upper; row++) {
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->in_w; w += p->span_w) {
-            for (int32_t c = 0; c < p->in_c; c += p->span_c) {
-                const int32_t n = row / out_h * p->span_n;
-                const int32_t sum = total_s8_sum(p, x, n, row % out_h * p->span_h, w, c);
-                const int32_t scaled = penstock_multiply(sum, p->multiplier, p->shift);
-                *out++ = (int8_t)penstock_clamp(scaled + p->out_zero, INT8_MIN, INT8_MAX);
-            }
-        }
-    }
+    PENSTOCK_FOR_EACH_REDUCTION(
+        const int32_t sum = total_s8_sum(p, x, n, h, w, c);
+        const int32_t scaled = penstock_multiply(sum, p->multiplier, p->shift);
+        *out++ = (int8_t)penstock_clamp(scaled + p->out_zero, INT8_MIN, INT8_MAX))
 }
 
 #endif

@@ -79,4 +79,13 @@ static inline int8_t *penstock_write_row(const penstock_sink *view, int32_t r) {
     return view->base + penstock_row_offset(view->table, view->pitch, view->ring, r);
 }
 
+/* Elements of rows of int8; `wide.h` and `real.h` have the same for wider elements. */
+static inline int8_t penstock_get_s8(const int8_t *row, int32_t index) {
+    return row[index];
+}
+
+static inline void penstock_put_s8(int8_t *row, int32_t index, int32_t element) {
+    row[index] = (int8_t)element;
+}
+
 #endif

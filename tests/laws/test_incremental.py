@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -10,10 +13,14 @@ from lowered import assert_equal_to_graph, lower
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op, Site
+from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.samples import int8
 from penstock.opkit.window import Window
+from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.transpose import Transpose
 from penstock.passes.incremental import incremental
 from penstock.simulators.graph import run_graph, run_sequences
@@ -65,6 +72,31 @@ def test_every_run_equals_the_network_with_the_window(
         rows = found[y.name].shape[1]
         np.testing.assert_array_equal(found[y.name], expected[:, -rows:])
     assert made.macs() <= window.macs()
+
+
+def test_states_are_computed_of_a_row_of_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the network: the dense layer is not evaluated at all."""
+    net = GraphBuilder("dense")
+    first = net.conv2d(net.input((1, 60, 1, 8)), 4, (3, 1), padding="valid")
+    second = net.conv2d(first, 4, (3, 1), padding="valid")
+    window = net.build(net.fully_connected(second, 5))
+    evaluated: list[tuple[str, int]] = []
+    for op in (Conv2D, FullyConnected):
+        monkeypatch.setattr(op, "evaluate", recorded(op, evaluated))
+    made = incremental(window, 2)
+    assert len(made.states) > 1
+    assert evaluated == [("Conv2D", 4), ("Conv2D", 4)]
+
+
+def recorded(op: type[Op], found: list[tuple[str, int]]) -> Callable[..., Array]:
+    """The evaluation of an operator, which records how many elements it computes."""
+    evaluate = op.evaluate
+
+    def recording(self: Op, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        found.append((op.__name__, out.elements))
+        return evaluate(self, site, inputs, out)
+
+    return recording
 
 
 @given(streaming_networks(3), st.data(), st.integers(0, 99))

@@ -107,7 +107,7 @@ class _Writer:
     def graph(self) -> Graph:
         """The network of one run."""
         self.taken = set(self.before.names())
-        zero = _zero_rows(self.before)
+        zero = _silence(self.before, self.steps)
         outputs: dict[str, Value] = {}
         for value in self.before.inputs:
             series = self.inputs[value.name]
@@ -210,15 +210,19 @@ class _Writer:
         return name
 
 
-def _zero_rows(graph: Graph) -> Mapping[str, Array]:
-    """All tensors of the network for a signal of zeros."""
+def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
+    """All series for a signal of zeros.  Their rows are equal, because each depends alike on the
+    rows of other series: only the first one is computed."""
     found: dict[str, Array] = {
         x.name: np.full(x.type.shape, x.type.zero_point, x.type.dtype.value) for x in graph.inputs
     }
-    for node in graph.nodes:
-        inputs = (found[x.name] if x.data is None else x.data.array(x.type) for x in node.inputs)
-        whole = Region.whole(node.output.type.shape)
-        found[node.name] = node.op.evaluate(node.site, tuple(inputs), whole)
+    for node, series in ((step.node, step.series) for step in done):
+        if series is None:
+            continue
+        operands = (found[x.name] if x.data is None else x.data.array(x.type) for x in node.inputs)
+        first = Region.whole(node.output.type.shape).replace(series.axis, (0, 1))
+        row = node.op.evaluate(node.site, tuple(operands), first)
+        found[node.name] = np.repeat(row, series.total, series.axis)
     return found
 
 

@@ -21,6 +21,8 @@ from tools.tflite_rewriting import codes_of, renamed, tensor_names, with_codes
 
 TFLITE, ONNX, ASSUMED = ".tflite", ".onnx", ".assumed.onnx"
 """Suffixes: the last one's real numbers are taken as if they were quantised."""
+SUFFIXES = (ASSUMED, ONNX, TFLITE)
+"""The longest first."""
 Mutation = Callable[["Subject", bytearray, Random], str]
 
 
@@ -42,7 +44,7 @@ class Subject:
     @property
     def suffix(self) -> str:
         """What a file's name ends in so that it is read as this one."""
-        return next(s for s in (ASSUMED, ONNX, TFLITE) if self.name.endswith(s))
+        return next(s for s in SUFFIXES if self.name.endswith(s))
 
     def labelled(self, label: str) -> list[Field]:
         return [field for field in self.fields if field.label == label]

@@ -1,4 +1,4 @@
-"""Small ONNX models for the fuzz command.
+"""Small ONNX models whose files are damaged.
 
 They are quantised in both formats, or of real numbers, or compute shapes, or are recurrent.
 """

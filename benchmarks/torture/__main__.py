@@ -3,6 +3,7 @@
     python -m benchmarks.torture --hours 8 -o torture
     python -m benchmarks.torture --minutes 10
     python -m benchmarks.torture --generator onnx-grammar --seed 17 --count 1
+    python -m benchmarks.torture --generator tflite-mutants --replay FILE
 
 Each generator (`benchmarks/torture/generators`) draws models; other runtimes judge what penstock
 makes of them, within limits on time and memory.  A finding is made small by delta debugging and
@@ -14,15 +15,19 @@ extra `torture` has all.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
 
 from benchmarks.entry import console, entry
-from benchmarks.torture.case import Outcome
+from benchmarks.mutations import SUFFIXES
+from benchmarks.torture.case import Generator, Outcome
+from benchmarks.torture.judging import verdict_on
 from benchmarks.torture.log import Log
 from benchmarks.torture.registry import every_generator
 from benchmarks.torture.run import Plan, Run, Tally
@@ -43,7 +48,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--as-drawn", action="store_true", help="do not make findings small")
     parser.add_argument("-o", type=Path, default=Path("torture-findings"), metavar="FOLDER")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="judge this file, here")
     chosen = parser.parse_args(arguments)
+    if chosen.replay is not None:
+        if len(chosen.generator or ()) != 1:
+            parser.error("--replay needs one --generator, whose judge it asks")
+        return _replayed(every[chosen.generator[0]], chosen.replay)
     wanted = [every[name] for name in chosen.generator or every]
     for generator in wanted:
         if generator.missing:
@@ -60,6 +70,15 @@ def main(arguments: Sequence[str]) -> int:
         log.finish(seed, run.tallies)
         show(run.tallies)
     return int(log.findings > 0)
+
+
+def _replayed(generator: Generator, path: Path) -> int:
+    """Prints the verdict on a file by the judge of a generator; returns 1 if it is a finding."""
+    case = next(case for seed in itertools.count() if (case := generator.draw(seed)) is not None)
+    suffix = next((s for s in SUFFIXES if path.name.endswith(s)), path.suffix)
+    verdict = verdict_on(replace(case, raw=path.read_bytes(), suffix=suffix), deep=True)
+    print(f"{verdict.outcome.value} {verdict.code}\n{verdict.note}")
+    return int(not verdict.outcome.right)
 
 
 def _seconds(chosen: argparse.Namespace) -> float:

@@ -53,7 +53,7 @@ def _operator(error: PenstockError) -> str:
 def ladder_verdict(done: Compilation, sets: Sequence[Mapping[str, Array]], deep: bool) -> Verdict:
     """The verdict of machine, every point, and C on this machine; `deep`: also of the simulated
     core, and of the C of every point."""
-    if done.model.macs() > MOST_MACS or _bytes(done) > MOST_BYTES:
+    if not is_small(done):
         return Verdict(Outcome.EXACT, note="too large to run")
     for rung in ladder.climb(done, None, sets, every_point=True):
         if wrong := mismatch(rung):
@@ -77,6 +77,8 @@ def mismatch(rung: ladder.Rung, of: str = "") -> Verdict | None:
     return Verdict(Outcome.WRONG, rung.step, "", f"{rung.step}{of}: {rung.comparison.first}")
 
 
-def _bytes(done: Compilation) -> int:
+def is_small(done: Compilation) -> bool:
+    """Whether a network is run, and not only compiled."""
     values = (*done.model.variables(), *done.model.constants())
-    return sum(value.type.size_bytes for value in values)
+    size_bytes = sum(value.type.size_bytes for value in values)
+    return done.model.macs() <= MOST_MACS and size_bytes <= MOST_BYTES

@@ -87,13 +87,12 @@ def pasted_test(stem: str, answer: Answer) -> str:
     """A test of the file, ready to paste."""
     encoded = base64.b85encode(answer.raw).decode()
     lines = textwrap.wrap(encoded, 84, break_on_hyphens=False)
-    judge = "onnx_judge" if answer.suffix.endswith(".onnx") else "tflite_judge"
     return TEST.format(
         name=_identifier(stem),
         summary=_line(answer.verdict).replace('"', "'").replace("\\", "/"),
         text="\n".join(f"        {line!r}" for line in lines),
         suffix=answer.suffix,
-        judge=judge,
+        judge=answer.judge,
         target=answer.target,
     )
 

@@ -30,7 +30,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A verdict on a case.  `raw` is the file of a finding; `models` is 0 if the seed has none."""
+    """A verdict on a case.  `raw` is the file of a finding; `models` is 0 if the seed has none;
+    `judge` is the module of the judge."""
 
     seed: int
     verdict: Verdict
@@ -39,6 +40,7 @@ class Answer:
     raw: bytes = b""
     suffix: str = ""
     target: str = ""
+    judge: str = ""
 
 
 def serve(pipe: Connection, name: str) -> None:
@@ -78,10 +80,15 @@ def _answer(pipe: Connection, generator: Generator, task: Task) -> Answer:
     finally:
         limit_memory(None)
     kept = b"" if verdict.outcome.right else case.raw
-    return Answer(task.seed, verdict, case.models, case.share, kept, case.suffix, case.target)
+    return _answered(case, task, verdict, kept)
 
 
 def _smaller(case: Case, task: Task, verdict: Verdict) -> Answer:
     case = replace(case, raw=task.smaller_than)
     found, verdict = minimised(case, verdict)
-    return Answer(task.seed, verdict, case.models, case.share, found.raw, case.suffix, case.target)
+    return _answered(case, task, verdict, found.raw)
+
+
+def _answered(case: Case, task: Task, verdict: Verdict, raw: bytes) -> Answer:
+    judge = case.judge.__module__.rpartition(".")[2]
+    return Answer(task.seed, verdict, case.models, case.share, raw, case.suffix, case.target, judge)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from benchmarks.fuzz import model_files
 from benchmarks.mutations import Subject, mutant
+from benchmarks.tflite_subjects import tflite_subjects
 from benchmarks.torture.case import Case, Generator, Limits
 from benchmarks.torture.damage_judge import judge
 
@@ -20,7 +20,7 @@ def draw(seed: int) -> Case:
 
 @cache
 def _subjects() -> tuple[Subject, ...]:
-    return tuple(Subject.of(path.name, path.read_bytes()) for path in model_files(()))
+    return tuple(Subject.of(path.name, path.read_bytes()) for path in tflite_subjects())
 
 
 GENERATOR = Generator("tflite-mutants", draw, ("tflite_micro",), LIMITS)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from benchmarks.torture import __main__ as torture
-from benchmarks.torture import compiling, onnx_judge, tflite_judge
+from benchmarks.torture import compiling, onnx_judge
 from benchmarks.torture.case import Case, Generator, Outcome, Verdict
 from benchmarks.torture.faults import SOURCES, Fault, faults
 from benchmarks.torture.judging import verdict_on
@@ -130,10 +130,9 @@ def test_a_mistake_of_the_judge_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_test_to_paste_runs(tmp_path: Path) -> None:
     raw = small(("Relu", {}))
-    text = pasted_test(
-        "wrong", Answer(1, Verdict(Outcome.WRONG, note="x"), 1, raw=raw, suffix=".onnx")
-    )
-    names = {"Case": Case, "onnx_judge": onnx_judge, "tflite_judge": tflite_judge}
+    wrong = Verdict(Outcome.WRONG, note="x")
+    text = pasted_test("wrong", Answer(1, wrong, 1, raw=raw, suffix=".onnx", judge="onnx_judge"))
+    names = {"Case": Case, "onnx_judge": onnx_judge}
     seen: list[Case] = []
 
     def verdict(found: Case, deep: bool) -> Verdict:

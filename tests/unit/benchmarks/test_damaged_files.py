@@ -1,23 +1,30 @@
-"""The fuzz command: mutants are identified by seed and number, and the judge is strict."""
+"""Damaged files: mutants are identified by seed and number, and their judge is strict."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import fuzz
 from benchmarks.file_fields import file_fields
-from benchmarks.fuzz_worker import Outcome, Task, judge
 from benchmarks.mutations import MUTATIONS, Subject, mutant
 from benchmarks.operators import judging
-from penstock import api
-from penstock.errors import ModelError, UsageError
+from benchmarks.torture import __main__ as torture
+from benchmarks.torture.case import Case, Outcome
+from benchmarks.torture.damage_judge import judge
+from benchmarks.torture.judging import verdict_on
+from penstock.api import compiled
+from penstock.errors import InternalError, ModelError, ToolError, UsageError
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 MODEL = Path(__file__).parents[2] / "models" / "two_heads.tflite"
+
+
+def case(raw: bytes) -> Case:
+    return Case(raw, ".tflite", judge)
 
 
 def subject() -> Subject:
@@ -47,9 +54,9 @@ def test_every_kind_of_mutation_is_drawn() -> None:
     assert all(word in stories for word in words)
 
 
-def test_an_intact_model_is_verified(host_compilers: Sequence[str]) -> None:
+def test_an_intact_model_is_exact(host_compilers: Sequence[str]) -> None:
     pytest.importorskip("tflite_micro")
-    assert judge(Task(str(MODEL))) == Outcome("verified", note="against the reference")
+    assert verdict_on(case(MODEL.read_bytes()), deep=True).outcome is Outcome.EXACT
 
 
 def relu6() -> bytes:
@@ -95,50 +102,60 @@ DEVIATING = {"relu6": relu6(), "space_to_batch": space_to_batch(), "depthwise": 
 
 
 @pytest.mark.parametrize("raw", DEVIATING.values(), ids=DEVIATING)
-def test_documented_deviations_are_judged_operator_by_operator(raw: bytes, tmp_path: Path) -> None:
+def test_documented_deviations_are_judged_operator_by_operator(raw: bytes) -> None:
     pytest.importorskip("tflite_micro")
-    path = tmp_path / "model.tflite"
-    path.write_bytes(raw)
-    task = Task(str(path), in_c=False)
-    assert judge(task) == Outcome("verified", note="deviates as documented")
+    assert verdict_on(case(raw), deep=False).outcome is Outcome.EXACT
 
 
-def test_an_undocumented_deviation_is_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_undocumented_deviation_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tflite_micro")
     monkeypatch.setattr(judging, "deviation_of", lambda _: None)
-    path = tmp_path / "model.tflite"
-    path.write_bytes(relu6())
-    outcome = judge(Task(str(path), in_c=False))
-    assert (outcome.kind, outcome.right) == ("differs", False)
+    verdict = verdict_on(case(relu6()), deep=False)
+    assert (verdict.outcome, verdict.code) == (Outcome.WRONG, "reference")
 
 
 @pytest.mark.parametrize(
-    ("raised", "kind"),
+    ("raised", "outcome"),
     [
-        (KeyError("lost"), "traceback"),
-        (UsageError("usage-001", "no place is named"), "incomplete message"),
-        (ModelError("model-002", "damaged", where="m.tflite"), "refused"),
-        (ModelError("tool-003", "cc failed", where="m.c"), "generated C failed"),
+        (KeyError("lost"), Outcome.INTERNAL),
+        (RuntimeWarning("invalid value"), Outcome.INTERNAL),
+        (MemoryError(), Outcome.MEMORY),
+        (InternalError("machine-002", "lost"), Outcome.INTERNAL),
+        (UsageError("usage-001", "no place is named"), Outcome.NO_REMEDY),
+        (ModelError("model-002", "damaged", where="m.tflite"), Outcome.REFUSED),
+        (ModelError("model-002", "bad", where="m", help="malformed"), Outcome.REFUSED),
+        (ToolError("tool-003", "cc failed", where="m.c"), Outcome.WRONG),
     ],
 )
 def test_the_judge_tells_right_from_wrong(
-    monkeypatch: pytest.MonkeyPatch, raised: Exception, kind: str
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, outcome: Outcome
 ) -> None:
-    def broken(*_: object, **__: object) -> None:
+    def broken(*_: object) -> None:
+        if isinstance(raised, Warning):
+            warnings.warn(raised, stacklevel=1)
         raise raised
 
-    monkeypatch.setattr(api, "compile", broken)
-    outcome = judge(Task("m.tflite"))
-    assert outcome.kind == kind
-    assert outcome.right == (kind == "refused")
+    monkeypatch.setattr(compiled, "compile_request", broken)
+    assert verdict_on(case(relu6()), deep=False).outcome is outcome
 
 
-def test_the_first_mutants_are_right(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], host_compilers: Sequence[str]
+@pytest.mark.parametrize(("size", "outcome"), [(None, "exact"), (50, "refused")])
+def test_a_file_can_be_judged_again(
+    size: int | None,
+    outcome: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    host_compilers: Sequence[str],
 ) -> None:
-    words = [str(MODEL), "--mutants", "12", "--findings", str(tmp_path / "found")]
-    assert fuzz.main(words) == 0, capsys.readouterr().out
-    assert "refused" in capsys.readouterr().out
-    assert not (tmp_path / "found").exists()
+    pytest.importorskip("tflite_micro")
+    path = tmp_path / "finding.tflite"
+    path.write_bytes(MODEL.read_bytes()[:size])
+    words = ["--generator", "tflite-mutants", "--replay", str(path)]
+    assert torture.main(words) == 0
+    assert capsys.readouterr().out.startswith(outcome)
+
+
+def test_a_replay_names_one_generator(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        torture.main(["--replay", str(MODEL)])
+    assert "one --generator" in capsys.readouterr().err

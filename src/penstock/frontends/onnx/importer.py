@@ -75,6 +75,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
+    _check_outputs(file)
     in_file, file = file, rewritten(file)
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
@@ -109,6 +110,20 @@ def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
         raise (error if error.where else error.at(node.where)) from None
     except ValueError as error:  # of shapes that do not fit
         raise wrong(node, str(error)) from error
+
+
+def _check_outputs(file: File) -> None:
+    """Raises ModelError for an output of the model that nothing writes."""
+    written = {border.name for border in file.inputs} | file.constants.keys()
+    written.update(name for node in file.nodes for name in node.outputs)
+    for border in file.outputs:
+        if border.name not in written:
+            raise ModelError(
+                "onnx-004",
+                f'"{border.name}" is an output, but nothing writes it',
+                where=file.name,
+                help="the model file is malformed; export the model again",
+            )
 
 
 def _check_operators(file: File) -> None:
@@ -293,15 +308,8 @@ class _Importer:
         if name in self._constants:
             return self._uniquely_named(self._constants[name].value(name))
         if name not in self._tensors:
-            for node in self._file.nodes:
-                if name in node.outputs:
-                    raise _not_written(node, name)
-            raise ModelError(
-                "onnx-004",
-                f'"{name}" is an output, but nothing writes it',
-                where=self._file.name,
-                help="the model file is malformed; export the model again",
-            )
+            writer = next(node for node in self._file.nodes if name in node.outputs)
+            raise _not_written(writer, name)
         found = self._read(name, None, f'{self._file.name}: output "{name}"')
         if self._offset(name) is not None and border.dtype not in EIGHT_BITS:
             found = self._widened(name)

@@ -68,6 +68,14 @@ SEEN = {
         "layers of LeNet-5: 2 on vanilla, 5 on smv, 1 on cpu",
     ],
 }
+SMALLER: dict[str, dict[str, object]] = {
+    "cascading_scheduler": {
+        "NETWORK": "zoo:mobilenet_v1:alpha=0.25,resolution=32",
+        "RESIDUAL": "zoo:resnet8:resolution=16",
+    },
+    "irregular_networks": {"TILED_CELLS": 1, "MANY_CELLS": 12},
+}
+"""Other networks for the examples that take most of a minute with their own."""
 NEEDS = {"ethos_u": ("ethosu", "ethos-u")}
 """Module and extra that an example needs besides the simulator."""
 MODULES = {name: importlib.import_module(f"examples.seeds.{name}") for name in SEEN}
@@ -85,27 +93,42 @@ def test_there_is_an_example_for_each_of_the_five_seeds() -> None:
     assert [name for name in SEEN if f"`{name}.py`" not in page] == []
 
 
-@pytest.mark.parametrize("name", SEEN)
-def test_an_example_prints_the_published_and_the_reproduced_figures(
-    name: str, tmp_path: Path
-) -> None:
+def printed(name: str, folder: Path, *program: str) -> str:
+    """What an example prints: tables, what it lacks, and no difference; it writes no file."""
     needs(name)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"examples.seeds.{name}"],
-        cwd=tmp_path,
+        [sys.executable, "-W", "error", *program],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    for words in SEEN[name]:
-        assert words in done.stdout
     assert re.search(r" seed +penstock +ratio\n", done.stdout)
     for absence in MODULES[name].ABSENT:
         assert f"  - {absence.sentence}\n" in done.stdout
     assert not re.search(r" [1-9][\d,]* (mismatches|of [\d,]+ elements differ)", done.stdout)
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in SMALLER else []) for name in SEEN],
+)
+def test_an_example_prints_the_published_and_the_reproduced_figures(
+    name: str, tmp_path: Path
+) -> None:
+    found = printed(name, tmp_path, "-m", f"examples.seeds.{name}")
+    for words in SEEN[name]:
+        assert words in found
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_an_example_runs_with_other_networks(name: str, tmp_path: Path) -> None:
+    changes = "; ".join(f"m.{key} = {value!r}" for key, value in SMALLER[name].items())
+    printed(name, tmp_path, "-c", f"import examples.seeds.{name} as m; {changes}; m.main()")
 
 
 @pytest.mark.parametrize(("name", "absence"), ABSENCES)

@@ -225,18 +225,26 @@ class ExplicitNetwork(StatefulNetwork):
 
 
 def draw_stateful(seed: int, number: int) -> bytes:
-    """A random network of one to four layers with state."""
-    return _drawn(StatefulNetwork(np.random.default_rng([seed, number])))
+    """A random network of one to four layers with state.  In half of them more tensors are outputs,
+    among them the old elements of states."""
+    net = StatefulNetwork(np.random.default_rng([seed, number]))
+    first, last = _grown(net)
+    computed = [y for operator in net.operators for y in operator.outputs]
+    others = [y for y in computed if net.tensors[y].dtype == "int8" and y != last]
+    count = int(net.rng.integers(1, 4)) if net.rng.integers(2) else 0
+    shown = net.rng.permutation(others)[:count].tolist()
+    return net.file((first,), (last, *shown))
 
 
 def draw_explicit(seed: int, number: int) -> tuple[bytes, dict[str, str]]:
     """A random network of one to four layers whose states are inputs and outputs: the file, and the
     output of each state by its input."""
     net = ExplicitNetwork(np.random.default_rng([seed, number]))
-    return _drawn(net), net.states()
+    return net.tflite(*_grown(net)), net.states()
 
 
-def _drawn(net: StatefulNetwork) -> bytes:
+def _grown(net: StatefulNetwork) -> tuple[int, int]:
+    """Adds an input and layers; returns the input and the output of the last layer."""
     frames, channels = net.rng.integers(1, 4), net.rng.integers(1, 5)
     first = net.tensor((1, int(frames), 1, int(channels)), 0.05, -3, "input")
     x = first
@@ -248,4 +256,4 @@ def _drawn(net: StatefulNetwork) -> bytes:
             "two delays": net.two_delays,
         }[str(kind)]
         x = layer(x)
-    return net.tflite(first, x)
+    return first, x

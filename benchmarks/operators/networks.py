@@ -147,7 +147,13 @@ def pad(g: Growth) -> None:
     pairs = [(0, 0), *((g.d.integer(0, 2), g.d.integer(0, 2)) for _ in range(2)), (0, 0)]
     wide = tuple(n + sum(pair) for n, pair in zip(shape, pairs, strict=True))
     y = g.d.same(wide, x)
-    g.d.operator("PAD", (x, g.d.constant(pairs)), y)
+    operands = [x, g.d.constant(pairs)]
+    if g.d.chance(0.6):
+        spec = g.d.tensors[x]
+        value = np.array(g.d.choose(-128, g.d.integer(-128, 127)), np.int8)
+        fill = TensorSpec("fill", (), "int8", spec.scales, spec.zero_points, data=value)
+        operands.append(g.d.tensor(fill))
+    g.d.operator("PAD" if len(operands) == 2 else "PADV2", tuple(operands), y)
     g.keep(y)
 
 
@@ -286,7 +292,8 @@ STEPS: tuple[Callable[[Growth], None], ...] = (
     *(pair,) * 2,
     *(concatenation,) * 2,
     *(pool,) * 2,
-    *(pad, gate, unary, resize, crop),
+    *(pad,) * 2,
+    *(gate, unary, resize, crop),
 )
 
 

@@ -44,6 +44,9 @@ from penstock.toolchains.host import (
 
 THUMB = 1
 """The bit of a function pointer that selects Thumb code."""
+UNOPTIMISED_MACS = 30_000_000
+"""So many multiplications take about as long with sanitizers and without optimisation as the
+optimisation: two to three seconds.  Whatever needs no more is not optimised."""
 _FED = ("feed", "rows", "next")
 """Symbols of the observer per streamed input: callback, elements, index of the next row."""
 Tensors = dict[str, Array]
@@ -79,6 +82,8 @@ def run_on_host(
 
     Raises ToolError if no compiler is installed, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
+    is_short = compilation.model.macs() * len(sets) <= UNOPTIMISED_MACS
+    flags = (observer.TRACED, "-O0") if is_short else (observer.TRACED,)
     names = (*library_sources(compilation), observer.SOURCE, observer.HARNESS)
     with unpacked(_observed(compilation)) as folder:
         objects = compile_objects(
@@ -86,7 +91,7 @@ def run_on_host(
             [folder / name for name in names],
             folder / "objects",
             include=(folder,),
-            flags=(observer.TRACED,),
+            flags=flags,
         )
         executable = link_executable(found.compiler, objects, folder / "harness")
         stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)

@@ -20,7 +20,7 @@ WIDTHS = (360, 800, 1440)
 MODELS = {
     "kws": ("zoo:tc_resnet8", {}),
     "vww": (SMALL_VWW, {}),
-    "mobilenetv2": ("zoo:mobilenet_v2:alpha=0.35,resolution=96", {}),
+    "mobilenetv2": ("zoo:mobilenet_v2:alpha=0.35,resolution=48", {}),
     "streamed": (SMALL_VWW, {"stream_input": True}),
     "chains": (SMALL_VWW, {"stream_input": True, "optimize": "size"}),
     "ethos_u55": ("zoo:tc_resnet8", {"accelerators": ["ethos_u55"]}),

@@ -16,11 +16,19 @@ from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zig_command
 from penstock.toolchains.cortex_m import GCC
 
-CORES = ("cortex-m0plus", "cortex-m4", "cortex-m33")
 LIMITED = Options(max_region_work=20_000)
-"""A search for memory regions that takes a second or two for a network of a hundred parts."""
-full_and_limited = pytest.mark.parametrize(
-    "options", [LIMITED, pytest.param(Options(), marks=pytest.mark.long)], ids=["limited", "full"]
+"""A search for memory regions that takes seconds."""
+KINDS = ("digits", "real_tails", "svdf")
+"""Networks with constants of every element type, with copied ones, and with state."""
+in_two_regions = pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        *(pytest.param(name, LIMITED, id=name) for name in KINDS),
+        *(
+            pytest.param(name, Options(), marks=pytest.mark.long, id=f"{name}-full")
+            for name in COMMITTED
+        ),
+    ],
 )
 DECLARED = re.compile(r"^(.*\bextern\b.*);$", re.MULTILINE)
 """Objects that a header declares."""
@@ -38,8 +46,10 @@ def cmake_objects(folder: Path, built: Path, cpu_flags: tuple[str, ...]) -> tupl
     return tuple(objects / f"{prefix}{part}.c.obj" for part in ("", "_weights", "_arena"))
 
 
-@pytest.mark.parametrize("target", CORES)
-@pytest.mark.parametrize("optimise", ["speed", "size"])
+@pytest.mark.parametrize(
+    ("target", "optimise"),
+    [("cortex-m0plus", "size"), ("cortex-m4", "speed"), ("cortex-m33", "size")],
+)
 def test_stack_and_counts_reported_are_those_of_the_delivered_project(
     target: str, optimise: Optimise, tmp_path: Path
 ) -> None:
@@ -73,13 +83,12 @@ def test_every_step_is_a_function_of_the_delivered_code_for_every_compiler(tmp_p
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-m4"])
-@pytest.mark.parametrize("model", COMMITTED)
+@pytest.mark.parametrize("model", KINDS)
 def test_headers_declare_the_alignment_of_every_object(model: str, target: str) -> None:
     assert_aligned(compiled(model, target).compilation.bundle)
 
 
-@full_and_limited
-@pytest.mark.parametrize("model", COMMITTED)
+@in_two_regions
 def test_headers_declare_the_alignment_of_objects_in_two_regions(
     model: str, options: Options
 ) -> None:
@@ -104,8 +113,7 @@ PADDING = "_Alignas(64) const char penstock_padding[4] = {1};\n"
 """Constants that follow it lie at 4 modulo 64: aligned as declared, and no better."""
 
 
-@full_and_limited
-@pytest.mark.parametrize("model", COMMITTED)
+@in_two_regions
 def test_clang_assumes_no_more_alignment_than_constants_have(
     model: str, options: Options, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from available import COMMITTED, compiled, every_model
+from available import compiled, every_model
 from penstock.codegen import observer
 from penstock.toolchains.compiler import (
     WARNINGS_AS_ERRORS,
@@ -50,7 +50,7 @@ def test_every_file_compiles_without_a_warning(
 
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
-@pytest.mark.parametrize("model", COMMITTED)
+@pytest.mark.parametrize("model", ["real_tails", "svdf", "two_heads"])
 def test_the_observer_compiles_without_warnings(
     model: str, kind: Kind, bundle_of: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from penstock.simulators.machine import Machine
 from tools.stateful_network import StatefulNetwork, draw_stateful
 from tools.tflite_writer import TensorSpec
 
-NUMBERS = range(6)
+NUMBERS = range(4)
 
 
 def compiled(raw: bytes, folder: Path) -> Compilation:
@@ -47,7 +47,7 @@ def unequal_initial_elements() -> bytes:
 
 
 @pytest.mark.parametrize(
-    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
+    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))]
 )
 def test_every_rung_equals_tensorflow_lite_micro(number: int) -> None:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
@@ -58,7 +58,7 @@ def test_every_rung_equals_tensorflow_lite_micro(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 60))]
+    "number", [*NUMBERS, *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))]
 )
 @pytest.mark.parametrize("kind", ["explicit", "lstm", "svdf"])
 def test_other_kinds_of_states_equal_tensorflow_lite_micro(kind: str, number: int) -> None:

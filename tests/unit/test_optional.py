@@ -262,6 +262,11 @@ def test_an_error_states_what_is_known(
     monkeypatch.setattr(capacity, name, fail)
     with pytest.raises(CapacityError, match="the budget is 1200"):
         api.compile(network(), "cortex-m4", sram=1200, flash=100)
+
+
+def test_an_error_about_flash_states_what_is_known(
+    lenient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(flash_error, "_fitting", fail)
     with pytest.raises(CapacityError, match="constants"):
         api.compile(network(), "cortex-m4", flash=100)

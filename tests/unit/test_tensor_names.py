@@ -68,6 +68,12 @@ RUNS: dict[str, tuple[str, ...]] = {
     "cortex-m7": ("nvdla:config=small",),
 }
 """Accelerators by target."""
+CASES = [
+    (MODELS[(n + t) % len(MODELS)], naming, target)
+    for n, naming in enumerate(NAMINGS)
+    for t, target in enumerate(RUNS)
+]
+"""Every naming on every target, and every model on every target."""
 
 
 def outputs(done: Compilation, program: Program) -> list[np.ndarray]:
@@ -105,9 +111,7 @@ def intact(model: str, target: str) -> Compilation:
     return api.compile(path_of(model), target, accelerators=RUNS[target]).compilation
 
 
-@pytest.mark.parametrize("target", RUNS)
-@pytest.mark.parametrize("naming", NAMINGS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "naming", "target"), CASES)
 def test_names_in_a_file_change_nothing(
     model: str, naming: str, target: str, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Array
 
 MALFORMED = "convert the model again; if another runtime accepts this file, please report it"
+EXPORT_FOR_INFERENCE = "export the model for inference; in torch, after model.eval()"
 Attribute = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 

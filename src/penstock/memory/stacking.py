@@ -19,18 +19,19 @@ above and extended to alignment and fixed boxes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import UNBOUNDED
+from penstock.compiled import UNBOUNDED, compiled
 from penstock.memory.problem import Column, LiveBuffer, columns
 
+Flags = npt.NDArray[np.bool_]
 
-@dataclass(frozen=True, slots=True)
-class Tricks:
+
+class Tricks(NamedTuple):
     """Reductions of the search space.  None of them changes a result found without a node limit.
 
     ascend: boxes are chosen in ascending order of offset; a box with a lower floor must wait.
@@ -47,8 +48,7 @@ class Tricks:
     twins: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Boxes:
+class Boxes(NamedTuple):
     """Buffers as arrays.
 
     first, last: half-open interval of sections; fixed: prescribed offset, or -1.
@@ -61,8 +61,8 @@ class Boxes:
     size: Column
     alignment: Column
     fixed: Column
-    live: npt.NDArray[np.bool_]
-    meeting: npt.NDArray[np.bool_]
+    live: Flags
+    meeting: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Answer:
 
 def buffers_as_boxes(buffers: tuple[LiveBuffer, ...]) -> Boxes:
     """Return buffers as boxes, with their live ranges in sections."""
-    lower, upper, size, alignment = columns(buffers)
+    lower, upper, size, alignment = map(np.ascontiguousarray, columns(buffers))
     ticks = np.unique(lower)
     first, last = np.searchsorted(ticks, lower), np.searchsorted(ticks, upper)
     fixed = np.array([-1 if b.fixed_offset is None else b.fixed_offset for b in buffers])
@@ -99,188 +99,75 @@ def stack(
 
     The result depends on the arguments only.
     """
-    search = _Search(boxes, ceiling, rank, tricks or Tricks())
-    found = search.run(max_nodes)
-    return Answer(search.offset if found else None, found is not None, search.nodes)
+    problem = _problem(boxes, ceiling, rank, tricks or Tricks())
+    by_birth = np.lexsort((boxes.last, boxes.first))
+    placed, finished, nodes = _search(problem, _new_stack(by_birth), max_nodes)
+    return Answer(problem.boxes["offset"].copy() if placed else None, finished, nodes)
 
 
-@dataclass(slots=True)
-class _Frame:
-    """One decision: which of `members` is placed next.
+_BOX = np.dtype(
+    [
+        *((name, np.int64) for name in ("first", "last", "size", "alignment", "fixed")),
+        *((name, np.int64) for name in ("filled", "rank", "elder", "floor", "offset")),
+    ],
+    align=True,
+)
+"""A box with what the search derives from it, and its state.
 
-    mark: length of the trail before the decision.
-    offset: offset of the placed box; nothing placed later lies lower.
-    groups: groups of boxes still to be placed after the placed box, if one is placed.
+filled: size in whole grains, which every box but the topmost occupies (see
+    `problem.stacked_bytes`).
+rank: tie-breaker, the lowest first.
+elder: the next better ranked box of equal live range, size and alignment, or -1.
+floor: least possible offset; offset: -1 before the box is placed.
+"""
+_SECTION = np.dtype([(name, np.int64) for name in ("begin", "end", "due", "lowest")], align=True)
+"""A section: the boxes live in it, as a part of `tenants`, which is never empty; bytes not placed
+yet; least floor of the boxes not placed yet."""
+
+
+class _Problem(NamedTuple):
+    """What is searched.
+
+    meeting: whether two boxes share a section.
+    tenants: the boxes of each section.
+    blocks: the boxes with a fixed offset, from low to high.
+    spill: the largest difference between the filled size and the size of a box.
     """
 
-    mark: int
-    members: Column
-    candidates: Iterator[int]
-    offset: int = 0
-    groups: list[Column] | None = None
+    boxes: Any
+    sections: Any
+    meeting: Flags
+    tenants: Column
+    blocks: Column
+    spill: int
+    ceiling: int
+    tricks: Tricks
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The changes made by placing a box, for backtracking."""
-
-    box: int
-    raised: Column
-    floors: Column
-    window: slice
-    lowest: Column
-
-
-class _Search:
-    def __init__(self, boxes: Boxes, ceiling: int, rank: Column, tricks: Tricks) -> None:
-        self.boxes, self.ceiling, self.rank, self.tricks = boxes, ceiling, rank, tricks
-        # Every box but the topmost occupies whole grains (see `problem.stacked_bytes`).
-        grain = int(np.gcd.reduce(boxes.alignment))
-        self.filled = -(-boxes.size // grain) * grain
-        self.spill = int((self.filled - boxes.size).max(initial=0))
-        self.floor = np.where(boxes.fixed < 0, 0, boxes.fixed)
-        self.offset = np.full(len(boxes.size), -1, dtype=np.int64)
-        self.due = boxes.live @ self.filled  # by section: bytes not placed yet
-        self.lowest = np.zeros(len(boxes.live), dtype=np.int64)  # by section: least floor
-        fixed: list[int] = np.flatnonzero(boxes.fixed >= 0).tolist()
-        self.fixed = sorted(fixed, key=boxes.fixed.item)  # from low to high
-        # Boxes live in section s: tenants[starts[s] : starts[s + 1]], never empty.
-        self.tenants = np.nonzero(boxes.live)[1]
-        self.starts = np.concatenate(([0], boxes.live.sum(axis=1).cumsum()))
-        self.elder = _elder_twins(boxes, rank)
-        self.trail: list[_Step] = []
-        self.nodes = 0
-
-    def run(self, max_nodes: int) -> bool | None:
-        """Return True if all boxes are placed, False if proven impossible, None if out of nodes."""
-        everyone = np.lexsort((self.boxes.last, self.boxes.first))
-        self.floor[everyone] = self._over_fixed(everyone, self.floor[everyone])
-        self._survey(slice(0, len(self.lowest)))
-        if not self._promising(everyone, 0):
-            return False
-        frames = [_Frame(0, everyone, iter(()), groups=self._groups(everyone))]
-        while frames:
-            frame = frames[-1]
-            if frame.groups:
-                frames.append(self._frame(frame.groups.pop(), frame.offset))
-            elif frame.groups is not None:
-                frames.pop()
-                if not frames:
-                    return True
-            elif not self._try_next(frame):
-                frames.pop()
-                if frames:
-                    frames[-1].groups = None
-            if self.nodes > max_nodes:
-                return None
-        return False
-
-    def _frame(self, members: Column, base: int) -> _Frame:
-        floors = self.floor[members]
-        allowed = np.ones(len(members), dtype=np.bool_)
-        if self.tricks.settle:
-            allowed &= floors < (floors + self.boxes.size[members]).min()
-        if self.tricks.ascend:
-            allowed &= floors >= base
-        if self.tricks.twins:
-            elder = self.elder[members]
-            allowed &= (elder < 0) | (self.offset[elder] >= 0)
-        order = np.lexsort((self.rank[members], floors))
-        candidates = members[order[allowed[order]]]
-        return _Frame(len(self.trail), members, iter(candidates.tolist()))
-
-    def _try_next(self, frame: _Frame) -> bool:
-        """Undo the frame's last candidate and place its next one; return False if there is none."""
-        while len(self.trail) > frame.mark:
-            self._undo()
-        box = next(frame.candidates, None)
-        if box is None:
-            return False
-        self.nodes += 1
-        others = frame.members[frame.members != box]
-        if self._lay(box, others):
-            frame.offset = int(self.offset[box])
-            if self._promising(others, frame.offset):
-                frame.groups = self._groups(others)
-        return True
-
-    def _lay(self, box: int, others: Column) -> bool:
-        """Place a box on its floor and raise the others' floors; return False if it hits a fixed
-        box.
-        """
-        boxes = self.boxes
-        met = others[boxes.meeting[box, others]]
-        end = self.floor[box] + boxes.size[box]
-        floors = self._over_fixed(met, np.maximum(self.floor[met], end))
-        fixed = boxes.fixed[met]
-        raised = met[floors > self.floor[met]]
-        window = slice(
-            int(boxes.first[raised].min(initial=boxes.first[box])),
-            int(boxes.last[raised].max(initial=boxes.last[box])),
-        )
-        lowest = self.lowest[window].copy()
-        self.trail.append(_Step(box, raised, self.floor[raised], window, lowest))
-        self.floor[met] = floors
-        self.offset[box] = self.floor[box]
-        self.due[boxes.first[box] : boxes.last[box]] -= self.filled[box]
-        self._survey(window)
-        return not bool(((fixed >= 0) & (floors > fixed)).any())
-
-    def _undo(self) -> None:
-        step = self.trail.pop()
-        self.floor[step.raised] = step.floors
-        self.offset[step.box] = -1
-        self.lowest[step.window] = step.lowest
-        first, last = self.boxes.first[step.box], self.boxes.last[step.box]
-        self.due[first:last] += self.filled[step.box]
-
-    def _over_fixed(self, members: Column, floors: Column) -> Column:
-        """Return floors, aligned and raised above every fixed box below which their member does not
-        fit.
-        """
-        boxes = self.boxes
-        floors = -(-floors // boxes.alignment[members]) * boxes.alignment[members]
-        for box in self.fixed:
-            lower, upper = boxes.fixed[box], boxes.fixed[box] + boxes.size[box]
-            blocked = boxes.meeting[box, members] & (boxes.fixed[members] < 0)
-            blocked &= (floors < upper) & (floors + boxes.size[members] > lower)
-            above = -(-upper // boxes.alignment[members]) * boxes.alignment[members]
-            floors = np.where(blocked, above, floors)
-        return floors
-
-    def _survey(self, window: slice) -> None:
-        """Update the least floor of the remaining boxes in each section of a window."""
-        starts = self.starts[window.start : window.stop + 1]
-        tenants = self.tenants[starts[0] : starts[-1]]
-        unplaced = self.offset < 0
-        floors = np.where(unplaced, self.floor, UNBOUNDED)[tenants]
-        self.lowest[window] = np.minimum.reduceat(floors, starts[:-1] - starts[0])
-
-    def _promising(self, members: Column, base: int) -> bool:
-        """Return False if some member, or the remaining bytes of some section, cannot fit under the
-        ceiling.
-        """
-        boxes = self.boxes
-        base = base if self.tricks.ascend else 0
-        floors = np.maximum(self.floor[members], base)
-        if (floors + boxes.size[members] > self.ceiling).any():
-            return False
-        if not self.tricks.sections or not len(members):
-            return True
-        window = slice(boxes.first[members].min(), boxes.last[members].max())
-        due = self.due[window]
-        tops = np.maximum(self.lowest[window], base) + due - self.spill
-        return not bool((tops > self.ceiling)[due > 0].any())
-
-    def _groups(self, members: Column) -> list[Column]:
-        """Split members, sorted by birth, where no live range crosses."""
-        if not len(members):
-            return []
-        if not self.tricks.split:
-            return [members]
-        ends = np.maximum.accumulate(self.boxes.last[members])
-        cuts = np.flatnonzero(self.boxes.first[members][1:] >= ends[:-1]) + 1
-        return np.split(members, cuts)
+def _problem(boxes: Boxes, ceiling: int, rank: Column, tricks: Tricks) -> _Problem:
+    grain = int(np.gcd.reduce(boxes.alignment))
+    filled = -(-boxes.size // grain) * grain
+    every = np.zeros(len(boxes.size), dtype=_BOX)
+    for name in ("first", "last", "size", "alignment", "fixed"):
+        every[name] = getattr(boxes, name)
+    every["filled"], every["rank"] = filled, rank
+    every["elder"], every["offset"] = _elder_twins(boxes, rank), -1
+    every["floor"] = np.where(boxes.fixed < 0, 0, boxes.fixed)
+    sections = np.zeros(len(boxes.live), dtype=_SECTION)
+    sections["end"] = boxes.live.sum(axis=1).cumsum()
+    sections["begin"][1:] = sections["end"][:-1]
+    sections["due"] = boxes.live @ filled
+    blocks = np.flatnonzero(boxes.fixed >= 0)
+    return _Problem(
+        every,
+        sections,
+        boxes.meeting,
+        np.ascontiguousarray(np.nonzero(boxes.live)[1]),
+        blocks[np.argsort(boxes.fixed[blocks], kind="stable")],
+        int((filled - boxes.size).max(initial=0)),
+        ceiling,
+        tricks,
+    )
 
 
 def _elder_twins(boxes: Boxes, rank: Column) -> Column:
@@ -296,3 +183,255 @@ def _elder_twins(boxes: Boxes, rank: Column) -> Column:
             elder[box] = last_seen.get(key, -1)
             last_seen[key] = box
     return elder
+
+
+_DECISION = np.dtype(
+    [
+        *((name, np.int64) for name in ("begin", "end", "next", "last", "top", "rest")),
+        *((name, np.int64) for name in ("mark", "offset", "first_group", "pending")),
+        ("is_placed", np.bool_),
+    ],
+    align=True,
+)
+"""A decision: which of its members is placed next.
+
+begin, end: the members, sorted by birth, as a part of `numbers`; next, last: the candidates that
+    are left; top, rest: the boxes that remain once a candidate is placed.
+mark: boxes placed before the decision.
+offset: of the placed candidate; nothing placed later lies lower.
+is_placed: whether a candidate is placed, and the remaining boxes may fit.
+first_group, pending: where the groups of the remaining boxes begin, and how many of them have not
+    been searched yet.
+"""
+_STEP = np.dtype([(name, np.int64) for name in ("box", "first", "last", "lifted")], align=True)
+"""What placing a box has changed: floors in sections `first` to `last`, those of the boxes in
+`raised` up to `lifted`."""
+
+
+class _Stack(NamedTuple):
+    """The decisions so far, by depth.
+
+    numbers: boxes, of which decisions own parts.
+    groups: parts of `numbers`, shape (groups, 2).
+    trail: a step for each placed box.
+    raised: boxes and their floors before, of which steps own parts.
+    """
+
+    decisions: Any
+    numbers: Column
+    groups: Column
+    trail: Any
+    raised: Column
+
+
+def _new_stack(everyone: Column) -> _Stack:
+    """A stack with room for every search, and a decision whose remaining boxes are all boxes.
+
+    The parts of `numbers` shrink by a box from decision to decision."""
+    count = len(everyone)
+    numbers = np.empty((count + 1) * (count + 1), dtype=np.int64)
+    numbers[:count] = everyone
+    raised = np.empty((count * count // 2 + 1, 2), dtype=np.int64)
+    decisions = np.zeros(count + 2, dtype=_DECISION)
+    decisions[0]["rest"], decisions[0]["is_placed"] = count, True
+    groups = np.zeros((count + 2, 2), dtype=np.int64)
+    return _Stack(decisions, numbers, groups, np.zeros(count + 1, dtype=_STEP), raised)
+
+
+@compiled
+def _search(problem: _Problem, stack: _Stack, max_nodes: int) -> tuple[bool, bool, int]:
+    """Place all boxes; return whether they are placed, whether the search is complete, and the
+    number of nodes."""
+    everyone = stack.numbers[: stack.decisions[0].rest]
+    for box in everyone:
+        problem.boxes[box].floor = _over_fixed(problem, box, problem.boxes[box].floor)
+    _survey(problem, 0, len(problem.sections))
+    if not _promising(problem, everyone, 0):
+        return False, True, 0
+    _split(problem, stack, 0)
+    depth, steps, nodes = 0, 0, 0
+    while depth >= 0:
+        if stack.decisions[depth].is_placed and stack.decisions[depth].pending > 0:
+            depth += 1
+            stack.decisions[depth].mark = steps
+            _open(problem, stack, depth)
+            continue
+        if stack.decisions[depth].is_placed:
+            depth -= 1
+            continue
+        while steps > stack.decisions[depth].mark:
+            steps -= 1
+            _undo(problem, stack, steps)
+        if stack.decisions[depth].next < stack.decisions[depth].last:
+            nodes += 1
+            _place(problem, stack, depth, steps)
+            steps += 1
+        else:
+            depth -= 1
+            stack.decisions[max(depth, 0)].is_placed = False
+            if depth == 0:
+                return False, True, nodes
+        if nodes > max_nodes:
+            return False, False, nodes
+    return True, True, nodes
+
+
+@compiled
+def _open(problem: _Problem, stack: _Stack, depth: int) -> None:
+    """Begin a decision on the last pending group of the decision before."""
+    decision, before = stack.decisions[depth], stack.decisions[depth - 1]
+    before.pending -= 1
+    decision.first_group = before.first_group + before.pending
+    decision.begin, decision.end = stack.groups[decision.first_group]
+    decision.is_placed = False
+    _list_candidates(problem, stack, depth)
+
+
+@compiled
+def _place(problem: _Problem, stack: _Stack, depth: int, step: int) -> None:
+    """Place the next candidate of a decision, as a step of the trail."""
+    decision = stack.decisions[depth]
+    box = int(stack.numbers[decision.next])
+    decision.next += 1
+    decision.rest = decision.top
+    for k in range(decision.begin, decision.end):
+        if stack.numbers[k] != box:
+            stack.numbers[decision.rest] = stack.numbers[k]
+            decision.rest += 1
+    others = stack.numbers[decision.top : decision.rest]
+    fits = _lay(problem, box, others, stack, step)
+    decision.offset = problem.boxes[box].offset
+    if fits and _promising(problem, others, decision.offset):
+        decision.is_placed = True
+        _split(problem, stack, depth)
+
+
+@compiled
+def _list_candidates(problem: _Problem, stack: _Stack, depth: int) -> None:
+    """Write the members that may be placed next, from the lowest floor on, after the remaining
+    boxes of the decision before."""
+    decision, before = stack.decisions[depth], stack.decisions[depth - 1]
+    members = stack.numbers[decision.begin : decision.end]
+    lowest_top = UNBOUNDED
+    for number in members:
+        lowest_top = min(lowest_top, problem.boxes[number].floor + problem.boxes[number].size)
+    end = before.rest
+    for number in members:
+        box = problem.boxes[number]
+        if problem.tricks.settle and box.floor >= lowest_top:
+            continue
+        if problem.tricks.ascend and box.floor < before.offset:
+            continue
+        if problem.tricks.twins and box.elder >= 0 and problem.boxes[box.elder].offset < 0:
+            continue
+        k = end
+        while k > before.rest and _precedes(box, problem.boxes[stack.numbers[k - 1]]):
+            stack.numbers[k] = stack.numbers[k - 1]
+            k -= 1
+        stack.numbers[k] = number
+        end += 1
+    decision.next, decision.last, decision.top = before.rest, end, end
+
+
+@compiled
+def _precedes(a: Any, b: Any) -> bool:
+    if a.floor != b.floor:
+        return bool(a.floor < b.floor)
+    return bool(a.rank < b.rank)
+
+
+@compiled
+def _lay(problem: _Problem, number: int, others: Column, stack: _Stack, depth: int) -> bool:
+    """Place a box on its floor and raise the others' floors; return False if one of them hits a
+    fixed box."""
+    box, step = problem.boxes[number], stack.trail[depth]
+    step.box, step.first, step.last = number, box.first, box.last
+    step.lifted = stack.trail[depth - 1].lifted if depth else 0
+    fits = True
+    for met in others:
+        if not problem.meeting[number, met]:
+            continue
+        other = problem.boxes[met]
+        floor = _over_fixed(problem, met, max(other.floor, box.floor + box.size))
+        fits &= other.fixed < 0 or floor <= other.fixed
+        if floor > other.floor:
+            stack.raised[step.lifted] = met, other.floor
+            step.lifted += 1
+            other.floor = floor
+            step.first, step.last = min(step.first, other.first), max(step.last, other.last)
+    box.offset = box.floor
+    for section in range(box.first, box.last):
+        problem.sections[section].due -= box.filled
+    _survey(problem, step.first, step.last)
+    return fits
+
+
+@compiled
+def _undo(problem: _Problem, stack: _Stack, depth: int) -> None:
+    """Take back what `_lay` has changed."""
+    step = stack.trail[depth]
+    for k in range(stack.trail[depth - 1].lifted if depth else 0, step.lifted):
+        problem.boxes[stack.raised[k, 0]].floor = stack.raised[k, 1]
+    box = problem.boxes[step.box]
+    box.offset = -1
+    for section in range(box.first, box.last):
+        problem.sections[section].due += box.filled
+    _survey(problem, step.first, step.last)
+
+
+@compiled
+def _over_fixed(problem: _Problem, number: int, floor: int) -> int:
+    """A floor, aligned and raised above every fixed box below which the box does not fit."""
+    box = problem.boxes[number]
+    floor = -(-floor // box.alignment) * box.alignment
+    if box.fixed < 0:
+        for k in problem.blocks:
+            lower, upper = problem.boxes[k].fixed, problem.boxes[k].fixed + problem.boxes[k].size
+            if problem.meeting[k, number] and floor < upper and floor + box.size > lower:
+                floor = -(-upper // box.alignment) * box.alignment
+    return floor
+
+
+@compiled
+def _survey(problem: _Problem, first: int, last: int) -> None:
+    """Update the least floor of the remaining boxes in sections `first` to `last`."""
+    for k in range(first, last):
+        section = problem.sections[k]
+        section.lowest = UNBOUNDED
+        for number in problem.tenants[section.begin : section.end]:
+            if problem.boxes[number].offset < 0:
+                section.lowest = min(section.lowest, problem.boxes[number].floor)
+
+
+@compiled
+def _promising(problem: _Problem, members: Column, base: int) -> bool:
+    """Whether each member, and the remaining bytes of each section, may fit under the ceiling."""
+    base = base if problem.tricks.ascend else 0
+    first, last = len(problem.sections), 0
+    for number in members:
+        box = problem.boxes[number]
+        if max(box.floor, base) + box.size > problem.ceiling:
+            return False
+        first, last = min(first, box.first), max(last, box.last)
+    if problem.tricks.sections:
+        for k in range(first, last):
+            section = problem.sections[k]
+            top = max(section.lowest, base) + section.due - problem.spill
+            if section.due > 0 and top > problem.ceiling:
+                return False
+    return True
+
+
+@compiled
+def _split(problem: _Problem, stack: _Stack, depth: int) -> None:
+    """Split the remaining boxes of a decision, sorted by birth, where no live range crosses."""
+    decision = stack.decisions[depth]
+    decision.pending = 0
+    latest = 0
+    for k in range(decision.top, decision.rest):
+        box = problem.boxes[stack.numbers[k]]
+        if k == decision.top or (problem.tricks.split and box.first >= latest):
+            stack.groups[decision.first_group + decision.pending, 0] = k
+            decision.pending += 1
+        latest = max(latest, box.last)
+        stack.groups[decision.first_group + decision.pending - 1, 1] = k + 1

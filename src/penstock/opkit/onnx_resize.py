@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.ir.onnx_node import OnnxNode
 from penstock.opkit.checks import require, require_elements
+from penstock.opkit.onnx_constants import real_numbers
 
 Positions = NDArray[np.float32]
 
@@ -121,7 +122,7 @@ def _factors(node: OnnxNode) -> tuple[np.float32, ...]:
         found = np.array(numbers, np.float32).ravel()
     else:
         of_roi = node.name == "Resize" and node.opset >= 11
-        found = node.constant(2 if of_roi else 1).astype(np.float32).ravel()
+        found = real_numbers(node, 2 if of_roi else 1).astype(np.float32).ravel()
     require(
         bool(np.isfinite(found).all() and (found > 0).all() and (found < 2**15).all()),
         f"factors are {found.tolist()!r:.80}, must be positive numbers",

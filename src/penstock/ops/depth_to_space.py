@@ -94,6 +94,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
     require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
     if node.name == "SpaceToDepth":
+        if mode != "DCR":
+            raise node.unsupported(f"mode is {mode}, must be DCR")
         op = SpaceToDepth(size)
     else:
         op = DepthToSpace(size, channels_first=mode == "CRD")

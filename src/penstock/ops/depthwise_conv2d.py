@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
@@ -210,6 +210,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX BatchNormalization that no convolution before it could take in."""
     x = node.input(0)
     require_rank(x.type, (4,), "input")
+    if node.integer("training_mode", 0):
+        raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
     factors, offsets = onnx_constants.normalisation(node, x.type.shape[3])
     yield scaled_channels(node, x, factors, offsets)
 

@@ -51,6 +51,8 @@ class OnnxSession:
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The named outputs of one inference.  Raises ToolError."""
+        if not outputs:  # onnxruntime takes an empty list for all
+            return {}
         try:
             found = self._session.run(list(outputs), dict(inputs))
         except Exception as error:  # onnxruntime raises exceptions of its own for each of its parts

@@ -389,15 +389,10 @@ def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
 @pytest.mark.parametrize(
     ("network", "accelerator", "least"),
     [
-        ("tall windows", "ethos_u55:macs=256", {"depth": 8}),
         ("tall windows", "ethos_u55:macs=128,memory_mode=sram_only", {"depth": 20}),
         ("copied weights", "ethos_u55:macs=64", {"copy": 6, "blocks": 8}),
-        ("copied weights", "ethos_u55:macs=256", {"copy": 2, "blocks": 4}),
-        ("pools", "ethos_u55:macs=256", {"depth": 10}),
         ("pools", "ethos_u65_256", {"copy": 5, "depth": 20, "end": 8}),
         ("a residual", "ethos_u65_256", {"copy": 1, "end": 5}),
-        ("a table", "ethos_u55:macs=64", {"copy": 20}),
-        ("a table", "ethos_u55:macs=128,memory_mode=sram_only", {"copy": 20}),
         ("a table", "ethos_u65:memory_mode=dedicated_sram", {"copy": 20}),
         ("put together", "ethos_u65_256", {"depth": 1, "end": 10}),
     ],
@@ -432,8 +427,6 @@ def test_a_wait_that_is_needed_and_removed_is_caught(
     [
         ("convolutions", "ethos_u55:macs=128"),
         ("tall windows", "ethos_u55:macs=128,memory_mode=sram_only"),
-        ("tall windows", "ethos_u65_256"),
-        ("copied weights", "ethos_u55:macs=128,memory_mode=sram_only"),
         ("copied weights", "ethos_u65_256"),
         ("pools", "ethos_u65_256"),
         ("a residual", "ethos_u65:memory_mode=dedicated_sram"),

@@ -144,9 +144,8 @@ def second(draw: st.DrawFn, net: GraphBuilder, image: Value, shape: tuple[int, i
     return net.conv2d(y, shape[2], 1, name="side")
 
 
-@every_accelerator
-@settings(max_examples=12)
-@given(graph=broadcasts(), layout=layouts)
+@settings(max_examples=20)
+@given(graph=broadcasts(), accelerator=st.sampled_from(EVERY), layout=layouts)
 def test_broadcasts(graph: Graph, accelerator: str, layout: str) -> None:
     done = compiled(graph, f"{accelerator},layout={layout}")
     fallbacks = done.parts.cpu_fallbacks

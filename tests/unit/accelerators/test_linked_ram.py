@@ -21,13 +21,9 @@ ACCELERATORS = (
     "ultra_trail",
     "vanilla",
     "ethos_u55",
-    "ethos_u65",
     "ethos_u65_256",
-    *(
-        f"nvdla:config={config},extension={extension}"
-        for config in ("small", "small_256", "large")
-        for extension in (True, False)
-    ),
+    "nvdla:config=small,extension=False",
+    "nvdla:config=large,extension=True",
     "nvdla:feature_buffer=0",
     "nvdla:feature_buffer=24k",
 )

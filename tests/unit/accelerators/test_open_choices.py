@@ -30,7 +30,11 @@ def least(accelerator: str, options: Options) -> int:
 
 
 @pytest.mark.parametrize(
-    ("macs", "given"), [(128, ""), *((64, given) for given in ("", MODES[0], LAYOUTS[0]))]
+    ("macs", "given"),
+    [
+        *((64, given) for given in ("", MODES[0], LAYOUTS[0])),
+        pytest.param(128, "", marks=pytest.mark.long),
+    ],
 )
 def test_the_least_reachable_is_the_least_of_every_open_attribute(macs: int, given: str) -> None:
     pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")

@@ -18,7 +18,9 @@ from penstock.pipeline.compilation import with_point
 from penstock.simulators.qemu import PROGRAM
 
 
-@pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
+@pytest.mark.parametrize(
+    "seed", [FIRST_LAYERS, pytest.param(FIRST_LAYERS + 1, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("mixture", list(random_layers.MIXTURES))
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus"])
 def test_no_layer_of_weight_is_estimated_wrongly(target: str, mixture: str, seed: int) -> None:

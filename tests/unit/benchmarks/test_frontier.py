@@ -125,7 +125,7 @@ def test_an_estimate_of_cycles_beyond_the_limit_is_not_right() -> None:
 def test_points_state_how_they_save_memory() -> None:
     done = compile_graph(STRIPED["hidden_channels"](), api.request(LENET, "cortex-m4"))
     assert {points.means(point.schedule) for point in done.points} == {"channel groups"}
-    done = compile_request(api.request("zoo:resnet8", "cortex-m4", stream_input=True))
+    done = compile_request(api.request("zoo:resnet8:resolution=16", "cortex-m4", stream_input=True))
     found = [points.means(point.schedule) for point in done.points]
     assert (found[0], found[-1]) == ("1 chain", "")
 
@@ -169,4 +169,4 @@ def test_whole_processes_answer_alike(lenet: Planned) -> None:
     swept = sweep.sweep(LENET, lenet)
     assert list(sweep.compile_faults(swept)) == []
     twisted = replace(swept, answers=(lenet.points[1], *swept.answers[1:]))
-    assert len(list(sweep.compile_faults(twisted))) == 1
+    assert f"--sram {swept.budgets[0]} reports" in next(sweep.compile_faults(twisted))

@@ -19,10 +19,7 @@ COMMANDS = (
     *(build.compile, build.explore, execute.run, check.verify, execute.profile, show.show),
     *(api.request, api.compile, api.explore, api.run, api.verify),
 )
-NETWORKS = (
-    *("zoo:lenet5", "zoo:resnet8:resolution=16"),
-    "zoo:mobilenet_v1:alpha=0.25,resolution=32",
-)
+NETWORKS = ("zoo:lenet5", "zoo:resnet8:resolution=16")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -146,6 +146,15 @@ def test_shapes_that_the_model_computes_become_numbers() -> None:
     assert graph.outputs[0].type.shape == (1, 48)
 
 
+@pytest.mark.parametrize("quantised", [False, True])
+def test_an_output_that_nothing_writes_is_named(quantised: bool) -> None:
+    model = Model(quantised=quantised)
+    proto = onnx.load_from_string(model.raw(model.node("Relu", model.input(1, 4))))
+    proto.graph.output[0].name = "lost"
+    with pytest.raises(ModelError, match='"lost" is an output, but nothing writes it'):
+        parse(proto.SerializeToString(), "m.onnx", Reading(assume_int8=not quantised))
+
+
 def test_every_operator_that_is_not_supported_is_named_at_once() -> None:
     model = Model()
     x = model.node("Einsum", model.input(1, 4), equation="ij->ji")

@@ -88,7 +88,7 @@ def test_every_trick_saves_nodes(trick: str) -> None:
     _, rank = rankings(boxes)[0]
     with_all = stack(boxes, 11, rank, 10_000)
     assert (with_all.offsets, with_all.finished) == (None, True)
-    without = stack(boxes, 11, rank, 10_000, replace(Tricks(), **{trick: False}))
+    without = stack(boxes, 11, rank, 10_000, Tricks(**{trick: False}))
     assert without.nodes > with_all.nodes
 
 

@@ -244,11 +244,15 @@ def in_bands() -> tuple[Request, Outcomes]:
     return outcomes_within(1600, residual())
 
 
-@pytest.mark.parametrize("stream_input", [False, True])
 @pytest.mark.parametrize(
-    ("graph", "tensors_bytes", "cascades"),
-    [(residual(), 1600, 1), (residual("two words"), 1600, 1), (two_cascades(), 1200, 2)],
-    ids=["residual", "quoted", "two"],
+    ("graph", "tensors_bytes", "cascades", "stream_input"),
+    [
+        (residual(), 1600, 1, True),
+        (residual("two words"), 1600, 1, False),
+        (two_cascades(), 1200, 2, False),
+        (two_cascades(), 1200, 2, True),
+    ],
+    ids=["residual, streamed", "quoted", "two", "two, streamed"],
 )
 def test_cascades_in_bands_read_back(
     graph: Graph, tensors_bytes: int, cascades: int, stream_input: bool

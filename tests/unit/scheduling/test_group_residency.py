@@ -40,15 +40,15 @@ from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from small_networks import towers
 
-NETWORKS = ("zoo:resnet8:resolution=16", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
-ROOM = "24k"
+NETWORKS = ("zoo:resnet8:resolution=16", "zoo:mobilenet_v2:alpha=0.35,resolution=32")
+ROOM_BYTES = 24 << 10
 families = st.sampled_from(sorted(FAMILIES))
 
 
 @cache
 def compiled(network: str, partition: str, *, tiles: bool = True) -> Compilation:
     options = Options(partition=partition, tiles=tiles)
-    nvdla = f"nvdla:config=large,feature_buffer={ROOM}"
+    nvdla = f"nvdla:config=large,feature_buffer={ROOM_BYTES}"
     return compile_request(
         api.request(network, "host", accelerators=(nvdla,), options=options, optimize="speed")
     )
@@ -92,7 +92,7 @@ def test_the_search_has_the_cost_of_the_compiled_program(network: str) -> None:
     for name in ("layer", "greedy", "paper"):
         done = compiled(network, name, tiles=False)
         accounting = CostAccounting(done.parts, *cost_model_and_memories(done.request.target))
-        found = STRATEGIES[name](group_cycles(accounting, int(24_576 * FILL)), DEFAULTS)
+        found = STRATEGIES[name](group_cycles(accounting, int(ROOM_BYTES * FILL)), DEFAULTS)
         needs = [row.breakdown for row in layers(done.schedule, done.program) if row.breakdown]
         cold = sum(need.by_resource.get(COLD_START, 0) for need in needs)
         assert found.cost + cold == done.schedule.cost.cycles

@@ -31,6 +31,9 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 TWO_REGIONS = load_target("two-region")
 
 
+RESNET = "zoo:resnet8:resolution=16"
+
+
 def network(name: str) -> object:
     """A shared network, which takes a minute."""
     path = SHARED / f"{name}.tflite"
@@ -38,8 +41,8 @@ def network(name: str) -> object:
 
 
 NETWORKS = (
-    "zoo:resnet8:resolution=16",
-    "zoo:mobilenet_v2:alpha=0.35,resolution=32",
+    RESNET,
+    pytest.param("zoo:mobilenet_v2:alpha=0.35,resolution=32", marks=pytest.mark.long),
     network("pretrainedResnet_quant"),
     network("mobilenetv2_160_035"),
 )
@@ -124,7 +127,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
 
 def test_work_limits_the_choice_of_regions() -> None:
     """Without work, no tensor that later cascades read leaves the default region."""
-    request = api.request("zoo:resnet8", "two-region", options=Options(max_region_work=0))
+    request = api.request(RESNET, "two-region", options=Options(max_region_work=0))
     limited = compile_request(request).schedule
     last = {
         value.name: c
@@ -135,5 +138,5 @@ def test_work_limits_the_choice_of_regions() -> None:
     made = {limited.parts.parts[k].name: c for c, p in enumerate(limited.plans) for k in p.parts}
     moved = [name for name, _ in limited.memory.exceptions]
     assert all(last[name] == made[name] for name in moved)
-    whole = compiled("zoo:resnet8", True, True, 32768)
+    whole = compiled(RESNET, True, True, 32768)
     assert whole.schedule.cost.cycles <= limited.cost.cycles

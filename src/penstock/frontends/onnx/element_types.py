@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from penstock.frontends.onnx.file import REALS, File, FileNode
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 
 REAL = "float32"
 
@@ -56,8 +57,10 @@ def _output_type(node: FileNode, k: int, opset: int, found: Mapping[str, str]) -
         return stated
     schema = operator_schema(node.name, opset)
     first = found[node.inputs[0]] if node.inputs else REAL
+    if schema is None and node.name == QUANTISE:  # onnxruntime's own, before opset 10
+        return found[node.inputs[2]]
     if schema is None:
-        return first
+        return REAL if node.name == DEQUANTISE else first
     wanted = _formal(schema.outputs, k)
     alike = (n for p, n in enumerate(node.inputs) if n and _formal(schema.inputs, p) == wanted)
     name = next(alike, None)
@@ -69,7 +72,7 @@ def _output_type(node: FileNode, k: int, opset: int, found: Mapping[str, str]) -
 
 def _stated_type(node: FileNode) -> str | None:
     """The type that an attribute, a tensor attribute or a default of the operator states."""
-    if node.name == "QuantizeLinear" and not any(node.inputs[2:]):
+    if node.name == QUANTISE and not any(node.inputs[2:]):
         return _by_code(node.attributes.get("output_dtype") or onnx.TensorProto.UINT8)
     if node.name == "Cast":
         return _by_code(node.attributes.get("to"))

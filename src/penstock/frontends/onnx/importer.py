@@ -6,7 +6,7 @@ are imported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +45,7 @@ from penstock.frontends.problems import collected
 from penstock.frontends.reading import Reading
 from penstock.frontends.remedies import operator_remedy
 from penstock.guides import guide
-from penstock.ir.foreign import MALFORMED, Made
+from penstock.ir.foreign import EXPORT_FOR_INFERENCE, MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import OnnxName
@@ -76,6 +76,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
+    _check_outputs(file)
     in_file, file = file, _live(rewritten(file))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
@@ -101,6 +102,17 @@ def _live(file: File) -> File:
     return replace(file, nodes=tuple(reversed(kept)))
 
 
+def _not_written(node: FileNode, name: str) -> UnsupportedError:
+    """The error for an output that operator files do not compute, such as a mask."""
+    return UnsupportedError(
+        "model-020",
+        f'{node.name}: output {node.outputs.index(name)} "{name}" is read, must not be',
+        where=node.where,
+        help="export the model without it",
+        cause=f"operator {node.name}",
+    )
+
+
 def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
     """Whether a node has only constant inputs; its outputs are then known.  Raises ModelError."""
     try:
@@ -109,6 +121,20 @@ def _is_constant(node: FileNode, constants: ModelConstants) -> bool:
         raise (error if error.where else error.at(node.where)) from None
     except ValueError as error:  # of shapes that do not fit
         raise wrong(node, str(error)) from error
+
+
+def _check_outputs(file: File) -> None:
+    """Raises ModelError for an output of the model that nothing writes."""
+    written = {border.name for border in file.inputs} | file.constants.keys()
+    written.update(name for node in file.nodes for name in node.outputs)
+    for border in file.outputs:
+        if border.name not in written:
+            raise ModelError(
+                "onnx-004",
+                f'"{border.name}" is an output, but nothing writes it',
+                where=file.name,
+                help="the model file is malformed; export the model again",
+            )
 
 
 def _check_operators(file: File) -> None:
@@ -295,12 +321,8 @@ class _Importer:
         if name in self._constants:
             return self._uniquely_named(self._constants[name].value(name))
         if name not in self._tensors:
-            raise ModelError(
-                "onnx-004",
-                f'"{name}" is an output, but nothing writes it',
-                where=self._file.name,
-                help="the model file is malformed; export the model again",
-            )
+            writer = next(node for node in self._file.nodes if name in node.outputs)
+            raise _not_written(writer, name)
         found = self._read(name, None, f'{self._file.name}: output "{name}"')
         if self._offset(name) is not None and border.dtype not in EIGHT_BITS:
             found = self._widened(name)
@@ -322,17 +344,18 @@ class _Importer:
         if node.name in operators.EMPTY:
             return node
         if node.name in operators.JOINING:
-            full = tuple(name for name in node.inputs if 0 not in self._shape(name))
+            full = tuple(name for name in node.inputs if not self._is_empty(name))
             node = replace(node, inputs=full or node.inputs)
         for name in node.inputs:
             if name in self._tensors:
                 self._check_elements(name, node.where)
         return node
 
-    def _shape(self, name: str) -> tuple[int, ...]:
-        """The model's shape of a tensor or constant."""
-        is_constant = name in self._constants
-        return self._constants[name].elements.shape if is_constant else self._tensors.shape(name)
+    def _is_empty(self, name: str) -> bool:
+        """Whether a tensor or constant has no elements."""
+        if name in self._constants:
+            return not self._constants[name].elements.size
+        return name in self._tensors and 0 in self._tensors.shape(name)
 
     def _check_elements(self, name: str, where: str) -> None:
         try:
@@ -358,7 +381,22 @@ class _Importer:
             case operators.CAST:
                 self._cast(node, source, target)
             case _:
+                if node.name == operators.DROPOUT and self._is_training(node):
+                    raise UnsupportedError(
+                        "model-020",
+                        f"{node.name}: training_mode is true, must be false",
+                        where=node.where,
+                        help=EXPORT_FOR_INFERENCE,
+                        cause=f"operator {node.name}",
+                    )
                 self._move_copies(node, source, target)
+
+    def _is_training(self, node: FileNode) -> bool:
+        """Whether a Dropout draws elements, or may do so."""
+        if len(node.inputs) < 3 or not node.inputs[2]:
+            return False
+        found = self._constants.numbers(node.inputs[2])
+        return found is None or bool(found.any())
 
     def _move_copies(self, node: FileNode, source: str, target: str) -> None:
         """Imports a node that moves elements, for every copy of its input."""
@@ -536,8 +574,8 @@ class _Importer:
         else:
             count = max(map(len, stored))
             runs = [(None, [s[k] if k < len(s) else None for s in stored]) for k in range(count)]
-        for wanted, scales in runs or [(None, [None] * len(stored))]:
-            self._compute_once(node, wanted, scales)
+        for number, (wanted, scales) in enumerate(runs or [(None, [None] * len(stored))]):
+            self._compute_once(node, number, wanted, scales)
 
     def _skip(self, node: FileNode, name: str) -> None:
         """Records the shape of a tensor that only shapes and chains read, if anything does.  Raises
@@ -559,15 +597,23 @@ class _Importer:
         self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, found.order))
 
     def _compute_once(
-        self, node: FileNode, wanted: Quantisation | None, scales: list[Quantisation | None]
+        self,
+        node: FileNode,
+        number: int,
+        wanted: Quantisation | None,
+        scales: Sequence[Quantisation | None],
     ) -> None:
-        """Imports a node whose inputs are read under `wanted` where possible.  `scales`: of the
-        outputs; None for integers, for float32, and for outputs that another run supplies."""
+        """Imports a node whose inputs are read under `wanted` where possible, for the run `number`.
+
+        `scales`: of the outputs; None for integers, for float32, and for outputs that another run
+        supplies."""
         presentation, from_onnx = onnx_names()[node.name]
         elements = self._elements(node, presentation)
         inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
         other = wanted or next(filter(None, scales), None)
-        outputs = [self._result(node, k, scale, other, elements) for k, scale in enumerate(scales)]
+        outputs = [
+            self._result(node, number, k, scale, other, elements) for k, scale in enumerate(scales)
+        ]
         named = replace(node, inputs=inputs, outputs=tuple(name for name, _, _ in outputs))
         shown = self._presenter.presented(named, presentation.axes, [q for _, q, _ in outputs])
         made = tuple(self._with_new_names(each, shown) for each in from_onnx(shown))
@@ -576,7 +622,20 @@ class _Importer:
         found = {each.output.name: each.output for each in made}
         for (name, _, kept), output in zip(outputs, shown.outputs, strict=True):
             if kept and output.name in found:
+                self._check_type(node, name, found[output.name])
                 self._put(name, found[output.name], shown.order)
+
+    def _check_type(self, node: FileNode, name: str, value: Value) -> None:
+        """Raises UnsupportedError if an operator computed real numbers where ONNX has integers."""
+        if value.type.dtype is DType.FLOAT32 and self._domains.types[name] != REAL:
+            raise UnsupportedError(
+                "onnx-009",
+                f'{node.name} of real numbers with the result "{name}" of '
+                f"{self._domains.types[name]} is not supported",
+                where=node.where,
+                help="cast its operands to one type before the node",
+                cause=f"operator {node.name}",
+            )
 
     def _elements(self, node: FileNode, presentation: OnnxName) -> _Elements | None:
         """The integer elements of 8 bits that a node selects or compares; None if there are none,
@@ -623,19 +682,20 @@ class _Importer:
     def _result(
         self,
         node: FileNode,
+        number: int,
         k: int,
         scale: Quantisation | None,
         other: Quantisation | None,
         elements: _Elements | None,
     ) -> tuple[str, Quantisation | None, bool]:
-        """Name and quantisation of output k, and whether this run supplies it.
+        """Name and quantisation of output k, and whether the run `number` supplies it.
 
         other: the quantisation of another output, for one that it does not supply."""
         name = node.outputs[k]
         if name in self._domains.reals:
             if scale is None:
                 other = other or self._domains.reals[name].every[0]
-                return self._tensors.name(f"{name}/unread"), other, False
+                return self._tensors.name(f"{name}/unread{number}"), other, False
             return self._new_copy(name, scale), scale, True
         is_selected = elements is not None and self._domains.types.get(name) == elements.type
         return name, elements.label if elements and is_selected else None, True

@@ -6,8 +6,9 @@ QUANTISE = "QuantizeLinear"
 DEQUANTISE = "DequantizeLinear"
 CAST = "Cast"
 SHAPE = "Shape"
-SAME = ("Identity", "Dropout")
-"""Nodes that return their input."""
+DROPOUT = "Dropout"
+SAME = ("Identity", DROPOUT)
+"""Nodes that return their input; a Dropout in training does not."""
 RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MOVING = (*SAME, *RESHAPING, "Transpose")
 """Nodes that move whole tensors, which have the same meaning in every domain."""

@@ -355,7 +355,8 @@ def _folded_norms(file: File) -> File:
 
 
 def _is_norm(node: FileNode) -> bool:
-    return node.name == "BatchNormalization" and len(node.inputs) == 5 and len(node.outputs) == 1
+    is_of_inference = len(node.outputs) == 1 and not node.attributes.get("training_mode")
+    return node.name == "BatchNormalization" and len(node.inputs) == 5 and is_of_inference
 
 
 def _layer_before(norm: FileNode, readers: _Readers) -> FileNode | None:

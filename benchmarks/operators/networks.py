@@ -242,6 +242,16 @@ def unary(g: Growth) -> None:
     g.keep(y)
 
 
+def clamp(g: Growth) -> None:
+    """A value clamped in its own quantisation, and at times its sum with itself unclamped."""
+    x = g.pick()
+    y = g.d.same(g.d.shape_of(x), x)
+    g.d.operator(g.d.choose("RELU", "RELU6", "RELU_N1_TO_1"), (x,), y)
+    g.keep(y)
+    if g.d.chance(0.5):
+        _pair(g, "ADD", x, y)
+
+
 def resize(g: Growth) -> None:
     x = g.pick()
     shape = g.d.shape_of(x)
@@ -292,7 +302,7 @@ STEPS: tuple[Callable[[Growth], None], ...] = (
     *(pair,) * 2,
     *(concatenation,) * 2,
     *(pool,) * 2,
-    *(pad,) * 2,
+    *(pad, clamp) * 2,
     *(gate, unary, resize, crop),
 )
 

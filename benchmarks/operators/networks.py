@@ -246,7 +246,7 @@ def clamp(g: Growth) -> None:
     """A value clamped in its own quantisation, and at times its sum with itself unclamped."""
     x = g.pick()
     y = g.d.same(g.d.shape_of(x), x)
-    g.d.operator(g.d.choose("RELU", "RELU6", "RELU_N1_TO_1"), (x,), y)
+    g.d.operator(g.d.choose("RELU", "RELU6"), (x,), y)
     g.keep(y)
     if g.d.chance(0.5):
         _pair(g, "ADD", x, y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from random import Random
 
 from benchmarks.operators import families
 from benchmarks.operators.drawing import Drawn
@@ -20,13 +19,16 @@ AT_ONCE = 10
 
 
 def draw(seed: int) -> Case | None:
-    """The operators of a seed that are supported."""
-    name = Random(f"layers {seed}").choice(tuple(families.FAMILIES))
-    every = (families.draw(name, seed, number) for number in range(AT_ONCE))
+    """The operators of a seed that are supported; consecutive seeds take turns of families and
+    targets."""
+    names = tuple(families.FAMILIES)
+    turn, number = divmod(seed, len(names))
+    name = names[number]
+    every = (families.draw(name, seed, k) for k in range(AT_ONCE))
     kept = [drawn for drawn in every if _is_supported(drawn)]
     if not kept:
         return None
-    raw, target = side_by_side(kept).tflite(), target_of(seed)
+    raw, target = side_by_side(kept).tflite(), target_of(seed + turn)
     return Case(raw, ".tflite", judge, len(kept), target=target)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock.errors import InternalError, ModelError
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.passes.accumulate import accumulate
@@ -47,8 +48,19 @@ ACCUMULATION: tuple[Pass, ...] = (
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:
-    """Run passes in order and verify the graph after each."""
+    """Run passes in order and verify the graph after each.
+
+    Raises InternalError if a pass leaves an invalid graph: the model was valid."""
     for rewrite in passes:
         graph = rewrite(graph)
-        verify(graph)
+        try:
+            verify(graph)
+        except ModelError as error:
+            name = getattr(rewrite, "__name__", type(rewrite).__name__)
+            raise InternalError(
+                "passes-001",
+                f"pass {name} leaves an invalid graph: {error.what}",
+                where=error.where,
+                why=error.why,
+            ) from error
     return graph

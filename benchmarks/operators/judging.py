@@ -68,7 +68,7 @@ def judge(drawn: Drawn, reference: Reference) -> Verdict:
         crashed = Outcome.REFERENCE_CRASHES if answer.crashed else Outcome.REFERENCE_REFUSES
         return Verdict(crashed, answer.reason)
     tolerance = deviation.tolerance if deviation else 0
-    difference = first_difference(found, answer, tolerance, _reference_ulps(drawn))
+    difference = first_difference(found, answer, tolerance, ulps_of(drawn))
     if difference:
         return Verdict(Outcome.MISMATCH, difference)
     return Verdict(Outcome.DEVIATES if deviation else Outcome.AGREES, outputs=found)
@@ -84,7 +84,7 @@ def evaluated(drawn: Drawn) -> tuple[Array, ...]:
     )
 
 
-def _reference_ulps(drawn: Drawn) -> int:
+def ulps_of(drawn: Drawn) -> int:
     """The stated tolerance of the operator under test for real-valued results."""
     graph = parse(drawn.tflite(), drawn.operator.name)
     return max((node.op.REFERENCE_ULPS for node in graph.nodes), default=0)

@@ -20,7 +20,12 @@ _ACTIVATIONS = {
 
 def nodes_as_models(model: ForeignModel, values: Mapping[str, Array]) -> Iterator[Drawn]:
     """The operators that the writer knows, in order; `values`: the elements of computed tensors."""
-    return (_alone(node, values) for node in model.nodes if node.name in OPERATORS)
+    return (_alone(node, values) for node in model.nodes if _is_known(node))
+
+
+def _is_known(node: ForeignNode) -> bool:
+    """Whether the writer knows the operator's options, if it has any."""
+    return node.name in OPERATORS or (not node.attributes and hasattr(BuiltinOperator, node.name))
 
 
 Specs = tuple[list[TensorSpec], list[OperatorSpec], list[int], list[int]]
@@ -66,7 +71,11 @@ def _alone(node: ForeignNode, values: Mapping[str, Array]) -> Drawn:
     )
     return Drawn(
         tuple(replace(_tensor(v), is_variable=v.name in states) for v in named.values()),
-        (OperatorSpec(node.name, inputs, outputs, _options(node)),),
+        (
+            OperatorSpec(
+                node.name, inputs, outputs, _options(node) if node.name in OPERATORS else {}
+            ),
+        ),
         tuple(index[v.name] for v in computed),
         outputs,
         tuple(values[v.name] for v in computed),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.operators import judging
+from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.nodes import nodes_as_models
 from benchmarks.operators.reference import Reference, Refusal
 from benchmarks.torture.case import Case, Outcome, Verdict
@@ -48,11 +49,9 @@ def reference_verdict(raw: bytes, done: Compilation, inputs: Mapping[str, Array]
     """A verdict if the operators' arithmetic differs from the reference; operator by operator where
     the model as a whole differs, since documented deviations are right."""
     answer = reference().run(raw, tuple(inputs.values()))
-    if isinstance(answer, Refusal):
-        answer = _by_tensorflow(raw, tuple(inputs.values()))
-        if answer is None:
-            return None
     values = values_of(done, inputs)
+    if isinstance(answer, Refusal):
+        return operators_verdict(raw, values)[0]
     found = tuple(
         values[v.name] if v.data is None else v.data.array(v.type) for v in done.model.outputs
     )
@@ -73,12 +72,16 @@ def values_of(done: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Ar
 
 def operators_verdict(raw: bytes, values: Mapping[str, Array]) -> tuple[Verdict | None, bool]:
     """A verdict if an operator by itself differs from the reference; and whether one deviates as
-    documented."""
+    documented.  TensorFlow judges those that TensorFlow Lite Micro lacks; where that crashes, the
+    result is not defined."""
     deviates = False
     for drawn in nodes_as_models(tflite.decode(raw, "model.tflite"), values):
         name, verdict = drawn.operator.name, judging.judge(drawn, reference())
-        if verdict.outcome is judging.Outcome.MISMATCH:
-            return Verdict(Outcome.WRONG, "reference", name, f"{name}: {verdict.note}"), deviates
+        note = verdict.note if verdict.outcome is judging.Outcome.MISMATCH else ""
+        if verdict.outcome is judging.Outcome.REFERENCE_REFUSES:
+            note = _differs_from_tensorflow(drawn)
+        if note:
+            return Verdict(Outcome.WRONG, "reference", name, f"{name}: {note}"), deviates
         deviates |= verdict.outcome is judging.Outcome.DEVIATES
     return None, deviates
 
@@ -87,6 +90,15 @@ def operators_verdict(raw: bytes, values: Mapping[str, Array]) -> tuple[Verdict 
 def reference() -> Reference:
     """The process of this process that runs TensorFlow Lite Micro."""
     return Reference(ARENA_BYTES)
+
+
+def _differs_from_tensorflow(drawn: Drawn) -> str:
+    """How an operator differs from TensorFlow; empty if it does not, or TensorFlow gives nothing to
+    compare."""
+    answer = _by_tensorflow(drawn.tflite(), drawn.values)
+    if answer is None:
+        return ""
+    return judging.first_difference(judging.evaluated(drawn), answer, 0, judging.ulps_of(drawn))
 
 
 def _by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | None:

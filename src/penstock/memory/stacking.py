@@ -29,6 +29,8 @@ from penstock.compiled import UNBOUNDED, compiled
 from penstock.memory.problem import Column, LiveBuffer, columns
 
 Flags = npt.NDArray[np.bool_]
+Records = Any
+"""An array of records, or a record: compiled code reads their fields as attributes."""
 
 
 class Tricks(NamedTuple):
@@ -134,8 +136,8 @@ class _Problem(NamedTuple):
     spill: the largest difference between the filled size and the size of a box.
     """
 
-    boxes: Any
-    sections: Any
+    boxes: Records
+    sections: Records
     meeting: Flags
     tenants: Column
     blocks: Column
@@ -217,10 +219,10 @@ class _Stack(NamedTuple):
     raised: boxes and their floors before, of which steps own parts.
     """
 
-    decisions: Any
+    decisions: Records
     numbers: Column
     groups: Column
-    trail: Any
+    trail: Records
     raised: Column
 
 
@@ -334,7 +336,7 @@ def _list_candidates(problem: _Problem, stack: _Stack, depth: int) -> None:
 
 
 @compiled
-def _precedes(a: Any, b: Any) -> bool:
+def _precedes(a: Records, b: Records) -> bool:
     if a.floor != b.floor:
         return bool(a.floor < b.floor)
     return bool(a.rank < b.rank)

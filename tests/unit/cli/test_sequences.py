@@ -13,7 +13,7 @@ from penstock.simulators.graph import run_sequences
 from tools.stateful_network import draw_stateful
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
-RAW = draw_stateful(4, 0)
+RAW = draw_stateful(4, 1)
 RUNS = 5
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -110,7 +111,8 @@ def _by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | N
     lite: Any = tensorflow.lite
     kernels = lite.experimental.OpResolverType.BUILTIN_REF
     try:
-        running = lite.Interpreter(model_content=raw, experimental_op_resolver_type=kernels)
+        with warnings.catch_warnings(action="ignore"):  # the class will move to another package
+            running = lite.Interpreter(model_content=raw, experimental_op_resolver_type=kernels)
         running.allocate_tensors()
         for detail, array in zip(running.get_input_details(), inputs, strict=True):
             running.set_tensor(detail["index"], array.reshape(detail["shape"]))

@@ -45,8 +45,7 @@ from penstock.toolchains.host import (
 THUMB = 1
 """The bit of a function pointer that selects Thumb code."""
 UNOPTIMISED_MACS = 30_000_000
-"""So many multiplications take about as long with sanitizers and without optimisation as the
-optimisation: two to three seconds.  Whatever needs no more is not optimised."""
+"""Optimising sanitised code takes longer than running so many multiplications without."""
 _FED = ("feed", "rows", "next")
 """Symbols of the observer per streamed input: callback, elements, index of the next row."""
 Tensors = dict[str, Array]

@@ -155,6 +155,21 @@ def test_an_output_that_nothing_writes_is_named(quantised: bool) -> None:
         parse(proto.SerializeToString(), "m.onnx", Reading(assume_int8=not quantised))
 
 
+@pytest.mark.parametrize("by_a_node", [False, True])
+def test_a_mask_that_is_read_is_named(by_a_node: bool) -> None:
+    model = Model()
+    proto = onnx.load_from_string(model.raw(model.node("Dropout", model.input(1, 4))))
+    (dropout,) = (node for node in proto.graph.node if node.op_type == "Dropout")
+    dropout.output.append("mask")
+    if by_a_node:
+        proto.graph.node.append(onnx.helper.make_node("Not", ["mask"], ["kept"]))
+    name = "kept" if by_a_node else "mask"
+    border = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, [1, 4])
+    proto.graph.output.append(border)
+    with pytest.raises(UnsupportedError, match='Dropout: output 1 "mask" is read, must not be'):
+        graph_of(proto.SerializeToString())
+
+
 def test_every_operator_that_is_not_supported_is_named_at_once() -> None:
     model = Model()
     x = model.node("Einsum", model.input(1, 4), equation="ij->ji")

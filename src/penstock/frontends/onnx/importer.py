@@ -202,6 +202,7 @@ class _Importer:
         self._constants = constants
         self._tensors = Tensors(taken=taken)
         self._copies: dict[tuple[str, Quantisation], str] = {}
+        self._not_computed: dict[str, FileNode] = {}  # writers of second outputs, such as masks
         self._used = {b.name for b in file.outputs}.union(*(node.inputs for node in file.nodes))
         self._presenter = Presenter(file, reading, self._constants, self._tensors)
 
@@ -333,10 +334,15 @@ class _Importer:
         if self._constants.compute(node):
             return
         node = self._of_elements(node)
+        for name in node.inputs:
+            if name in self._not_computed:
+                raise _not_written(self._not_computed[name], name)
         if node.name in KNOWN:
             self._move(node)
         else:
             self._compute(node)
+        unknown = (name for name in node.outputs[1:] if name and name not in self._tensors)
+        self._not_computed.update(dict.fromkeys(unknown, node))
 
     def _of_elements(self, node: FileNode) -> FileNode:
         """The node without inputs that have no elements, if it may have such.  Raises

@@ -117,29 +117,18 @@ def _headroom(x: Int64s) -> Int64s:
 def inverse_sqrt(x: Int64s) -> tuple[Int64s, Int64s]:
     """1 / sqrt(x) of integers x >= 1, as (multiplier, shift) for `fixedpoint.multiply`.
 
+    Newton's method in Q3.28, on x scaled into [2**27, 2**29) by a power of four.
     Source: TFLite, `GetInvSqrtQuantizedMultiplierExp` (kernels/internal/common.h)."""
-    values, index = np.unique(x.ravel(), return_inverse=True)
-    pairs = np.array([_inverse_sqrt(int(value)) for value in values], np.int64)[index]
-    return pairs[:, 0].reshape(x.shape), pairs[:, 1].reshape(x.shape)
-
-
-def _inverse_sqrt(x: int) -> tuple[int, int]:
-    """Newton's method in Q3.28, on x scaled into [2**27, 2**29) by a power of four."""
-    if x <= 1:
-        return INT32_MAX, 0
-    right_shift = 11
-    while x >= 1 << 29:
-        x >>= 2
-        right_shift += 1
-    pairs = (31 - x.bit_length()) // 2 - 1
-    right_shift -= pairs
-    half = rounding_shift(np.array([x << (2 * pairs) >> 1], np.int64), 1)
-    root = np.array([1 << 28], np.int64)
+    excess = np.maximum(0, 3 - _headroom(x)) // 2
+    pairs = _headroom(x >> 2 * excess) // 2 - 1
+    right_shift = 11 + excess - pairs
+    half = rounding_shift(x >> 2 * excess << 2 * pairs >> 1, 1)
+    root = np.full_like(x, 1 << 28)
     for _ in range(5):
         square = doubling_high_multiply(root, root)  # Q6.25
         cube = saturating_double(doubling_high_multiply(square, root), 6)  # Q9.22 to Q3.28
         grown = doubling_high_multiply(root, (1 << 28) + (1 << 27))  # 3/2 root, Q6.25
         root = saturating_double(grown - doubling_high_multiply(half, cube), 3)
     root = doubling_high_multiply(root, 1518500250)  # sqrt(1/2)
-    multiplier = int(root[0]) << max(0, -right_shift)
-    return multiplier, -max(0, right_shift)
+    multiplier = np.where(x > 1, root << np.maximum(0, -right_shift), INT32_MAX)
+    return multiplier, np.where(x > 1, -np.maximum(0, right_shift), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowered import inputs_of_graph
 from penstock import ladder
-from penstock.accelerators.registry import open_accelerators
+from penstock.backends.discovery import open_accelerators
 from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node

@@ -11,7 +11,7 @@ from benchmarks.graph_groups import graph_problem
 from benchmarks.scale import external_bytes
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
-from penstock.accelerators.registry import open_accelerators
+from penstock.backends.discovery import open_accelerators
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

@@ -11,11 +11,11 @@ import numpy as np
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
-from penstock.accelerators.registry import open_accelerators
 from penstock.accelerators.smv import Smv
 from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api.swept import Axes
 from penstock.backends.accelerator import Accelerator
+from penstock.backends.discovery import open_accelerators
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

@@ -12,7 +12,6 @@ import penstock.uma
 from examples.seeds.page import Absence, absences, figure, heading
 from examples.uma import instances, patterns, phases, regions, schedules
 from penstock import api
-from penstock.accelerators.registry import names
 from penstock.accelerators.ultra_trail import (
     BufferScopeAnnotator,
     CodegenGenerateExternCalls,
@@ -20,6 +19,7 @@ from penstock.accelerators.ultra_trail import (
     conv1d_relu_pattern,
     custom_conv1d_strategy,
 )
+from penstock.backends.discovery import names
 from penstock.errors import BackendError
 from penstock.hardware.load import target_text
 from penstock.ir.graph import Graph

@@ -26,6 +26,7 @@ from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
 from penstock.accelerators.ethos_u.vela import vela
+from penstock.backends import discovery
 from penstock.backends.processor_parts import assign
 from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
@@ -512,6 +513,15 @@ def test_the_message_of_an_unknown_accelerator(penstock: CommandLine, golden: Go
     said = penstock("compile", "good.tflite", "--accelerator", "npu")
     assert said.code == 2
     golden.check("usage-014", re.sub(r"(accelerators are) .*", r"\1 NAMES", said.err))
+
+
+def test_the_message_of_an_accelerator_that_is_not_installed(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "entry_points", lambda group: ())
+    said = penstock("compile", "good.tflite", "--accelerator", "ethos_u65_256")
+    assert said.code == 2
+    golden.check("usage-166", said.err)
 
 
 def test_the_message_of_an_internal_error(

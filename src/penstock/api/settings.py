@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, Unpack, get_type_hints
 
-from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, SIZE_LIMIT_OPTION
 from penstock.api.argument_types import check_type
 from penstock.api.choices import one_of
 from penstock.backends.cores.targets import load_checked_target, with_kernels
+from penstock.backends.discovery import check_is_target, open_accelerators
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
 from penstock.fixedpoint import Rounding

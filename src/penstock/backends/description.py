@@ -17,7 +17,6 @@ from penstock.guides import guide
 
 _Fact = TypeVar("_Fact")
 _CORE = Path(__file__).parents[1]
-_ACCELERATORS = _CORE / "accelerators"
 
 
 class Facts(dict[str, _Fact]):
@@ -53,12 +52,8 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_backend_code(file: Path) -> bool:
-    """Return whether a source file describes an accelerator, unlike the compiler's own files.
-
-    This holds for files outside the package penstock, and for the accelerators that it contains.
-    """
-    inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
-    return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
+    """Return whether a source file describes an accelerator, unlike the compiler's own files."""
+    return not (file.is_relative_to(_CORE) or file.name.startswith("<"))
 
 
 def reason_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from penstock.cli.terminal import out, print_json
 
 def list_backends(as_json: p.Json = False) -> None:
     """List the accelerators with their attributes, patterns and operators."""
-    from penstock.accelerators.registry import listed
+    from penstock.backends.discovery import listed, missing
 
     found = listed()
     if as_json:
@@ -39,6 +39,9 @@ def list_backends(as_json: p.Json = False) -> None:
             if text:
                 table.add_row("", Text(f"{label}: {text}", "dim"))
     out().print(table)
+    if absent := missing():
+        names = ", ".join(absent)
+        out().print(f"not installed: {names}; `--accelerator NAME` says how to", highlight=False)
 
 
 def new(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from penstock.accelerators import registry
+from penstock.backends import discovery
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import UsageError, did_you_mean
 
@@ -92,7 +92,7 @@ def _check_name(name: str) -> None:
             help="use lower-case letters, digits and _, beginning with a letter, for example "
             "my_npu",
         )
-    if name in registry.names() or importlib.util.find_spec(name) is not None:
+    if discovery.is_taken(name) or importlib.util.find_spec(name) is not None:
         raise UsageError(
             "usage-022",
             f'there is an accelerator or a Python module "{name}"',

@@ -17,7 +17,7 @@ from penstock import api
 from penstock.accelerators.ethos_u.ethos_u55 import EthosU55
 from penstock.accelerators.ethos_u.interpreter import disassemble, driver_payload
 from penstock.accelerators.ethos_u.vela import payload_configuration
-from penstock.accelerators.registry import open_accelerators
+from penstock.backends.discovery import open_accelerators
 from penstock.execution import unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

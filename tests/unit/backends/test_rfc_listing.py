@@ -17,7 +17,7 @@ import penstock
 from available import TARGET
 from examples.seeds import uma as seed
 from lowered import inputs_of_graph, lower
-from penstock.accelerators.registry import open_accelerators
+from penstock.backends.discovery import open_accelerators
 from penstock.backends.uma import backend
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

@@ -8,7 +8,8 @@ import pytest
 
 from command_line import CommandLine
 from installed import install
-from penstock.accelerators.registry import names
+from penstock.backends import discovery
+from penstock.backends.discovery import names
 
 BACKEND = """
 from penstock.uma import OpStrategy, UMABackend, is_constant, is_op, wildcard
@@ -64,6 +65,16 @@ def test_a_broken_backend_is_listed_as_broken(penstock: CommandLine, packages: P
     assert any(line.split()[:2] == ["listed_npu", "package"] for line in lines)
     assert "attributes: lanes=8" in said.out
     assert "broken: error[backend-049]" in said.out
+
+
+def test_published_backends_that_are_not_installed_are_named(
+    penstock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "entry_points", lambda group: ())
+    said = penstock("backend", "list")
+    assert said.code == 0
+    assert "not installed: dot4, ethos_u55, " in said.out
+    assert penstock("backend", "list", "--json").json == {"backends": []}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -1,10 +1,8 @@
-"""registry: finds accelerators and opens them by name.
+"""discovery: finds accelerators and opens them by name.
 
 An accelerator is found if it is defined in one of these places:
 
     this process          a backend on which `register()` has been called
-    this folder           a module or folder with the name of the accelerator; in a folder with
-                          several accelerators, one module for each, such as ethos_u/ethos_u55.py
     installed packages    an entry point of the group "penstock.backends"
 
 The user names an accelerator and its attributes as NAME[:attr=value,...], for example
@@ -16,16 +14,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from types import ModuleType
 
-import penstock.accelerators as folder
 from penstock.backends.accelerator import Accelerator
+from penstock.backends.published import PUBLISHED
 from penstock.backends.target_attributes import bad_setting, values
 from penstock.backends.uma.backend import UMABackend, registered
 from penstock.backends.uma.checks import name_clash
@@ -38,7 +32,7 @@ OPTION = "--accelerator"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place that defines an accelerator, such as a bundled module or an installed package.
+    """A place that defines an accelerator, such as an installed package.
 
     name: the name of the accelerator.
     origin: the place, as messages state it.
@@ -54,7 +48,7 @@ class Source:
 class ListedAccelerator:
     """An accelerator as the command `penstock backend list` shows it.
 
-    origin: the places that define it, such as "penstock" or an installed package.
+    origin: the places that define it, such as an installed package.
     attributes: the default values of its attributes, by name.
     patterns: the names of its patterns.
     operators: the names of the operators and patterns that have a strategy.
@@ -93,7 +87,7 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
 def check_is_target(text: str) -> None:
     """Raise UsageError if `text`, the value of --target, names an accelerator."""
     name = text.partition(":")[0]
-    if name in names():
+    if is_taken(name):
         raise UsageError(
             "usage-058",
             f"{name} is an accelerator, not a target",
@@ -104,13 +98,24 @@ def check_is_target(text: str) -> None:
 
 
 def listed() -> tuple[ListedAccelerator, ...]:
-    """Return all accelerators, sorted by name, including those that cannot be loaded."""
+    """Return the accelerators that are found, sorted by name, including those that cannot be
+    loaded."""
     return tuple(_listed_accelerator(name, sources) for name, sources in sorted(_sources().items()))
 
 
+def missing() -> tuple[str, ...]:
+    """Return the names of the accelerators of `PUBLISHED` that are not installed."""
+    return tuple(sorted(PUBLISHED.keys() - _sources().keys()))
+
+
 def names() -> tuple[str, ...]:
-    """Return the names of all accelerators, sorted."""
+    """Return the names of the accelerators that are found, sorted."""
     return tuple(sorted(_sources()))
+
+
+def is_taken(name: str) -> bool:
+    """Return whether there is an accelerator called `name`, installed or not."""
+    return name in PUBLISHED or name in _sources()
 
 
 def _open(text: str, chip: Target) -> Accelerator:
@@ -135,17 +140,27 @@ def _backend_named(name: str, where: str) -> UMABackend:
     or if it cannot be loaded."""
     every = _sources()
     if name not in every:
-        raise _unknown(name, sorted(every), where)
+        raise _unknown(name, where)
     return _unique_source(name, every[name]).load()
 
 
-def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
-    """Return the error for an unknown accelerator.  It suggests the most similar name, if any is
-    similar.
+def _unknown(name: str, where: str) -> UsageError:
+    """Return the error for an accelerator that is not found.  If it has a package that is not
+    installed, the error names the package, otherwise the accelerator with the most similar name.
 
-    known: the names of all accelerators.
     where: the location that the error message states."""
-    near = difflib.get_close_matches(name, known, 1)
+    if name in PUBLISHED:
+        extra = PUBLISHED[name]
+        return UsageError(
+            "usage-166",
+            f"accelerator {name} is not installed",
+            where=where,
+            why=f"the package penstock-{extra} provides it",
+            help=f"pip install 'penstock[{extra}]'; in a clone of penstock's repository, "
+            f"pip install -e accelerators/penstock-{extra}",
+        )
+    known = names()
+    near = difflib.get_close_matches(name, {*known, *PUBLISHED}, 1)
     return UsageError(
         "usage-014",
         f"there is no accelerator {name!r}",
@@ -210,7 +225,7 @@ def _sources() -> dict[str, tuple[Source, ...]]:
     If a backend of a name is registered in this process, it is the only place for this name.
     Several places for one name are an error, which `_unique_source` raises."""
     found: dict[str, tuple[Source, ...]] = {}
-    for source in (*_bundled_sources(), *_installed_sources()):
+    for source in map(_installed_source, entry_points(group=GROUP)):
         found[source.name] = (*found.get(source.name, ()), source)
     for name, backend in registered().items():
         origin = f"registered by {type(backend).__module__}"
@@ -218,83 +233,23 @@ def _sources() -> dict[str, tuple[Source, ...]]:
     return found
 
 
-def _bundled_sources() -> list[Source]:
-    """Return, for each accelerator that comes with penstock, the place that defines it."""
-    here = __name__.rpartition(".")[2]
-    root = Path(folder.__path__[0])
-    found: list[tuple[str, str]] = []
-    for info in pkgutil.iter_modules(folder.__path__):
-        inner = (i.name for i in pkgutil.iter_modules([str(root / info.name)]))
-        family = [name for name in inner if name.startswith(info.name)]
-        found += [(name, f"{info.name}.{name}") for name in family]
-        if not family and info.name != here:
-            found.append((info.name, info.name))
-    return [
-        _checked_source(
-            name,
-            "penstock",
-            f"{folder.__name__}.{module}",
-            lambda m: _backend_class(import_module(m)),
-        )
-        for name, module in found
-    ]
-
-
-def _backend_class(module: ModuleType) -> object:
-    """Return the backend class that a module or one of its submodules defines.
-
-    If there is none, the result is the module itself, for which `_instantiate` raises an error."""
-    classes = (
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, UMABackend)
-        and f"{value.__module__}.".startswith(f"{module.__name__}.")
-    )
-    return next(classes, module)
-
-
-def _installed_sources() -> list[Source]:
-    """Return, for each accelerator of an installed package, the place that defines it."""
-    return [
-        _checked_source(
-            point.name, _package(point), point.module, lambda _, point=point: point.load()
-        )
-        for point in entry_points(group=GROUP)
-    ]
-
-
-def _package(point: EntryPoint) -> str:
-    """Return a description of the package that provides an entry point: "package NAME VERSION", or
-    "a package" if its name is unknown."""
-    return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
-
-
-def _checked_source(
-    name: str, origin: str, module: str, import_class: Callable[[str], object]
-) -> Source:
-    """Return the `Source` of the accelerator `name`.  Its field `load` creates the backend and
-    checks it (`_instantiate`).
-
-    origin: the place that defines the accelerator, as messages state it.
-    module: the name of the module that defines the backend.
-    import_class: a function that takes `module`, imports the backend class and returns it."""
+def _installed_source(point: EntryPoint) -> Source:
+    """Return the place that defines the accelerator of an entry point."""
+    origin = f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
     return Source(
-        name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, import_class)
+        point.name, origin, lambda: _instantiate(point, f"{origin}, module {point.module}")
     )
 
 
-def _instantiate(name: str, place: str, module: str, load: Callable[[str], object]) -> UMABackend:
-    """Return an instance of the backend class `load(module)`.
+def _instantiate(point: EntryPoint, place: str) -> UMABackend:
+    """Return an instance of the backend class that an entry point names.
 
-    name: the expected name of the accelerator.
     place: the location that an error message states.
-    module: the name of the module that defines the class, the argument of `load`.
 
     Raises BackendError if the class cannot be imported or instantiated, or if its target_name is
-    not `name`."""
+    not the name of the entry point."""
     try:
-        loaded = load(module)
+        loaded = point.load()
     except (Exception, SystemExit) as error:
         raise _broken(
             place,
@@ -305,7 +260,7 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
         raise _broken(
             place,
             f"it provides {loaded!r:.60}, which is not a UMABackend",
-            f'name the class: {name} = "package.module:Class", where Class inherits from '
+            f'name the class: {point.name} = "package.module:Class", where Class inherits from '
             "penstock.uma.UMABackend",
         )
     try:
@@ -319,10 +274,10 @@ def _instantiate(name: str, place: str, module: str, load: Callable[[str], objec
             "the class is instantiated without arguments; correct its __init__ and define "
             "target_name",
         ) from error
-    if backend.target_name != name:
+    if backend.target_name != point.name:
         raise _broken(
             place,
-            f'its target_name is "{backend.target_name}", it is listed as "{name}"',
+            f'its target_name is "{backend.target_name}", it is listed as "{point.name}"',
             "use the same name for both",
         )
     return backend

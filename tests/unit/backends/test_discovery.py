@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from installed import install
-from penstock.accelerators.registry import listed, names, open_accelerators
+from penstock.backends import discovery
+from penstock.backends.discovery import listed, missing, names, open_accelerators
+from penstock.backends.published import PUBLISHED
 from penstock.backends.uma import backend as uma
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.load import load_target
@@ -167,3 +169,24 @@ def test_the_nearest_name_is_offered(folder: Path) -> None:
     with pytest.raises(PenstockError) as caught:
         open_accelerators(("good_d:lane=3",), HOST)
     assert "did you mean lanes?" in caught.value.help
+
+
+def test_what_is_published_is_named_where_it_is_not_installed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "entry_points", lambda group: ())
+    assert missing() == tuple(sorted(PUBLISHED))
+    assert names() == ()
+    for name, extra in PUBLISHED.items():
+        with pytest.raises(UsageError) as caught:
+            open_accelerators((f"{name}:lanes=4",), HOST)
+        assert caught.value.code == "usage-166"
+        assert f"the package penstock-{extra} " in caught.value.why
+        assert f"penstock[{extra}]" in caught.value.help
+    with pytest.raises(UsageError) as caught:
+        open_accelerators(("nvdia",), HOST)
+    assert "did you mean nvdla?" in caught.value.help
+
+
+def test_what_is_installed_is_not_missing() -> None:
+    assert set(missing()) == PUBLISHED.keys() - set(names())

@@ -156,23 +156,6 @@ def test_no_module_imports_the_face() -> None:
     assert found == []
 
 
-def accelerator_files() -> list[Path]:
-    folder = SOURCE / "accelerators"
-    return [p for p in MODULES if folder in p.parents and p.stem != "registry"]
-
-
-def test_accelerators_know_the_public_interface_alone() -> None:
-    known = ("penstock.uma.", "penstock.accelerators.", "numpy.")
-    outside = {*sys.stdlib_module_names, "__future__"}
-    found = [
-        (named(path), name)
-        for path in accelerator_files()
-        for name in imported(path)
-        if not f"{name}.".startswith(known) and name.split(".")[0] not in outside
-    ]
-    assert found == []
-
-
 def test_the_core_names_no_accelerator() -> None:
     folder = SOURCE / "accelerators"
     names = {p.stem if p.is_file() else p.name for p in folder.iterdir()}

@@ -12,18 +12,18 @@ import penstock.uma
 from examples.seeds.page import Absence, absences, figure, heading
 from examples.uma import instances, patterns, phases, regions, schedules
 from penstock import api
-from penstock.accelerators.ultra_trail import (
+from penstock.backends.discovery import names
+from penstock.errors import BackendError
+from penstock.hardware.load import target_text
+from penstock.ir.graph import Graph
+from penstock.uma import PassPhase, UMABackend
+from penstock_ultra_trail import (
     BufferScopeAnnotator,
     CodegenGenerateExternCalls,
     ConfigGenerator,
     conv1d_relu_pattern,
     custom_conv1d_strategy,
 )
-from penstock.backends.discovery import names
-from penstock.errors import BackendError
-from penstock.hardware.load import target_text
-from penstock.ir.graph import Graph
-from penstock.uma import PassPhase, UMABackend
 
 MODEL = "zoo:tc_resnet8"
 """Keyword spotting by temporal convolutions, the operator of UltraTrail."""
@@ -39,7 +39,7 @@ RFC_CALLS = frozenset(
 INTRODUCTION = f"""\
 RFC 0060 proposes one Python class per accelerator, in TVM. Its example is UltraTrail ("Adding a New
 Custom Accelerator"); the class below is that listing, character by character. The functions that
-the RFC only names come from penstock.accelerators.ultra_trail. The model is {MODEL}."""
+the RFC only names come from penstock_ultra_trail. The model is {MODEL}."""
 
 
 # fmt: off
@@ -81,7 +81,7 @@ class UltraTrail(UltraTrailBackend):
         super().__init__()
         for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
             self._register_memory(name, size)
-        folder = files("penstock.accelerators.ultra_trail")
+        folder = files("penstock_ultra_trail")
         sources = {n: folder.joinpath(n).read_text() for n in ("ultra_trail.h", "ultra_trail.c")}
         self._register_codegen(includes=gen_includes, sources=sources)
 

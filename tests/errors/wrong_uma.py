@@ -9,7 +9,6 @@ from typing import Any
 import penstock
 from examples.uma import phases, regions
 from penstock import api
-from penstock.accelerators.vanilla import Vanilla
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.call_tiles import CallTiles
 from penstock.backends.pattern import is_op, wildcard
@@ -23,6 +22,7 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tile_sequence import TileVisit
 from penstock.tiling.tiler import choose, innermost_depths
 from penstock.tiling.tiling import Tiling
+from penstock_vanilla import Vanilla
 
 LARGE = Scratchpads.shared(4096)
 

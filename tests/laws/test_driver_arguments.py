@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from penstock import api
-from penstock.accelerators.ultra_trail import engine
 from penstock.ladder import in_machine
 from penstock.program.program import Invoke
+from penstock_ultra_trail import engine
 
 NETWORKS = {
     "vanilla": "zoo:lenet5",

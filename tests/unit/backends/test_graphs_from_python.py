@@ -9,10 +9,10 @@ import pytest
 
 import penstock
 from penstock.accelerators.smv import Smv
-from penstock.accelerators.vanilla import Vanilla
 from penstock.errors import ModelError, UsageError
 from penstock.ir.graph import Graph
 from penstock.simulators.graph import run_graph
+from penstock_vanilla import Vanilla
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The C sources of accelerators compile without warnings, like generated code."""
+"""Compiles the C sources of accelerators without warnings, like generated code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from penstock.execution import unpacked
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, Compiler, compile_objects, zig_command
 from penstock.zoo.registry import open_zoo
 
+COMPILERS = ("gcc", "zig")
+
 
 def compiler_named(kind: str) -> Compiler:
-    """gcc, or zig's clang."""
+    """gcc, or zig's clang; skips if it is not there."""
     flags = ("-std=c11", "-O2")
     if kind == "gcc":
         program = shutil.which("gcc") or pytest.skip("there is no gcc here")
@@ -23,13 +25,14 @@ def compiler_named(kind: str) -> Compiler:
     return Compiler("zig", zig_command(), flags)
 
 
-@pytest.mark.parametrize("kind", ["gcc", "zig"])
-@pytest.mark.parametrize("accelerator", ["vanilla", "ultra_trail", "dot4", "nvdla"])
-def test_every_file_compiles_without_a_warning(accelerator: str, kind: str, tmp_path: Path) -> None:
+def assert_sources_are_clean(accelerator: str, kind: str, folder: Path) -> None:
+    """Asserts that one of `COMPILERS` compiles the driver of an accelerator, and the code of a
+    network that calls it, without a warning.  `folder`: for the object files."""
     done = compiled(open_zoo("zoo:tc_resnet8:frames=9"), accelerator)
-    with unpacked(done.bundle) as folder:
-        sources = sorted(folder.glob("*.c"))
+    with unpacked(done.bundle) as sources_folder:
+        sources = sorted(sources_folder.glob("*.c"))
         assert f"{accelerator}.c" in [source.name for source in sources]
         compile_objects(
-            compiler_named(kind), sources, tmp_path, include=(folder,), flags=WARNINGS_AS_ERRORS
-        )
+            compiler_named(kind), sources, folder, include=(sources_folder,),
+            flags=WARNINGS_AS_ERRORS,
+        )  # fmt: skip

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from penstock import uma
-from penstock.accelerators.ultra_trail import engine
 from penstock.uma import AcceleratorTarget
+from penstock_ultra_trail import engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from penstock import uma
-from penstock.accelerators.ultra_trail import engine
-from penstock.accelerators.ultra_trail.passes import (
+from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_constant, is_op
+from penstock_ultra_trail import engine
+from penstock_ultra_trail.passes import (
     CodegenGenerateExternCalls,
     Convolution1D,
     ReuseFeatures,
 )
-from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_constant, is_op
 
 
 class UltraTrailBackend(uma.UMABackend):

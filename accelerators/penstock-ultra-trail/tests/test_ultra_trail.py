@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clean_sources import COMPILERS, assert_sources_are_clean
 from lowered import inputs_of_graph
 from offloading import assert_exact, claimed, compiled
-from penstock.accelerators.ultra_trail import ReuseFeatures, UltraTrailBackend, engine
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation
@@ -23,6 +23,7 @@ from penstock.program.program import Call, Invoke, Loop, Program
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.zoo.registry import open_zoo
+from penstock_ultra_trail import ReuseFeatures, UltraTrailBackend, engine
 
 HOME = Path(engine.__file__).parent
 DOCS = Path(__file__).parents[3] / "docs"
@@ -39,6 +40,11 @@ def place(name: str) -> tuple[int, int, int]:
 
 def words(values: dict[str, int]) -> tuple[int, ...]:
     return tuple(np.frombuffer(bytes(engine.Words(**values)), np.uint32).tolist())
+
+
+@pytest.mark.parametrize("kind", COMPILERS)
+def test_its_sources_compile_without_a_warning(kind: str, tmp_path: Path) -> None:
+    assert_sources_are_clean("ultra_trail", kind, tmp_path)
 
 
 @pytest.fixture(scope="module")

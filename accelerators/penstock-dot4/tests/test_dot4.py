@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clean_sources import COMPILERS, assert_sources_are_clean
 from found import few
 from offloading import assert_exact, claimed, compiled
 from penstock import api
-from penstock.accelerators.dot4 import dot4
 from penstock.codegen.c_program import c_sources
 from penstock.execution import unpacked
 from penstock.fixedpoint import Rounding
@@ -34,11 +35,17 @@ from penstock.simulators.graph import run_graph
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.host import host_compiler, link_executable, run_executable
 from penstock.zoo.registry import open_zoo
+from penstock_dot4 import dot4
 from small_networks import networks
 from strategies import node_of
 
 int32s = st.integers(-(2**31), 2**31 - 1)
 bytes4 = st.tuples(*[st.integers(-128, 127)] * 4)
+
+
+@pytest.mark.parametrize("kind", COMPILERS)
+def test_its_sources_compile_without_a_warning(kind: str, tmp_path: Path) -> None:
+    assert_sources_are_clean("dot4", kind, tmp_path)
 
 
 @given(total=int32s, a=bytes4, b=bytes4)

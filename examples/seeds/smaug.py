@@ -11,8 +11,6 @@ import numpy as np
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
-from penstock.accelerators.smv import Smv
-from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api.swept import Axes
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.discovery import open_accelerators
@@ -41,6 +39,8 @@ from penstock.uma import (
     TileShape,
     TileVisit,
 )
+from penstock_smv import Smv
+from penstock_smv.tiling import tiling_of
 
 VGG16 = (
     (224, 3, 64), (224, 64, 64), (112, 64, 128), (112, 128, 128), (56, 128, 256), (56, 256, 256),

@@ -10,8 +10,6 @@ import pytest
 
 from benchmarks import smaug_sweep
 from penstock import api
-from penstock.accelerators.smv import Smv
-from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api.swept import Axes
 from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
@@ -19,6 +17,8 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.scheduling.options import Options
 from penstock.uma import Offloaded
+from penstock_smv import Smv
+from penstock_smv.tiling import tiling_of
 
 WHOLE = Options(max_parts=1, max_stripe=1)
 SIZES = ("input_bytes", "weights_bytes", "output_bytes")

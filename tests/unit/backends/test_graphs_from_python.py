@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.accelerators.smv import Smv
 from penstock.errors import ModelError, UsageError
 from penstock.ir.graph import Graph
 from penstock.simulators.graph import run_graph
+from penstock_smv import Smv
 from penstock_vanilla import Vanilla
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.accelerators.smv import Smv
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError
 from penstock.uma import LeastTraffic
+from penstock_smv import Smv
 
 
 def test_another_class_replaces_where_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike
 
-from penstock.accelerators.smv.operations import ScratchpadNumber
-from penstock.accelerators.smv.settings import (
+from penstock.uma import Array
+from penstock_smv.operations import ScratchpadNumber
+from penstock_smv.settings import (
     ElementRange,
     ProductScales,
     TermScales,
     TilePitches,
     WindowSteps,
 )
-from penstock.uma import Array
 
 POISON = 0xA5
 """The initial value of all bytes of the scratchpads."""

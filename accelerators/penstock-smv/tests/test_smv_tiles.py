@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from drawn_tilers import DrawnTiler
 from found import SAMPLES, few
 from lowered import inputs_of_graph
-from penstock.accelerators.smv import KERNELS, Smv
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample
@@ -23,6 +22,7 @@ from penstock.pipeline.search import schedule
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
+from penstock_smv import KERNELS, Smv
 from small_networks import networks
 from strategies import graphs, seeds
 

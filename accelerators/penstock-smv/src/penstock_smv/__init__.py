@@ -26,17 +26,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.accelerators.smv import elementwise, kernels
-from penstock.accelerators.smv.cost import cycles, traffic
-from penstock.accelerators.smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
-from penstock.accelerators.smv.tiling import (
-    COPIES,
-    MULTIPLIERS,
-    PROCESSING_ELEMENTS,
-    TILERS,
-    scratchpads,
-    why_no_tile,
-)
 from penstock.uma import (
     AcceleratorTarget,
     Array,
@@ -49,6 +38,17 @@ from penstock.uma import (
     is_constant,
     is_op,
     wildcard,
+)
+from penstock_smv import elementwise, kernels
+from penstock_smv.cost import cycles, traffic
+from penstock_smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
+from penstock_smv.tiling import (
+    COPIES,
+    MULTIPLIERS,
+    PROCESSING_ELEMENTS,
+    TILERS,
+    scratchpads,
+    why_no_tile,
 )
 
 SCRATCHPAD_BYTES = 32 * 1024

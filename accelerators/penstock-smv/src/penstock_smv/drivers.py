@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from penstock.accelerators.smv import models
-from penstock.accelerators.smv.cycles import (
+from penstock.uma import Driver
+from penstock_smv import models
+from penstock_smv.cycles import (
     DEFAULT_TIMING,
     EngineTiming,
     convolution_cycles,
@@ -22,8 +23,8 @@ from penstock.accelerators.smv.cycles import (
     pool_cycles,
     store_cycles,
 )
-from penstock.accelerators.smv.engine import SmvEngine
-from penstock.accelerators.smv.operations import (
+from penstock_smv.engine import SmvEngine
+from penstock_smv.operations import (
     AddTiles,
     ConvolveTile,
     DepthwiseTile,
@@ -35,14 +36,13 @@ from penstock.accelerators.smv.operations import (
     PoolTile,
     StoreTile,
 )
-from penstock.accelerators.smv.settings import (
+from penstock_smv.settings import (
     ElementRange,
     ProductScales,
     TermScales,
     TilePitches,
     WindowSteps,
 )
-from penstock.uma import Driver
 
 
 @dataclass(frozen=True, slots=True)

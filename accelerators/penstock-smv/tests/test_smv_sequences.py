@@ -10,9 +10,6 @@ import pytest
 
 from available import TARGET
 from offloading import assert_exact, claimed
-from penstock.accelerators.smv import Smv
-from penstock.accelerators.smv.cost import cycles
-from penstock.accelerators.smv.tiling import tiling_of
 from penstock.errors import BackendError, CapacityError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -34,6 +31,9 @@ from penstock.uma import (
     choose_sequence,
     does_not_fit,
 )
+from penstock_smv import Smv
+from penstock_smv.cost import cycles
+from penstock_smv.tiling import tiling_of
 
 HOST = load_target("host")
 

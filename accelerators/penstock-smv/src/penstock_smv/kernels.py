@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.accelerators.smv.commands import invoke, length, tiled
-from penstock.accelerators.smv.copies import (
+from penstock.uma import CallTiles, Command, KernelCall
+from penstock_smv.commands import invoke, length, tiled
+from penstock_smv.copies import (
     load,
     load_scales,
     load_weights,
     scale_offsets,
     store,
 )
-from penstock.accelerators.smv.operations import (
+from penstock_smv.operations import (
     ConvolveTile,
     DepthwiseTile,
     FullyConnectedTile,
     PoolFunction,
     PoolTile,
 )
-from penstock.accelerators.smv.settings import ElementRange, TilePitches, WindowSteps, setting
-from penstock.uma import CallTiles, Command, KernelCall
+from penstock_smv.settings import ElementRange, TilePitches, WindowSteps, setting
 
 
 @tiled

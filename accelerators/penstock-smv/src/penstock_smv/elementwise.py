@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.accelerators.smv.commands import invoke, length, tiled
-from penstock.accelerators.smv.copies import (
+from penstock.uma import Address, CallTiles, Command, Expr, KernelCall, Node, ScratchpadTile
+from penstock_smv.commands import invoke, length, tiled
+from penstock_smv.copies import (
     load,
     load_constants,
     load_table,
@@ -17,21 +18,20 @@ from penstock.accelerators.smv.copies import (
     spans,
     store,
 )
-from penstock.accelerators.smv.layers import constant_input
-from penstock.accelerators.smv.operations import (
+from penstock_smv.layers import constant_input
+from penstock_smv.operations import (
     AddTiles,
     LookUpTile,
     MultiplyTiles,
     NormaliseTile,
 )
-from penstock.accelerators.smv.settings import (
+from penstock_smv.settings import (
     ElementRange,
     ProductScales,
     TermScales,
     TilePitches,
     setting,
 )
-from penstock.uma import Address, CallTiles, Command, Expr, KernelCall, Node, ScratchpadTile
 
 _OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shift0", "shift1"))
 """The parameters of the first operand, each with that of the second one."""

@@ -7,14 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 
-from penstock.accelerators.smv.cycles import EngineTiming
-from penstock.accelerators.smv.drivers import drivers
-from penstock.accelerators.smv.tiling import (
-    layer_on_engine,
-    rows_at_once,
-    scratchpads,
-    tiling_of,
-)
 from penstock.uma import (
     Address,
     CallTiles,
@@ -28,6 +20,14 @@ from penstock.uma import (
     Var,
     minimum,
     tiles_of_call,
+)
+from penstock_smv.cycles import EngineTiming
+from penstock_smv.drivers import drivers
+from penstock_smv.tiling import (
+    layer_on_engine,
+    rows_at_once,
+    scratchpads,
+    tiling_of,
 )
 
 TiledKernel = Callable[[KernelCall, CallTiles], Sequence[Command]]

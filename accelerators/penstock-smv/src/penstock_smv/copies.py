@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.accelerators.smv.commands import invoke, length, offset
-from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber, StoreTile
 from penstock.uma import (
     INPUT,
     OUTPUT,
@@ -28,6 +26,8 @@ from penstock.uma import (
     maximum,
     minimum,
 )
+from penstock_smv.commands import invoke, length, offset
+from penstock_smv.operations import LoadTile, ScratchpadNumber, StoreTile
 
 SCRATCHPADS = {
     INPUT: ScratchpadNumber.INPUT,

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from penstock.accelerators.smv.layers import has_weights
-from penstock.accelerators.smv.tiling import rows_at_once, tiling_of
 from penstock.uma import Breakdown, Offloaded, TileSequence, Tiling
+from penstock_smv.layers import has_weights
+from penstock_smv.tiling import rows_at_once, tiling_of
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
-from penstock.accelerators.smv.layers import layer_of_call
 from penstock.uma import (
     AcceleratorTarget,
     CapacityError,
@@ -26,6 +25,7 @@ from penstock.uma import (
     choose,
     choose_sequence,
 )
+from penstock_smv.layers import layer_of_call
 
 ALIGNMENT = 8
 """The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a

@@ -12,9 +12,6 @@ import pytest
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
 from onnx_models import graph_of
-from penstock.accelerators.smv import Smv
-from penstock.accelerators.smv.cost import cycles, traffic
-from penstock.accelerators.smv.tiling import tiling_of
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
@@ -33,6 +30,9 @@ from penstock.pipeline.graphs import simplify
 from penstock.program.program import Call, Command, Invoke, Loop
 from penstock.tiling.tiling import Tiling
 from penstock.uma import Offloaded
+from penstock_smv import Smv
+from penstock_smv.cost import cycles, traffic
+from penstock_smv.tiling import tiling_of
 from tools.onnx_writer import Model
 
 HOST = load_target("host")

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from penstock.accelerators.smv.engine import SmvEngine
-from penstock.accelerators.smv.operations import (
+from penstock.uma import Array, multiply, requantise
+from penstock_smv.engine import SmvEngine
+from penstock_smv.operations import (
     AddTiles,
     ConvolveTile,
     DepthwiseTile,
@@ -24,14 +25,13 @@ from penstock.accelerators.smv.operations import (
     ScratchpadNumber,
     StoreTile,
 )
-from penstock.accelerators.smv.settings import (
+from penstock_smv.settings import (
     ElementRange,
     ProductScales,
     TermScales,
     TilePitches,
     WindowSteps,
 )
-from penstock.uma import Array, multiply, requantise
 
 Sums = NDArray[np.int64]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.accelerators.smv.operations import (
+from penstock.uma import AcceleratorTarget, Array, Copies
+from penstock_smv.operations import (
     AddTiles,
     ConvolveTile,
     DepthwiseTile,
@@ -19,13 +20,12 @@ from penstock.accelerators.smv.operations import (
     PoolTile,
     StoreTile,
 )
-from penstock.accelerators.smv.tiling import (
+from penstock_smv.tiling import (
     COPIES,
     MULTIPLIERS,
     PROCESSING_ELEMENTS,
     scratchpads,
 )
-from penstock.uma import AcceleratorTarget, Array, Copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,6 @@ from drawn_tilers import DrawnTiler
 from lowered import inputs_of_graph
 from offloading import compiled
 from penstock import api
-from penstock.accelerators.smv import KERNELS, Smv
-from penstock.accelerators.smv.cost import cycles, register_loads
-from penstock.accelerators.smv.drivers import drivers
-from penstock.accelerators.smv.engine import SmvEngine
-from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber
-from penstock.accelerators.smv.tiling import tiling_of
 from penstock.api import drawn_sets
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import BackendError
@@ -42,6 +36,12 @@ from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.uma import Array, Driver, Offloaded
+from penstock_smv import KERNELS, Smv
+from penstock_smv.cost import cycles, register_loads
+from penstock_smv.drivers import drivers
+from penstock_smv.engine import SmvEngine
+from penstock_smv.operations import LoadTile, ScratchpadNumber
+from penstock_smv.tiling import tiling_of
 
 HOST = load_target("host")
 SMALL = {"input_bytes": 2000, "weights_bytes": 3000, "output_bytes": 1000}

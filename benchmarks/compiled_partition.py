@@ -34,9 +34,6 @@ from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
 from benchmarks.grouped_networks import CONFIGURATIONS, Job, selection
 from penstock import api
-from penstock.accelerators.nvdla.configurations import configuration
-from penstock.accelerators.nvdla.layer import NvdlaMemory
-from penstock.accelerators.nvdla.sequencer import Sequencer
 from penstock.execution import run_on_host
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.tensor import Array
@@ -49,6 +46,9 @@ from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
+from penstock_nvdla.configurations import configuration
+from penstock_nvdla.layer import NvdlaMemory
+from penstock_nvdla.sequencer import Sequencer
 
 STRATEGIES = ("layer", "greedy", "bounded", "paper", "best")
 ENGINE = "nvdla"

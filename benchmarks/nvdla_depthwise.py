@@ -24,9 +24,6 @@ from rich.table import Table
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
-from penstock.accelerators.nvdla.configurations import configuration
-from penstock.accelerators.nvdla.dataflow import cycles
-from penstock.accelerators.nvdla.unextended_kernels import plain_tables
 from penstock.backends.offload import offload
 from penstock.backends.processor_parts import Processor, single_node_part
 from penstock.frontends.builder import GraphBuilder
@@ -36,6 +33,9 @@ from penstock.ir.graph import Node
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.uma import Offloaded
+from penstock_nvdla.configurations import configuration
+from penstock_nvdla.dataflow import cycles
+from penstock_nvdla.unextended_kernels import plain_tables
 
 CONFIGURATIONS = ("small", "large")
 TARGET = "cortex-m4"

@@ -15,7 +15,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
-from penstock.accelerators.nvdla.sheet import (
+from penstock.errors import PenstockError
+from penstock_nvdla.sheet import (
     GOOGLENET,
     PAGES,
     RESNET,
@@ -28,7 +29,6 @@ from penstock.accelerators.nvdla.sheet import (
     figures_of,
     frames_per_second,
 )
-from penstock.errors import PenstockError
 
 NETWORKS = frozenset({"config", "nets"})
 LAYERS = frozenset({"config", "layers"})

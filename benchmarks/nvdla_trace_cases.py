@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
-from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.configurations import configuration
-from penstock.accelerators.nvdla.registers import decode, encode
 from penstock.errors import PenstockError
+from penstock_nvdla.address_map import registers
+from penstock_nvdla.configurations import configuration
+from penstock_nvdla.registers import decode, encode
 
 KEYS = frozenset({"origin", "cases"})
 """Top-level keys."""

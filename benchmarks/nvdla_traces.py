@@ -19,28 +19,28 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.entry import entry
-from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.configurations import NvdlaConfiguration, configuration
-from penstock.accelerators.nvdla.layer import NvdlaMemory
-from penstock.accelerators.nvdla.model import execute
-from penstock.accelerators.nvdla.pdp import POOLING, decode_pooling
-from penstock.accelerators.nvdla.registers import CONVOLUTION, decode
-from penstock.accelerators.nvdla.sdp import (
+from penstock.errors import ModelError
+from penstock_nvdla.address_map import registers
+from penstock_nvdla.configurations import NvdlaConfiguration, configuration
+from penstock_nvdla.layer import NvdlaMemory
+from penstock_nvdla.model import execute
+from penstock_nvdla.pdp import POOLING, decode_pooling
+from penstock_nvdla.registers import CONVOLUTION, decode
+from penstock_nvdla.sdp import (
     LAYER,
     OPERAND_REGISTERS,
     SdpOperations,
     decode_operations,
     decode_sdp,
 )
-from penstock.accelerators.nvdla.sdp_y import SdpUnitY
-from penstock.accelerators.nvdla.stream import (
+from penstock_nvdla.sdp_y import SdpUnitY
+from penstock_nvdla.stream import (
     Write,
     convolution_writes,
     pooling_writes,
     sdp_writes,
     to_bytes,
 )
-from penstock.errors import ModelError
 
 KINDS = ("dc", "sdp", "pdp")
 """The kinds of tests: direct convolution, post-processing and pooling."""

@@ -27,10 +27,6 @@ from benchmarks.compiled_partition import breakdowns, disagreements, engine_cycl
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
-from penstock.accelerators.nvdla.configurations import configuration
-from penstock.accelerators.nvdla.kernels import tasks
-from penstock.accelerators.nvdla.unextended_kernels import SUMS
-from penstock.accelerators.nvdla.unextended_task import UnextendedTask
 from penstock.backends.offload import offload
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
@@ -38,6 +34,10 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.uma import Offloaded
+from penstock_nvdla.configurations import configuration
+from penstock_nvdla.kernels import tasks
+from penstock_nvdla.unextended_kernels import SUMS
+from penstock_nvdla.unextended_task import UnextendedTask
 
 CONFIGURATIONS = ("small", "large")
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96", "zoo:vgg16")

@@ -19,13 +19,13 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
-from penstock.accelerators.nvdla.dataflow import LEAST_STRIPE, mac_cycles
-from penstock.accelerators.nvdla.kernels import hardware, tasks
-from penstock.accelerators.nvdla.task import Task
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.model.part import Part
 from penstock.uma import Offloaded
+from penstock_nvdla.configurations import FEATURE_BUFFER
+from penstock_nvdla.dataflow import LEAST_STRIPE, mac_cycles
+from penstock_nvdla.kernels import hardware, tasks
+from penstock_nvdla.task import Task
 
 
 class Bounds(NamedTuple):

@@ -17,9 +17,10 @@ from rich.table import Table
 
 from benchmarks.entry import shown
 from benchmarks.tiled_groups import tiled_groups
-from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER
-from penstock.accelerators.nvdla.fused import axis_shares, parts_cycles, tiled_cycles
-from penstock.accelerators.nvdla.tiled_group import (
+from penstock.pipeline.compilation import Compilation
+from penstock_nvdla.configurations import FEATURE_BUFFER
+from penstock_nvdla.fused import axis_shares, parts_cycles, tiled_cycles
+from penstock_nvdla.tiled_group import (
     Interval,
     LayerGroup,
     PartCounts,
@@ -27,7 +28,6 @@ from penstock.accelerators.nvdla.tiled_group import (
     TileSize,
     axis_part,
 )
-from penstock.pipeline.compilation import Compilation
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.accelerators.nvdla.fused import chosen_plan
-from penstock.accelerators.nvdla.tiled_group import LayerGroup, TileSize, layer_group
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.model.fused_parts import fused_members
 from penstock.uma import Offloaded
+from penstock_nvdla.fused import chosen_plan
+from penstock_nvdla.tiled_group import LayerGroup, TileSize, layer_group
 
 
 def tiled_groups(done: Compilation) -> Iterator[tuple[LayerGroup, TileSize]]:

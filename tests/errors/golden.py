@@ -10,7 +10,7 @@ import pytest
 
 FOLDER = Path(__file__).parent / "messages"
 CHECKOUT = Path(__file__).resolve().parents[2]
-SOURCES = CHECKOUT / "src" / "penstock"
+SOURCES = (CHECKOUT / "src", *sorted(CHECKOUT.glob("accelerators/*/src")))
 CODE = re.compile(r"[a-z]+-[0-9]{3}")
 
 
@@ -38,7 +38,7 @@ def raised_codes() -> dict[str, set[str]]:
     """By code, the classes of errors that the sources raise with it: calls whose first argument is
     a code."""
     found: dict[str, set[str]] = {}
-    for path in sorted(SOURCES.rglob("*.py")):
+    for path in sorted(path for folder in SOURCES for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not (isinstance(node, ast.Call) and node.args):
                 continue

@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from penstock.accelerators.nvdla import feature_bytes
-from penstock.accelerators.nvdla.banks import Demand, allocate
-from penstock.accelerators.nvdla.configurations import SMALL, configuration
-from penstock.accelerators.nvdla.extension import WindowKind, WindowLayer
-from penstock.accelerators.nvdla.layer import Accumulators, ConvolutionLayer, Surface
-from penstock.accelerators.nvdla.model import execute
-from penstock.accelerators.nvdla.packing import pack_features
-from penstock.accelerators.nvdla.pdp import PoolingLayer, PoolingMethod
-from penstock.accelerators.nvdla.registers import decode, encode
-from penstock.accelerators.nvdla.sheet import (
+from penstock_nvdla import feature_bytes
+from penstock_nvdla.banks import Demand, allocate
+from penstock_nvdla.configurations import SMALL, configuration
+from penstock_nvdla.extension import WindowKind, WindowLayer
+from penstock_nvdla.layer import Accumulators, ConvolutionLayer, Surface
+from penstock_nvdla.model import execute
+from penstock_nvdla.packing import pack_features
+from penstock_nvdla.pdp import PoolingLayer, PoolingMethod
+from penstock_nvdla.registers import decode, encode
+from penstock_nvdla.sheet import (
     GOOGLENET,
     Hardware,
     SheetLayer,
@@ -25,7 +25,7 @@ from penstock.accelerators.nvdla.sheet import (
     SheetWindow,
     figures_of,
 )
-from penstock.accelerators.nvdla.stream import Write, from_bytes, to_bytes
+from penstock_nvdla.stream import Write, from_bytes, to_bytes
 
 
 def sheet_layer(rows: int = 8) -> SheetLayer:

@@ -18,11 +18,11 @@ import pytest
 from penstock import api
 from penstock.accelerators.ethos_u import programs as ethos_u_programs
 from penstock.accelerators.ethos_u.interpreter.commands import KIND, TWO_WORDS, decode_commands
-from penstock.accelerators.nvdla import programs as nvdla_programs
-from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.stream import Write, from_bytes, to_bytes
 from penstock.ladder import in_machine
 from penstock.uma import PenstockError
+from penstock_nvdla import programs as nvdla_programs
+from penstock_nvdla.address_map import registers
+from penstock_nvdla.stream import Write, from_bytes, to_bytes
 
 RESIDUAL = "zoo:resnet8:width=8,resolution=16"
 DEPTHWISE = "zoo:mobilenet_v1:alpha=0.25,resolution=32,classes=10"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from penstock import api
-from penstock.accelerators.nvdla import feature_bytes
 from penstock.codegen.c_program import c_sources
 from penstock.errors import UsageError
 from penstock.execution import unpacked
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.cortex_m import zig_cortex_m
+from penstock_nvdla import feature_bytes
 
 ACCELERATORS = (
     "smv",

@@ -11,11 +11,11 @@ from benchmarks.tile_bounds import bounds
 from benchmarks.tile_halos import halos, new_intervals
 from benchmarks.tiled_groups import tiled_groups
 from penstock import api
-from penstock.accelerators.nvdla.configurations import SMALL
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import BYTES, Options
+from penstock_nvdla.configurations import SMALL
 
 FEATURE_BUFFER_BYTES = 8 << 10
 

@@ -1,0 +1,242 @@
+"""arithmetic: the computations of the functional model: depthwise convolution, pooling, conversion
+of accumulators to elements, and element-wise combination of two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from penstock.uma import Array, multiply, requantise, rounding_shift
+from penstock_nvdla.configurations import NvdlaConfiguration
+from penstock_nvdla.extension import (
+    ElementwiseMode,
+    Post,
+    Range,
+    Scale,
+    WindowKind,
+    WindowLayer,
+)
+from penstock_nvdla.layer import Conversion, ConvolutionLayer
+from penstock_nvdla.pdp import FRACTION_BITS, PoolingLayer, PoolingMethod
+from penstock_nvdla.sdp import Algorithm, SdpUnit
+from penstock_nvdla.sdp_y import SdpUnitY
+
+Sums = NDArray[np.int64]
+
+INT8 = Range()
+SUM_BITS = (8, 8, 9, 10, 10, 11, 11, 11)
+"""The bits of PDP's constants for 0 to 7 elements of padding that int8 uses."""
+TERM_BITS = 20
+"""The number of bits by which the operands of an element-wise sum are shifted left."""
+
+
+def converted(sums: Sums, conversion: Conversion) -> Array:
+    """Convert accumulators (`sums`) to int8 elements by NVDLA's own conversion.  Layers with the
+    extension's post-processing (`Post`) do not use this conversion."""
+    scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
+    return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
+
+
+def whole_packs(channels: int, hardware: NvdlaConfiguration) -> int:
+    """Return a number of channels, rounded up to whole packs."""
+    atom = hardware.memory_atom_bytes
+    return -(-channels // atom) * atom
+
+
+def with_unused_channels(sums: Sums, hardware: NvdlaConfiguration) -> Sums:
+    """Return accumulators with zeros appended for the unused channels of the last pack.
+
+    sums: the accumulators, of shape (rows, columns, channels)."""
+    beyond = whole_packs(sums.shape[2], hardware) - sums.shape[2]
+    return np.pad(sums, ((0, 0), (0, 0), (0, beyond)))
+
+
+def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums:
+    """Return the result of unit X1 or X2 of SDP: it adds to `values` or takes a maximum or minimum,
+    multiplies, shifts right, and clamps negative values to 0, as the fields of `unit` state.
+
+    values: the input, of shape (rows, columns, channels).
+    addends, factors: the operands, in shapes that broadcast to that of `values`."""
+    if unit.bypass:
+        return values
+    if not unit.skip_addition:
+        operands = saturated(addends << unit.left_shift)
+        if unit.algorithm is Algorithm.SUM:
+            values = values + operands
+        elif unit.algorithm is Algorithm.LARGEST:
+            values = np.maximum(values, operands)
+        else:
+            values = np.minimum(values, operands)
+    if unit.skip_multiplication:
+        scaled = rounding_shift(values, unit.right_shift)
+    else:
+        scaled = rounding_shift(values * factors, unit.right_shift)
+        if unit.prelu:
+            scaled = np.where(values < 0, scaled, values)
+    values = saturated(scaled)
+    return values if unit.skip_clamp else np.maximum(values, 0)
+
+
+def weighted_sum(values: Sums, unit: SdpUnitY, elements: Sums) -> Sums:
+    """Return the result of unit Y of SDP: the sum of its scaled input and a scaled second tensor.
+
+    values: the input, of shape (rows, columns, channels).
+    elements: the elements of the second tensor, of the same shape."""
+    product = saturated(rounding_shift(values * unit.factor, unit.right_shift))
+    scaled = rounding_shift((elements - unit.offset) * unit.scale, unit.shift)
+    return saturated(product + saturated(scaled))
+
+
+def saturated(values: Sums) -> Sums:
+    """Return values saturated to 32 bits."""
+    return np.clip(values, -(1 << 31), (1 << 31) - 1)
+
+
+def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
+    """Return what unit PDP computes of each window: the largest or smallest element, or an average.
+
+    An average scales the sum of the window by the factors of the layer, and rounds after each.
+
+    image: the input, of shape (rows, columns, channels)."""
+    pad = layer.padding
+    border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+    neutral = {PoolingMethod.AVERAGE: 0, PoolingMethod.LARGEST: -128, PoolingMethod.SMALLEST: 127}
+    padded = np.pad(image.astype(np.int64), border, constant_values=neutral[layer.method])
+    windows = sliding_window_view(padded, (layer.window_height, layer.window_width), axis=(0, 1))
+    windows = windows[:: layer.stride_y, :: layer.stride_x]
+    if layer.method is PoolingMethod.LARGEST:
+        return windows.max(axis=(3, 4))
+    if layer.method is PoolingMethod.SMALLEST:
+        return windows.min(axis=(3, 4))
+    sums = windows.sum(axis=(3, 4)) + _padding_sums(layer)[:, :, None]
+    half = rounding_shift(sums * layer.factor_x, FRACTION_BITS)
+    return rounding_shift(half * layer.factor_y, FRACTION_BITS)
+
+
+def _padding_sums(layer: PoolingLayer) -> Sums:
+    """Return the amount that PDP adds to the sum of each window to account for padding.
+
+    The result has one amount for each window: its shape is (output rows, output columns).
+
+    `layer.sums` contains constants c(1) to c(7): PDP adds c(n) in place of n elements of padding in
+    the same row or column of a window.  c(0) is 0.  Let m rows of a window lie above or below the
+    input, and n of its columns to the left or right.  Each of the other rows contains n elements of
+    padding, for which PDP adds c(n).  In the m rows, all elements are padding; PDP adds c(m) for
+    each column of the window.  So each element of padding counts once."""
+    words = [0, *astuple(layer.sums)]
+    constants = np.array(
+        [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
+    )
+    there = np.ones((layer.height, layer.width), np.int64)
+    pad = layer.padding
+    padded = np.pad(there, ((pad.top, pad.bottom), (pad.left, pad.right)))
+    windows = sliding_window_view(padded, (layer.window_height, layer.window_width))
+    windows = windows[:: layer.stride_y, :: layer.stride_x]
+    columns, rows = windows.max(axis=2).sum(axis=2), windows.max(axis=3).sum(axis=2)
+    beside = constants[layer.window_width - columns] * rows
+    return beside + constants[layer.window_height - rows] * layer.window_width
+
+
+def _signed(word: int, bits: int) -> int:
+    """Return the low `bits` bits of a word as a signed number."""
+    half = 1 << (bits - 1)
+    return (word + half) % (2 * half) - half
+
+
+def combined(first: Array, second: Array, post: Post) -> Array:
+    """Return the element-wise sum, difference or product of two tensors, as `post.elementwise`
+    selects, requantised in TFLite's arithmetic with the scales in `post`."""
+    left = first.astype(np.int64) - post.first.zero
+    right = second.astype(np.int64) - post.other.zero
+    if post.elementwise is ElementwiseMode.MULTIPLY:
+        values = left * right
+    else:
+        sign = 1 if post.elementwise is ElementwiseMode.ADD else -1
+        values = _scaled_term(left, post.first) + sign * _scaled_term(right, post.other)
+    limits = (post.result_limits.least, post.result_limits.most)
+    result = post.result
+    return requantise(values, result.multiplier, result.shift, result.zero, limits)
+
+
+def pooled(image: Array, layer: WindowLayer) -> Sums:
+    """Return the maximum or the mean of each window, as `layer.kind` selects.  Padding does not
+    count; a mean is rounded to the nearest integer, with ties away from zero.
+
+    image: the input, of shape (rows, columns, channels)."""
+    values = _padded(image, layer, 0)
+    there = _padded(np.ones_like(image), layer, 0)
+    out = (layer.out_height, layer.out_width, layer.channels)
+    largest = np.full(out, INT8.least, np.int64)
+    total, count = np.zeros(out, np.int64), np.zeros(out, np.int64)
+    for (_, _, taps), (_, _, real) in zip(
+        elements_by_tap(values, layer), elements_by_tap(there, layer), strict=True
+    ):
+        inside = real.astype(bool)
+        np.maximum(largest, taps.astype(np.int64), out=largest, where=inside)
+        total += taps.astype(np.int64)
+        count += inside
+    if layer.kind is WindowKind.LARGEST:
+        return largest
+    half = count // 2
+    return np.where(total > 0, (total + half) // count, -((half - total) // count))
+
+
+def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
+    """Return the accumulators of a depthwise convolution, without biases.
+
+    image: the input, of shape (rows, columns, channels).
+    weights: array of shape (rows, columns, output channels)."""
+    values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
+    totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
+    for k, l, taps in elements_by_tap(values, layer):  # noqa: E741
+        totals += taps.astype(np.int64) * weights[k, l]
+    return totals
+
+
+def elements_by_tap(
+    padded: Array, layer: ConvolutionLayer | WindowLayer
+) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+    """Yield (row, column, elements) for each tap, a position within the window.
+
+    The elements are those at this position in each window, of shape (output rows, output columns,
+    channels).
+
+    padded: the input with its padding, of shape (rows, columns, channels)."""
+    window = (
+        (layer.kernel_height, layer.kernel_width)
+        if isinstance(layer, ConvolutionLayer)
+        else (layer.window_height, layer.window_width)
+    )
+    for k in range(window[0]):
+        for l in range(window[1]):  # noqa: E741
+            top, left = k * layer.dilation_y, l * layer.dilation_x
+            yield (
+                k,
+                l,
+                padded[
+                    top : top + (layer.out_height - 1) * layer.stride_y + 1 : layer.stride_y,
+                    left : left + (layer.out_width - 1) * layer.stride_x + 1 : layer.stride_x,
+                ].astype(np.float64),
+            )
+
+
+def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
+    """Return an image (rows, columns, channels) with the layer's padding, filled with `value`."""
+    pad = layer.padding
+    border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+    return np.pad(image, border, constant_values=value)
+
+
+def _scaled_term(values: Sums, scale: Scale) -> Sums:
+    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
+    and multiplied by `scale`."""
+    return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
+
+
+def int8(value: int) -> int:
+    """Return the low eight bits of `value` as a signed number."""
+    return (value + 128) % 256 - 128

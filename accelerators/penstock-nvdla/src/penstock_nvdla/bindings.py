@@ -1,0 +1,182 @@
+"""bindings: conversion of records to register words and back.
+
+A `Bindings` lists the register fields that encode a record.  The `chosen` fields, and the pairs of
+fields that hold `addresses`, contain attributes with which the record is constructed.  An `implied`
+field contains an attribute that follows from these, such as the number of output rows.  Fields that
+are not listed are 0.
+
+Decoding constructs a record from the chosen fields and the addresses.  It then encodes this record,
+and requires every given register word to equal the result, so both directions always agree.
+
+Attributes of nested records are named by dotted paths, such as `padding.top`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache, cached_property
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast, get_type_hints
+
+from penstock.uma import UnsupportedError
+from penstock_nvdla.address_map import ENABLE, registers
+
+Record = TypeVar("Record")
+Words = Mapping[str, int]
+"""Register words, by the register's name UNIT.REGISTER."""
+WORD = 1 << 32
+
+
+@dataclass(frozen=True)
+class Bindings(Generic[Record]):
+    """The encoding of records of class `kind` as register words, for both directions.
+
+    Below, "field" is the name of a register field, UNIT.REGISTER.field, and "attribute" is the path
+    of an attribute of the record, such as `padding.top`.
+
+    units: the names of the units whose registers are encoded.
+    chosen: (field, attribute, offset) of each attribute that decoding reads from its field.  The
+        field holds attribute - offset; registers often hold a size minus 1, which is offset 1.
+    implied: (field, attribute, offset) of each attribute that the record derives from the chosen
+        ones.  The field holds attribute - offset; decoding only checks it.
+    addresses: (UNIT.REGISTER, field name, attribute) of each 64-bit address, which two registers
+        hold.  In both names, {} stands for the half: HIGH or LOW in the name of the register, high
+        or low in the name of the field.
+    constant: maps each field whose value is the same for all records to this value.
+    absent: maps an attribute to the value that its field is assumed to have if the words to be
+        decoded do not include the register of this field.  Without an entry, this value is 0.
+    only_listed: whether only registers with a listed field belong to the record, rather than all
+        registers of the units.
+    left_out: registers of the units that belong to other records."""
+
+    kind: type[Record]
+    units: tuple[str, ...]
+    chosen: tuple[tuple[str, str, int], ...]
+    implied: tuple[tuple[str, str, int], ...]
+    addresses: tuple[tuple[str, str, str], ...]
+    constant: Words
+    absent: Words
+    only_listed: bool = False
+    left_out: frozenset[str] = frozenset()
+
+    def encode(self, record: Record) -> dict[str, int]:
+        """Return the words that encode a record, by register name.  The result covers all registers
+        of the record (`names`).
+
+        Raises UnsupportedError if an attribute of the record does not fit its register field."""
+        found: dict[str, dict[str, int]] = {}
+        for place, path, less in (*self.chosen, *self.implied):
+            _set_field(found, place, int(attrgetter(path)(record)) - less)
+        for register, field, path in self.addresses:
+            address = attrgetter(path)(record)
+            for half, value in (("low", address % WORD), ("high", address // WORD)):
+                _set_field(found, f"{register.format(half.upper())}.{field.format(half)}", value)
+        for place, value in self.constant.items():
+            _set_field(found, place, value)
+        return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the registers that `encode` sets; registers that start a unit are not
+        among them."""
+        return tuple(filter(self._owns, registers()))
+
+    def decode(self, words: Words, **more: object) -> Record:
+        """Return the record that register words encode.
+
+        words: the words by register name; registers of other units are ignored.
+        more: the attributes of the record that no register stores, by name.
+
+        Raises UnsupportedError if a given word differs from the encoding of the resulting record,
+        or sets bits outside the fields of its register.  Errors of the record's constructor are
+        passed on."""
+        own = {name: word for name, word in words.items() if self._owns(name)}
+        values = {name: registers()[name].values(word) for name, word in own.items()}
+        tree: dict[str, Any] = dict(more)
+        for place, path, less in self.chosen:
+            register, _, field = place.rpartition(".")
+            value = values[register][field] if register in values else self.absent.get(path, 0)
+            _set_path(tree, path, value + less)
+        for register, field, path in self.addresses:
+            high, low = (
+                values.get(register.format(half.upper()), {}).get(field.format(half), 0)
+                for half in ("high", "low")
+            )
+            _set_path(tree, path, high * WORD + low)
+        record = _build(self.kind, tree)
+        self._compare(record, own)
+        return record
+
+    def _owns(self, name: str) -> bool:
+        """Return whether `name` is a parameter register (prefix D_) of the record, other than a
+        register that starts a unit."""
+        unit, _, register = name.partition(".")
+        if unit not in self.units or not register.startswith("D_") or register == ENABLE:
+            return False
+        return name not in self.left_out and (not self.only_listed or name in self._listed)
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        """The registers with a field in `chosen`, `implied`, `addresses` or `constant`.  If
+        `only_listed`, only these registers belong to the record."""
+        places = [place for place, _, _ in (*self.chosen, *self.implied)] + list(self.constant)
+        halves = {
+            register.format(half) for register, _, _ in self.addresses for half in ("LOW", "HIGH")
+        }
+        return frozenset(place.rpartition(".")[0] for place in places) | halves
+
+    def _compare(self, record: Record, found: Words) -> None:
+        """Raise UnsupportedError if a register word in `found` differs from the encoding of
+        `record`."""
+        expected = self.encode(record)
+        for name, word in found.items():
+            if word != expected[name]:
+                raise UnsupportedError(
+                    "nvdla-008",
+                    f"{name} is {word:#x}, must be {expected[name]:#x}",
+                    where=str(record),
+                    why="the value must agree with the other registers, and the function must be "
+                    "supported",
+                    help="correct the register program",
+                )
+
+
+def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
+    """Build a record of class `kind`.
+
+    tree: the values of its attributes by name.  The value of a nested record is again a mapping;
+        the value of an enumeration is a number."""
+    made: dict[str, Any] = {}
+    for name, type in _attribute_types(kind).items():
+        if name in tree:
+            value = tree[name]
+            if isinstance(value, dict):
+                value = _build(type, cast(dict[str, Any], value))
+            elif type is bool or issubclass(type, Enum):
+                value = type(value)
+            made[name] = value
+    return kind(**made)
+
+
+@cache
+def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
+    """Return the types of the attributes of the record class `kind`, by attribute name."""
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in fields(kind)}
+
+
+def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
+    """Store the value of a register field in `found`, which maps register names to the values of
+    their fields by name.
+
+    place: the name of the field, "UNIT.REGISTER.field"."""
+    register, _, field = place.rpartition(".")
+    found.setdefault(register, {})[field] = value
+
+
+def _set_path(tree: dict[str, Any], path: str, value: int) -> None:
+    """Store the value of an attribute in nested mappings: the path "padding.top" sets
+    tree["padding"]["top"], the path "width" sets tree["width"].  A path has at most one dot."""
+    group, _, name = path.rpartition(".")
+    (tree.setdefault(group, {}) if group else tree)[name] = value

@@ -1,0 +1,385 @@
+"""layer: a direct convolution as one hardware layer, that is, one start of NVDLA's convolution
+core.
+
+A `ConvolutionLayer` holds the parameters that a program can choose; derived values (output sizes,
+buffer entries) are properties.  Counts are stored as they are; registers hold count - 1.  The
+constructor raises an error if the hardware cannot execute the layer.
+
+Source: NVDLA hardware manual, programming guide (limits) and in-memory formats (alignment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.uma import UnsupportedError
+from penstock_nvdla.banks import Demand, check_banks, entries_per_slice
+from penstock_nvdla.configurations import NvdlaConfiguration
+
+WEIGHT_ALIGNMENT_BYTES = 256
+"""Alignment of the address of a layer's weights."""
+WEIGHT_BYTES_STEP = 128
+"""The size of a layer's weights is rounded up to a multiple of this number of bytes."""
+COUNTS = (
+    *("width", "height", "channels", "kernels", "kernel_width", "kernel_height", "stride_x"),
+    *("stride_y", "dilation_x", "dilation_y", "release", "fetch_grain"),
+)
+"""Attributes of a `ConvolutionLayer` that must be at least 1."""
+
+
+class NvdlaMemory(IntEnum):
+    """A memory; each value is its code in register fields.
+
+    FEATURE_BUFFER is the on-chip memory at the second memory port.  Not every configuration of
+    NVDLA has one; penstock's extension adds it to all."""
+
+    FEATURE_BUFFER = 0
+    MAIN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The memory layout of features in packs of channels; in a pack, each pixel takes one memory
+    atom (8 or 32 bytes, `NvdlaConfiguration.memory_atom_bytes`).
+
+    line_stride: the distance in bytes between consecutive rows (lines).
+    surface_stride: the distance in bytes between consecutive packs (surfaces).
+    address: the address of the first byte in `memory`."""
+
+    line_stride: int
+    surface_stride: int
+    address: int = 0
+    memory: NvdlaMemory = NvdlaMemory.MAIN
+
+    @staticmethod
+    def packed(
+        width: int,
+        height: int,
+        atom_bytes: int,
+        address: int = 0,
+        memory: NvdlaMemory = NvdlaMemory.MAIN,
+    ) -> Surface:
+        """Return a surface without gaps between rows or packs.  `width` and `height` are in pixels;
+        a pixel takes `atom_bytes` bytes in each pack."""
+        line = width * atom_bytes
+        return Surface(line, line * height, address, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Padding of the input, in rows (`top`, `bottom`) and columns (`left`, `right`)."""
+
+    left: int = 0
+    right: int = 0
+    top: int = 0
+    bottom: int = 0
+
+
+NOWHERE = Surface(0, 0)
+NO_PADDING = Padding()
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What a hardware layer takes over from the previous layer in the convolution buffer, and what
+    it keeps there for the next layer.
+
+    data, weights: whether the layer reads its whole input, or its weights, from the buffer instead
+        of memory, because the previous layer kept them.
+    keep_data, keep_weights: whether the layer keeps its whole input, or its weights, in the
+        buffer."""
+
+    data: bool = False
+    weights: bool = False
+    keep_data: bool = False
+    keep_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """The format in which the core delivers accumulators, the sums of products of a convolution, to
+    the unit that converts them to output elements.
+
+    line_stride: the distance in bytes between output rows (lines).
+    surface_stride: the distance in bytes between packs of channels (surfaces).
+    line_packed, surface_packed: whether there are no gaps between lines, or between surfaces.
+    truncate: the number of bits by which accumulators are shifted right, with rounding."""
+
+    line_stride: int
+    surface_stride: int
+    line_packed: bool = False
+    surface_packed: bool = False
+    truncate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """NVDLA's own conversion of an accumulator a to an output element: (a - offset) * scale >>
+    shift, rounded and saturated to int8.  Layers with the extension's post-processing (`Post`) are
+    requantised instead.  `nan_to_zero` is a register bit for floating point and has no effect on
+    int8."""
+
+    offset: int = 0
+    scale: int = 1
+    shift: int = 0
+    nan_to_zero: bool = False
+
+
+UNCHANGED = Conversion()
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """Values of the register fields for the pixel format, mapping and sign override of image input.
+    Direct convolutions ignore them; encoding and decoding preserve them."""
+
+    format: int = 0
+    mapping: int = 0
+    sign_override: int = 0
+
+
+class Reach:
+    """A base class for records of convolutions.  It derives the number of rows and columns that a
+    kernel spans from the kernel's size and dilation."""
+
+    __slots__ = ()
+    kernel_width: int
+    kernel_height: int
+    dilation_x: int
+    dilation_y: int
+
+    @property
+    def reach_x(self) -> int:
+        """The number of columns that a kernel spans, dilation included."""
+        return (self.kernel_width - 1) * self.dilation_x + 1
+
+    @property
+    def reach_y(self) -> int:
+        """The number of rows that a kernel spans, dilation included."""
+        return (self.kernel_height - 1) * self.dilation_y + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionLayer(Reach):
+    """A direct convolution of int8 features as one hardware layer.
+
+    width, height, channels: the size of the input.
+    kernels: the number of output channels.
+    source, output: the memory layouts of the input and the output.
+    accumulators: the format in which the core delivers accumulators.
+    data_banks, weight_banks: the numbers of banks of the convolution buffer for data and weights.
+    release: the number of input rows, from the top, that the layer discards when it is complete;
+        the others stay in the convolution buffer for the next layer.
+    pad_value: the value of padding; its register field has 16 bits, of which int8 uses the low 8.
+    source_line_packed: whether the input has no gaps between rows.
+    source_surface_packed: whether the input has no gaps between packs of channels.
+    kept_rows: the number of input rows, from the top, that are in the buffer because the previous
+        layer did not discard them.
+    fetch_grain: the number of rows that are loaded before the core starts.
+    reuse: whether the layer uses input or weights in the buffer, or keeps them there.
+    conversion: NVDLA's conversion of accumulators to output elements.
+    pixels: register fields of image input, which a direct convolution ignores.
+
+    Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
+    too few banks."""
+
+    hardware: NvdlaConfiguration
+    width: int
+    height: int
+    channels: int
+    kernels: int
+    kernel_width: int
+    kernel_height: int
+    source: Surface
+    output: Surface
+    accumulators: Accumulators
+    data_banks: int
+    weight_banks: int
+    release: int
+    stride_x: int = 1
+    stride_y: int = 1
+    dilation_x: int = 1
+    dilation_y: int = 1
+    padding: Padding = NO_PADDING
+    pad_value: int = 0
+    source_line_packed: bool = False
+    source_surface_packed: bool = False
+    weight_address: int = 0
+    weight_memory: NvdlaMemory = NvdlaMemory.MAIN
+    kept_rows: int = 0
+    fetch_grain: int = 1
+    reuse: Reuse = Reuse()
+    conversion: Conversion = UNCHANGED
+    pixels: Pixels = Pixels()
+
+    def __post_init__(self) -> None:
+        for what, why in _faults(self):
+            raise UnsupportedError(
+                "nvdla-005",
+                what,
+                where=str(self),
+                why=why,
+                help="change the layer, or run it on the CPU",
+            )
+        check_banks(self.demand, self.data_banks, self.weight_banks, str(self))
+
+    def __str__(self) -> str:
+        size = f"{self.width}x{self.height}x{self.channels}"
+        return (
+            f"convolution of {size} by {self.kernels} kernels of "
+            f"{self.kernel_width}x{self.kernel_height} on NVDLA {self.hardware.name}"
+        )
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """The size (columns, rows) of the input, including padding."""
+        pad = self.padding
+        return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
+
+    @property
+    def out_width(self) -> int:
+        """The number of output columns."""
+        return (self.padded[0] - self.reach_x) // self.stride_x + 1
+
+    @property
+    def out_height(self) -> int:
+        """The number of output rows."""
+        return (self.padded[1] - self.reach_y) // self.stride_y + 1
+
+    @property
+    def atomics(self) -> int:
+        """The number of output pixels, called atomics in NVDLA's registers."""
+        return self.out_width * self.out_height
+
+    @property
+    def fetched_rows(self) -> int:
+        """The number of input rows read from memory; all others are already in the buffer."""
+        return self.height - self.kept_rows
+
+    @property
+    def bytes_per_kernel(self) -> int:
+        """The size of the weights of one kernel in bytes."""
+        return self.kernel_width * self.kernel_height * self.channels
+
+    @property
+    def weight_bytes(self) -> int:
+        """The size in bytes of all weights in memory, rounded up to a multiple of 128
+        (`WEIGHT_BYTES_STEP`)."""
+        return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
+
+    @property
+    def demand(self) -> Demand:
+        """The layer's sizes, from which `check_banks` computes how many banks of the convolution
+        buffer it needs at least."""
+        return Demand(
+            self.hardware,
+            self.width,
+            self.height,
+            self.channels,
+            self.kernels,
+            self.kernel_width * self.kernel_height,
+            self.reach_y,
+            self.stride_y,
+        )
+
+    @property
+    def entries_per_slice(self) -> int:
+        """The number of entries of the convolution buffer that an input row (slice) takes."""
+        return entries_per_slice(self.width, self.channels, self.hardware)
+
+
+def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
+    """Return how many columns the hardware processes, as (columns of the input, columns of padding
+    after the input).  The hardware accepts no columns after the last window, so these are omitted.
+    Rows are trimmed in the same way.
+
+    width: the number of columns of the input.
+    reach: the number of columns that a window spans, dilation included.
+    stride: the number of columns between consecutive windows.
+    before, behind: the columns of padding before and after the input.
+
+    >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
+    (55, 0)
+    """
+    unused = (before + width + behind - reach) % stride
+    return width - max(0, unused - behind), max(0, behind - unused)
+
+
+def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """Yield (fault, reason) for each limit of the hardware that a layer violates: phrases for an
+    error message, such as ("padding top is 3", "it must be less than 3")."""
+    for name in COUNTS:
+        if getattr(layer, name) < 1:
+            yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
+    yield from _window_faults(layer)
+    if not 0 <= layer.kept_rows < layer.height:
+        yield (
+            f"{layer.kept_rows} of {layer.height} rows are kept",
+            "a layer fetches a row at least; one that fetches none reuses its data",
+        )
+    if layer.release > layer.height:
+        yield f"{layer.release} rows are released", f"there are {layer.height}"
+    yield from _address_faults(layer)
+
+
+def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """Yield (fault, reason), two phrases for an error message, for each limit of the hardware that
+    the window and the padding of a layer violate."""
+    pad, sides = layer.padding, ("left", "right", "top", "bottom")
+    reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
+    for side, reach in zip(sides, reaches, strict=True):
+        if not 0 <= getattr(pad, side) < reach:
+            yield (
+                f"padding {side} is {getattr(pad, side)}",
+                f"it must be less than the {reach} points that a kernel reaches over",
+            )
+    axes = (
+        ("columns", layer.padded[0], layer.reach_x, layer.stride_x),
+        ("rows", layer.padded[1], layer.reach_y, layer.stride_y),
+    )
+    for name, padded, reach, stride in axes:
+        if padded < reach:
+            yield f"a kernel spans {reach} {name} of {padded}", "it must fit"
+        elif (padded - reach) % stride:
+            yield (
+                f"the last {(padded - reach) % stride} {name} are not used by any window",
+                "the hardware accepts no unused rows or columns",
+            )
+
+
+def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """Yield (fault, reason), two phrases for an error message, for each limit of the hardware that
+    the addresses and strides of a layer violate."""
+    atom = layer.hardware.memory_atom_bytes
+    for name, surface, width in (
+        ("input", layer.source, layer.width),
+        ("output", layer.output, layer.out_width),
+    ):
+        for part in ("address", "line_stride", "surface_stride"):
+            if getattr(surface, part) % atom:
+                yield (
+                    f"{part} of the {name} is {getattr(surface, part)}",
+                    f"it must be a multiple of the memory atom, {atom} bytes",
+                )
+        if surface.line_stride < width * atom:
+            yield (
+                f"lines of the {name} are {surface.line_stride} bytes apart",
+                f"one takes {width * atom}",
+            )
+    if layer.weight_address % WEIGHT_ALIGNMENT_BYTES:
+        yield (
+            f"the address of weights is {layer.weight_address:#x}",
+            f"it must be a multiple of {WEIGHT_ALIGNMENT_BYTES}",
+        )
+    used = (layer.source.memory, layer.output.memory, layer.weight_memory)
+    if NvdlaMemory.FEATURE_BUFFER in used and not layer.hardware.has_second_memory:
+        yield "a tensor lies at the second memory port", "the configuration has but one"
+    most = 1 << layer.hardware.address_bits
+    for address in (layer.source.address, layer.output.address, layer.weight_address):
+        if not 0 <= address < most:
+            yield (
+                f"an address is {address:#x}",
+                f"addresses have {layer.hardware.address_bits} bits",
+            )

@@ -1,0 +1,193 @@
+"""pdp: records and registers of NVDLA's own pooling unit, PDP, and its read engine, PDP_RDMA.
+
+An average multiplies the sum of a window by two factors in turn, and rounds each product.  The
+factors have 16 fractional bits, and are meant to be the reciprocals of the width and the height of
+the window.  If the first factor is 1, only the second product is rounded.  Elements of padding do
+not count in a maximum; an average adds constants for them.
+
+Source: nvdla/hw, branch nv_small, spec/manual and cmod/pdp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+from penstock.uma import UnsupportedError
+from penstock_nvdla.bindings import Bindings, Words
+from penstock_nvdla.layer import NO_PADDING, Padding, Surface
+
+FRACTION_BITS = 16
+"""The number of fractional bits of the factors."""
+MOST_KERNEL = 8
+"""The largest width and height of a window."""
+MOST_PADDING = 7
+"""The largest number of rows or columns of padding on a side."""
+MOST_STRIDE = 16
+
+
+class PoolingMethod(IntEnum):
+    """What a pooling layer computes of each window; each value is its code in the register."""
+
+    AVERAGE = 0
+    LARGEST = 1
+    SMALLEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingSums:
+    """The numbers that an average adds to the sum of a window in place of padding: one number each
+    for 1 to 7 adjacent elements of padding.  They are stored as the words of their registers."""
+
+    one: int = 0
+    two: int = 0
+    three: int = 0
+    four: int = 0
+    five: int = 0
+    six: int = 0
+    seven: int = 0
+
+
+NO_SUMS = PaddingSums()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingLayer:
+    """A hardware layer of pooling.
+
+    width, height, channels: the size of the input.
+    source, output: the memory layouts of the input and the output.
+    factor_x, factor_y: an average multiplies the sum of a window by `factor_x`, then by `factor_y`;
+        both have 16 fractional bits.
+    sums: the constants that an average adds for padding.
+
+    Raises UnsupportedError if the hardware cannot execute the layer."""
+
+    method: PoolingMethod
+    width: int
+    height: int
+    channels: int
+    window_width: int
+    window_height: int
+    source: Surface
+    output: Surface
+    stride_x: int = 1
+    stride_y: int = 1
+    padding: Padding = NO_PADDING
+    factor_x: int = 0
+    factor_y: int = 0
+    sums: PaddingSums = NO_SUMS
+
+    def __post_init__(self) -> None:
+        pad = self.padding
+        fits = max(self.window_width, self.window_height) <= MOST_KERNEL
+        inside = max(pad.left, pad.right) < self.window_width <= self.padded_width and (
+            max(pad.top, pad.bottom) < self.window_height <= self.padded_height
+        )
+        strided = max(self.stride_x, self.stride_y) <= MOST_STRIDE
+        if not (fits and inside and strided):
+            raise UnsupportedError(
+                "nvdla-015",
+                f"a window of {self.window_width}x{self.window_height} with stride "
+                f"{self.stride_x}x{self.stride_y} over {self.width}x{self.height} with padding "
+                f"{pad.left}+{pad.right}, {pad.top}+{pad.bottom}",
+                where=str(self),
+                why=f"windows have at most {MOST_KERNEL} rows and columns, strides are at most "
+                f"{MOST_STRIDE}, and a window must contain an element that is not padding",
+                help="change the layer, or run it on the CPU",
+            )
+
+    def __str__(self) -> str:
+        size = f"{self.width}x{self.height}x{self.channels}"
+        return f"pooling ({self.method.name.lower()}) of {size} on NVDLA"
+
+    @property
+    def padded_width(self) -> int:
+        """The number of columns, including padding."""
+        return self.width + self.padding.left + self.padding.right
+
+    @property
+    def padded_height(self) -> int:
+        """The number of rows, including padding."""
+        return self.height + self.padding.top + self.padding.bottom
+
+    @property
+    def out_width(self) -> int:
+        """The number of output columns."""
+        return (self.padded_width - self.window_width) // self.stride_x + 1
+
+    @property
+    def out_height(self) -> int:
+        """The number of output rows."""
+        return (self.padded_height - self.window_height) // self.stride_y + 1
+
+    @property
+    def kernels(self) -> int:
+        """The number of output channels."""
+        return self.channels
+
+
+POOLING = Bindings(
+    PoolingLayer,
+    ("PDP_RDMA", "PDP"),
+    chosen=(
+        ("PDP.D_OPERATION_MODE_CFG.pooling_method", "method", 0),
+        ("PDP.D_DATA_CUBE_IN_WIDTH.cube_in_width", "width", 1),
+        ("PDP.D_DATA_CUBE_IN_HEIGHT.cube_in_height", "height", 1),
+        ("PDP.D_DATA_CUBE_IN_CHANNEL.cube_in_channel", "channels", 1),
+        ("PDP.D_POOLING_KERNEL_CFG.kernel_width", "window_width", 1),
+        ("PDP.D_POOLING_KERNEL_CFG.kernel_height", "window_height", 1),
+        ("PDP.D_POOLING_KERNEL_CFG.kernel_stride_width", "stride_x", 1),
+        ("PDP.D_POOLING_KERNEL_CFG.kernel_stride_height", "stride_y", 1),
+        ("PDP.D_RECIP_KERNEL_WIDTH.recip_kernel_width", "factor_x", 0),
+        ("PDP.D_RECIP_KERNEL_HEIGHT.recip_kernel_height", "factor_y", 0),
+        ("PDP.D_POOLING_PADDING_CFG.pad_left", "padding.left", 0),
+        ("PDP.D_POOLING_PADDING_CFG.pad_right", "padding.right", 0),
+        ("PDP.D_POOLING_PADDING_CFG.pad_top", "padding.top", 0),
+        ("PDP.D_POOLING_PADDING_CFG.pad_bottom", "padding.bottom", 0),
+        *(
+            (f"PDP.D_POOLING_PADDING_VALUE_{k}_CFG.pad_value_{k}x", f"sums.{field.name}", 0)
+            for k, field in enumerate(fields(PaddingSums), 1)
+        ),
+        ("PDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("PDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        ("PDP_RDMA.D_SRC_RAM_CFG.src_ram_type", "source.memory", 0),
+        ("PDP.D_DST_LINE_STRIDE.dst_line_stride", "output.line_stride", 0),
+        ("PDP.D_DST_SURFACE_STRIDE.dst_surface_stride", "output.surface_stride", 0),
+        ("PDP.D_DST_RAM_CFG.dst_ram_type", "output.memory", 0),
+    ),
+    implied=(
+        ("PDP.D_DATA_CUBE_OUT_WIDTH.cube_out_width", "out_width", 1),
+        ("PDP.D_DATA_CUBE_OUT_HEIGHT.cube_out_height", "out_height", 1),
+        ("PDP.D_DATA_CUBE_OUT_CHANNEL.cube_out_channel", "channels", 1),
+        ("PDP_RDMA.D_DATA_CUBE_IN_WIDTH.cube_in_width", "width", 1),
+        ("PDP_RDMA.D_DATA_CUBE_IN_HEIGHT.cube_in_height", "height", 1),
+        ("PDP_RDMA.D_DATA_CUBE_IN_CHANNEL.cube_in_channel", "channels", 1),
+        ("PDP.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("PDP.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        ("PDP_RDMA.D_POOLING_KERNEL_CFG.kernel_width", "window_width", 1),
+        ("PDP_RDMA.D_POOLING_KERNEL_CFG.kernel_stride_width", "stride_x", 1),
+        ("PDP_RDMA.D_POOLING_PADDING_CFG.pad_width", "padding.left", 0),
+    ),
+    addresses=(
+        ("PDP.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
+        ("PDP_RDMA.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
+        ("PDP.D_DST_BASE_ADDR_{}", "dst_base_addr_{}", "output.address"),
+    ),
+    constant={"PDP.D_OPERATION_MODE_CFG.flying_mode": 1, "PDP_RDMA.D_FLYING_MODE.flying_mode": 1},
+    absent={},
+)
+
+
+def encode_pooling(layer: PoolingLayer) -> dict[str, int]:
+    """Return the register words of a pooling layer, by register name.  Raises UnsupportedError if
+    an attribute of the layer does not fit its register field."""
+    return POOLING.encode(layer)
+
+
+def decode_pooling(words: Words) -> PoolingLayer:
+    """Return the pooling layer that register words encode, by register name.
+
+    Raises UnsupportedError if the hardware cannot execute the layer, if a word sets bits outside
+    the fields of its register, or if a register differs from the value that the others imply."""
+    return POOLING.decode(words)

@@ -1,0 +1,331 @@
+"""programs: the command stream of a kernel call, its encoder and its loader.
+
+A kernel call issues one or more instances of `Task`, which the encoder converts to hardware layers.
+A hardware layer computes consecutive output rows; the rows that it accesses have a constant pitch
+in every tensor.  If even the input rows of a single window have no constant pitch, they are first
+copied to scratch.
+
+Streams are relocatable.  If a register holds an address, the write to this register contains an
+offset from a base address.  The generated C passes all base addresses to the driver function
+(`submit` is its functional model).  A stream begins with a header for its loader:
+
+    words  configuration | number of relocations | relocations | register writes
+
+The first word is the sum of the index of the configuration and the size of a bank of the feature
+buffer in bytes.  This size is a multiple of 256; it is 0 if layers may read and write the same
+bank, or if there is no feature buffer.
+
+A relocation consists of two words: the index of a write, and the index of the base address to which
+the write is relative.  The highest bit of the second word is set if the base address is in the
+feature buffer.  The loader adds the base address to the word of each relocated write and then
+executes the writes in order (`stream.py`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.uma import Array, Driver, Place, StreamOperation
+from penstock_nvdla.address_map import registers
+from penstock_nvdla.configurations import (
+    CONFIGURATIONS,
+    FEATURE_BUFFER,
+    NvdlaConfiguration,
+)
+from penstock_nvdla.layer import NvdlaMemory
+from penstock_nvdla.model import execute
+from penstock_nvdla.row_pieces import pieces, pitches_of_rows
+from penstock_nvdla.sequencer import Sequencer
+from penstock_nvdla.stream import FORMAT, Write
+from penstock_nvdla.task import Task, row_copy_task
+from penstock_nvdla.unextended_task import Base, UnextendedTask, copy_task
+
+HEAD = struct.Struct("<II")
+"""Two words: configuration and number of relocations, or one relocation."""
+BANK_MASK = 255
+"""The bits of a stream's first word that are the index of the configuration."""
+BASE_BYTES = 256
+"""Alignment in bytes of every base in the functional model."""
+CHIPS = (
+    *(plain.extended(0, 0) for plain in CONFIGURATIONS.values()),
+    *CONFIGURATIONS.values(),
+)
+"""The hardware, with penstock's extension and without; a stream contains the index."""
+SOURCES = (
+    "CDMA.D_DAIN_ADDR_LOW_0",
+    "WINDOW.D_DAIN_ADDR_LOW",
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW",
+)
+WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
+TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
+OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
+"""The registers that hold the addresses of the input, the weights, the table of post-processing,
+the second input and the output."""
+TABLE_REGISTERS = {"weights": WEIGHTS, "post": (TABLE,), "second": (OTHER,)}
+"""For each constant array of a task, by name, the registers that hold its address."""
+MEMORY_OF = {
+    SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
+    SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
+    OTHER: "POST.D_SECOND_RAM_TYPE",
+    OUTPUT: "SDP.D_DST_DMA_CFG",
+}
+"""For each register that holds an address of features, the register that selects the memory."""
+IN_FEATURE_BUFFER = 1 << 31
+"""The bit that marks a base in the feature buffer."""
+
+Placed = tuple[Write, Place | None]
+"""A write, and the place to which its word is relative; None if the word is not an address."""
+Issued = StreamOperation[Task]
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoder:
+    """Encodes one task of a kernel call as register writes.
+
+    call: the task, the output rows [first, end) that it computes, and the addresses of the rows
+        that it reads and writes."""
+
+    call: Issued
+
+    @property
+    def task(self) -> Task:
+        """Shorthand for `call.operation`, the task to encode."""
+        return self.call.operation
+
+    def layers(self) -> Iterator[Sequence[Placed]]:
+        """Yield the register writes of each hardware layer, in order.
+
+        A hardware layer can access rows only at a constant pitch.  The output rows are therefore
+        divided into pieces (`pieces`) whose rows have a constant pitch in every tensor.  If the
+        input rows of a single output row are spaced irregularly, additional hardware layers first
+        copy them to scratch."""
+        rows = (*self.call.inputs, self.call.result)
+        for piece in pieces(self.task, rows, self.call.first, self.call.end):
+            if piece.gathered:
+                yield from self._gathered(piece.first)
+            else:
+                yield from self._strided(piece.first, piece.end)
+
+    def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
+        """Yield, for each hardware layer that computes some of output rows [first, end), its
+        register writes.  The accessed rows of each tensor must have a constant pitch (stride)."""
+        lower, _ = self.task.reads(first, end)
+        pitches = pitches_of_rows(self.task, (*self.call.inputs, self.call.result), first, end)
+        assert pitches is not None
+        source = self.call.inputs[0].place(lower)
+        if isinstance(self.task, UnextendedTask):
+            yield from self._steps(self.task, source, first, end, pitches)
+            return
+        for layer in self.task.layers(first, end, *pitches):
+            yield self._placed(layer, source, first)
+
+    def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
+        """Yield, for each hardware layer that is needed to compute output row `first`, its register
+        writes.  The input rows of the output row need not have a constant pitch.
+
+        The first layers each copy (gather) an input row to scratch; the others compute the output
+        row from the copies."""
+        lower, upper = self.task.reads(first, first + 1)
+        size, scratch = self.task.in_row_bytes, self.call.scratch
+        assert scratch is not None
+        for row in range(lower, upper):
+            target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
+            source = self.call.inputs[0].place(row)
+            for layer in input_copy_task(self.task).layers(0, 1, size, size):
+                known = {register: source for register in SOURCES} | {OUTPUT: target}
+                yield _with_places(layer, known)
+        if isinstance(self.task, UnextendedTask):
+            pitches = (size, self.task.out_row_bytes, 0)
+            yield from self._steps(self.task, scratch, first, first + 1, pitches)
+            return
+        second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
+        for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
+            yield self._placed(layer, scratch, first)
+
+    def _steps(
+        self,
+        task: UnextendedTask,
+        source: Place,
+        first: int,
+        end: int,
+        pitches: tuple[int, int, int],
+    ) -> Iterator[Sequence[Placed]]:
+        """Yield the register writes of each hardware layer that computes output rows [first, end)
+        without the extension.
+
+        source: the address of the first input row that is read.
+        pitches: the row pitches in bytes, as (input, output, second input)."""
+        places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
+        if task.tables:
+            places[Base.WEIGHTS], places[Base.OPERANDS] = self.call.tables
+        if self.call.scratch is not None:
+            places[Base.SCRATCH] = self.call.scratch
+        for other in self.call.inputs[1:]:
+            places[Base.SECOND] = other.place(first)
+        for step in task.steps(first, end, *pitches):
+            known = {register: places[base] for register, base in step.bases.items()}
+            yield _with_places(step.writes, known)
+
+    def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
+        """Return (write, place) for each write of a layer.  If the write sets an address register,
+        its word is an offset in bytes from `place`; for any other write, `place` is None.
+
+        source: the address of the first input row that the layer reads.
+        first: the index of the first output row that the layer computes."""
+        known = {register: source for register in SOURCES}
+        known[OUTPUT] = self.call.result.place(first)
+        for other in self.call.inputs[1:]:
+            known[OTHER] = other.place(first)
+        for name, table in zip(self.task.tables, self.call.tables, strict=True):
+            known |= dict.fromkeys(TABLE_REGISTERS[name], table)
+        return _with_places(layer, known)
+
+
+def input_copy_task(task: Task) -> Task:
+    """Return a task whose output is a copy of the input of `task`.
+
+    The encoder executes it for single rows, to copy input rows of `task` to scratch."""
+    return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
+
+
+def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
+    """Return (write, place) for each write of a layer.  If the write sets an address register, it
+    writes an offset in bytes from `place`; for any other write, `place` is None.
+
+    known: the `Place` for each address register, by register name.  If features are placed in the
+        feature buffer, the write to the register that selects their memory (`MEMORY_OF`) is changed
+        to select the feature buffer."""
+    memories = {
+        MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
+        for register, place in known.items()
+        if register in MEMORY_OF and place.memory == FEATURE_BUFFER
+    }
+    return [
+        (replace(write, word=memories.get(write.register, write.word)), known.get(write.register))
+        for write in layer
+    ]
+
+
+def encode(commands: Sequence[Issued]) -> bytes:
+    """Return the stream of a kernel call that issues the tasks `commands`.  This function is the
+    entry point of the encoder."""
+    writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
+    return to_stream(commands[0].operation.hardware, writes)
+
+
+def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
+    """Return a relocatable stream of register writes for the configuration `hardware`.
+
+    writes: pairs of a write and the `Place` to which its word is relative; None instead of the
+        `Place` if the word is not an address."""
+    places: list[bytes] = []
+    bank_bytes = 0 if hardware.extension is None else hardware.extension.feature_bank_bytes
+    body: list[bytes] = []
+    for k, (write, place) in enumerate(writes):
+        word = write.word
+        if place is not None:
+            there = IN_FEATURE_BUFFER if place.memory == FEATURE_BUFFER else 0
+            places.append(HEAD.pack(k, place.base | there))
+            word += place.offset_bytes
+        body.append(FORMAT.pack(registers()[write.register].address, word))
+    head = HEAD.pack(_chip_index(hardware) + bank_bytes, len(places))
+    return b"".join((head, *places, *body))
+
+
+def _chip_index(hardware: NvdlaConfiguration) -> int:
+    """Return the index of a configuration in `CHIPS`."""
+    extended = hardware.extension is not None
+    same = (
+        chip.name == hardware.name and (chip.extension is not None) == extended for chip in CHIPS
+    )
+    return list(same).index(True)
+
+
+def decode(
+    stream: bytes,
+) -> tuple[NvdlaConfiguration, tuple[tuple[int, int, NvdlaMemory], ...], bytes]:
+    """Return the contents of a stream: (configuration, relocations, writes).
+
+    Each relocation is (index of the write, index of the base address, memory of the base address).
+    The writes are pairs of little-endian uint32: register address, word before relocation."""
+    word, count = HEAD.unpack_from(stream)
+    bank_bytes, number = word & ~BANK_MASK, word & BANK_MASK
+    end = HEAD.size * (1 + count)
+    places = tuple(
+        (write, base & ~IN_FEATURE_BUFFER, _memory(base))
+        for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
+    )
+    chip = CHIPS[number]
+    return chip.extended(1, bank_bytes) if bank_bytes else chip, places, stream[end:]
+
+
+def _memory(base: int) -> NvdlaMemory:
+    """Return the memory to which a base address belongs.
+
+    base: the second word of a relocation: the index of the base address, with the highest bit set
+        if the base address is in the feature buffer."""
+    return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
+
+
+def relocated(
+    writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
+) -> bytes:
+    """Return register writes with absolute addresses: each relocation adds a base address to the
+    word of one write.
+
+    writes: pairs of little-endian uint32: register address, word.
+    places: the relocations, each (index of the write, index in `bases`, memory of the base); the
+        memory is not used here.
+    bases: the base addresses in bytes."""
+    words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
+    for write, base, _ in places:
+        words[write, 1] += bases[base]
+    return words.tobytes()
+
+
+def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> None:
+    """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
+
+    The model executes the stream at once; the sequencer counts the cycles that its layers take
+    after those of earlier streams in the queue.
+
+    stream: an array whose first `size` bytes are the stream.
+    bases: for each base address, the contents of memory from that address on; modified in place.
+
+    Before execution, each array is copied to the modelled memory (main memory or feature buffer)
+    that the stream's relocations state for its base address.  Afterwards, only the bytes that
+    changed are copied back, because the arrays may overlap.  Each base address in the feature
+    buffer is the beginning of a bank."""
+    configuration, places, writes = decode(stream[:size].tobytes())
+    memory_of_base = {base: memory for _, base, memory in places}
+    ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
+    for k, base in enumerate(bases):
+        memory = memory_of_base.get(k, NvdlaMemory.MAIN)
+        starts.append(ends[memory])
+        ends[memory] += -(-len(base) // BASE_BYTES) * BASE_BYTES
+    memories = {memory: np.zeros(end, np.uint8) for memory, end in ends.items()}
+    mine = [
+        memories[memory_of_base.get(k, NvdlaMemory.MAIN)][start : start + len(base)]
+        for k, (start, base) in enumerate(zip(starts, bases, strict=True))
+    ]
+    for part, base in zip(mine, bases, strict=True):
+        part[:] = base
+    before = [part.copy() for part in mine]
+    execute(relocated(writes, places, starts), memories, configuration, sequencer)
+    for part, base, old in zip(mine, bases, before, strict=True):
+        changed = part != old
+        if changed.any():  # constants cannot be written
+            base[changed] = part[changed]
+
+
+def wait(sequencer: Sequencer) -> None:
+    """Wait until all streams are complete, in the role of the C function `nvdla_wait`."""
+    sequencer.idle = True
+
+
+SUBMIT = Driver("nvdla_submit", "nvdla", submit, Sequencer)
+WAIT = Driver("nvdla_wait", "nvdla", wait, Sequencer)

@@ -1,0 +1,347 @@
+"""sdp: records and registers of NVDLA's own post-processor, SDP, and its read engine, SDP_RDMA.
+
+    accumulators or a tensor -> X1 (BS) -> X2 (BN) -> Y (EW) -> converter -> memory
+
+Units X1 and X2 add an operand, multiply by another, shift right with rounding, and may replace
+negative values by 0.  An operand is one number, or one for each channel or element.  Unit Y, which
+only the configuration large has, adds a second tensor (`sdp_y.py`).  The converter subtracts an
+offset, multiplies and shifts (`layer.Conversion`).
+
+Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from penstock_nvdla.bindings import Bindings, Words
+from penstock_nvdla.layer import UNCHANGED, Conversion, NvdlaMemory, Surface
+from penstock_nvdla.sdp_y import MODE, UNIT_Y, SdpUnitY, decode_y, encode_y
+
+OPERAND_BYTES = 4
+"""Size in bytes of the operands of a channel in memory: an addend and a factor, each an int16."""
+
+
+class Algorithm(IntEnum):
+    """How a unit combines its input with the addend; each value is its code in the register."""
+
+    LARGEST = 0
+    SMALLEST = 1
+    SUM = 2
+
+
+class Use(IntEnum):
+    """Which operands of a unit are read from memory; each value is its code in the register.
+
+    An operand that is not read from memory is one number for all elements."""
+
+    FACTORS = 0
+    ADDENDS = 1
+    BOTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SdpUnit:
+    """Unit X1 or X2 of SDP, as its register fields describe it.  Its steps are: addition,
+    multiplication, right shift, clamp.
+
+    bypass: True if the unit passes its input on unchanged.
+    skip_addition, skip_multiplication, skip_clamp: True to skip this step.
+    algorithm: the operation that takes the place of the addition: sum, maximum or minimum.
+    prelu: True if only negative values are multiplied and shifted.
+    addends_in_memory, factors_in_memory: True if these operands are in memory, False if `addend` or
+        `factor` is used for all elements.
+    left_shift, addend: the left shift of addends, and the addend.
+    right_shift, factor: the right shift of products, and the factor.
+    unread: True if the read engine of the unit is off, because no operand is in memory.
+    use: the operands that the read engine fetches; if both, addend and factor alternate in memory.
+    two_bytes: True if an operand in memory has two bytes, False if it has one.
+    per_element: True if memory contains operands for each element, False if for each channel.
+    memory, address: where the operands in memory begin.
+    line_stride, surface_stride: as in `Surface`, for operands of elements."""
+
+    bypass: bool = True
+    skip_addition: bool = False
+    algorithm: Algorithm = Algorithm.LARGEST
+    skip_multiplication: bool = False
+    prelu: bool = False
+    skip_clamp: bool = False
+    addends_in_memory: bool = False
+    left_shift: int = 0
+    addend: int = 0
+    factors_in_memory: bool = False
+    right_shift: int = 0
+    factor: int = 0
+    unread: bool = True
+    use: Use = Use.FACTORS
+    two_bytes: bool = False
+    per_element: bool = False
+    memory: NvdlaMemory = NvdlaMemory.MAIN
+    address: int = 0
+    line_stride: int = 0
+    surface_stride: int = 0
+
+
+UNUSED = SdpUnit()
+
+
+def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpUnit:
+    """Return a unit that adds, multiplies and shifts with operands of each channel.
+
+    left, right: the shifts of addends and products.
+    address: the address of the operands in main memory.
+    one_sided: whether negative results become 0."""
+    return SdpUnit(
+        bypass=False,
+        algorithm=Algorithm.SUM,
+        skip_clamp=not one_sided,
+        addends_in_memory=True,
+        left_shift=left,
+        factors_in_memory=True,
+        right_shift=right,
+        unread=False,
+        use=Use.BOTH,
+        two_bytes=True,
+        address=address,
+    )
+
+
+def added_elements(
+    surface: Surface | None, left: int = 0, factor: int | None = None, right: int = 0
+) -> SdpUnit:
+    """Return unit X1 or X2, set to compute round((x + (element << left)) * factor / 2**right) from
+    its input x and an int8 element of a second tensor.
+
+    surface: the memory layout of the second tensor; None to add nothing.
+    factor: None to multiply by nothing."""
+    unit = SdpUnit(
+        bypass=False,
+        algorithm=Algorithm.SUM,
+        skip_addition=surface is None,
+        skip_multiplication=factor is None,
+        skip_clamp=True,
+        factor=factor or 0,
+        right_shift=right,
+    )
+    if surface is None:
+        return unit
+    return replace(
+        unit,
+        addends_in_memory=True,
+        left_shift=left,
+        unread=False,
+        use=Use.ADDENDS,
+        per_element=True,
+        memory=surface.memory,
+        address=surface.address,
+        line_stride=surface.line_stride,
+        surface_stride=surface.surface_stride,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SdpOperations:
+    """The operations of SDP's units, which process the input in this order, before the converter.
+
+    y: the operation of unit Y; None if the unit is bypassed."""
+
+    x1: SdpUnit = UNUSED
+    x2: SdpUnit = UNUSED
+    y: SdpUnitY | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SdpCube:
+    """What SDP's read engine must know of a convolution to fetch the operands of SDP's units.
+
+    width, height, channels: the size of the convolution's output.
+    flying: True if SDP takes its input from the convolution core instead of memory."""
+
+    width: int
+    height: int
+    channels: int
+    flying: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SdpLayer:
+    """A hardware layer of SDP alone, which reads a tensor from memory.
+
+    width, height, channels: the size of the input and the output.
+    source, output: their memory layouts.
+    conversion: how the results of the units become int8 elements.
+    through_y: whether unit Y is used; it then determines how many elements the layer processes per
+        cycle (`Rates.elementwise`)."""
+
+    width: int
+    height: int
+    channels: int
+    source: Surface
+    output: Surface
+    conversion: Conversion = UNCHANGED
+    through_y: bool = False
+
+    @property
+    def out_width(self) -> int:
+        """The number of output columns."""
+        return self.width
+
+    @property
+    def out_height(self) -> int:
+        """The number of output rows."""
+        return self.height
+
+    @property
+    def kernels(self) -> int:
+        """The number of output channels."""
+        return self.channels
+
+
+def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
+    """Return the entries of `Bindings.chosen` for unit X1 or X2: each is a register field, the path
+    of the attribute that it holds, and the offset 0.
+
+    path: the attribute of `SdpOperations` that holds the unit: "x1" or "x2".
+    unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""
+    stage, dma = f"SDP.D_DP_{unit.upper()}", f"SDP_RDMA.D_{engine.upper()}_CFG.{engine}"
+    place = f"SDP_RDMA.D_{unit.upper()}"
+    return (
+        (f"{stage}_CFG.{unit}_bypass", f"{path}.bypass", 0),
+        (f"{stage}_CFG.{unit}_alu_bypass", f"{path}.skip_addition", 0),
+        (f"{stage}_CFG.{unit}_alu_algo", f"{path}.algorithm", 0),
+        (f"{stage}_CFG.{unit}_mul_bypass", f"{path}.skip_multiplication", 0),
+        (f"{stage}_CFG.{unit}_mul_prelu", f"{path}.prelu", 0),
+        (f"{stage}_CFG.{unit}_relu_bypass", f"{path}.skip_clamp", 0),
+        (f"{stage}_ALU_CFG.{unit}_alu_src", f"{path}.addends_in_memory", 0),
+        (f"{stage}_ALU_CFG.{unit}_alu_shift_value", f"{path}.left_shift", 0),
+        (f"{stage}_ALU_SRC_VALUE.{unit}_alu_operand", f"{path}.addend", 0),
+        (f"{stage}_MUL_CFG.{unit}_mul_src", f"{path}.factors_in_memory", 0),
+        (f"{stage}_MUL_CFG.{unit}_mul_shift_value", f"{path}.right_shift", 0),
+        (f"{stage}_MUL_SRC_VALUE.{unit}_mul_operand", f"{path}.factor", 0),
+        (f"{dma}_disable", f"{path}.unread", 0),
+        (f"{dma}_data_use", f"{path}.use", 0),
+        (f"{dma}_data_size", f"{path}.two_bytes", 0),
+        (f"{dma}_data_mode", f"{path}.per_element", 0),
+        (f"{dma}_ram_type", f"{path}.memory", 0),
+        (f"{place}_LINE_STRIDE.{unit}_line_stride", f"{path}.line_stride", 0),
+        (f"{place}_SURFACE_STRIDE.{unit}_surface_stride", f"{path}.surface_stride", 0),
+    )
+
+
+OPERATIONS = Bindings(
+    SdpOperations,
+    ("SDP", "SDP_RDMA"),
+    chosen=(*_fields("x1", "bs", "brdma"), *_fields("x2", "bn", "nrdma")),
+    implied=(),
+    addresses=(
+        ("SDP_RDMA.D_BS_BASE_ADDR_{}", "bs_base_addr_{}", "x1.address"),
+        ("SDP_RDMA.D_BN_BASE_ADDR_{}", "bn_base_addr_{}", "x2.address"),
+    ),
+    constant={"SDP.D_DP_EW_CFG.ew_bypass": 1, "SDP_RDMA.D_ERDMA_CFG.erdma_disable": 1},
+    absent={},
+    only_listed=True,
+)
+
+CUBE = Bindings(
+    SdpCube,
+    ("SDP_RDMA",),
+    chosen=(
+        ("SDP_RDMA.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP_RDMA.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP_RDMA.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+        ("SDP_RDMA.D_FEATURE_MODE_CFG.flying_mode", "flying", 0),
+    ),
+    implied=(),
+    addresses=(),
+    constant={},
+    absent={},
+    only_listed=True,
+)
+
+LAYER = Bindings(
+    SdpLayer,
+    ("SDP", "SDP_RDMA"),
+    chosen=(
+        ("SDP.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+        ("SDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
+        ("SDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),
+        ("SDP_RDMA.D_SRC_DMA_CFG.src_ram_type", "source.memory", 0),
+        ("SDP.D_DST_LINE_STRIDE.dst_line_stride", "output.line_stride", 0),
+        ("SDP.D_DST_SURFACE_STRIDE.dst_surface_stride", "output.surface_stride", 0),
+        ("SDP.D_DST_DMA_CFG.dst_ram_type", "output.memory", 0),
+        ("SDP.D_CVT_OFFSET.cvt_offset", "conversion.offset", 0),
+        ("SDP.D_CVT_SCALE.cvt_scale", "conversion.scale", 0),
+        ("SDP.D_CVT_SHIFT.cvt_shift", "conversion.shift", 0),
+        ("SDP.D_FEATURE_MODE_CFG.nan_to_zero", "conversion.nan_to_zero", 0),
+    ),
+    implied=(
+        ("SDP_RDMA.D_DATA_CUBE_WIDTH.width", "width", 1),
+        ("SDP_RDMA.D_DATA_CUBE_HEIGHT.height", "height", 1),
+        ("SDP_RDMA.D_DATA_CUBE_CHANNEL.channel", "channels", 1),
+    ),
+    addresses=(
+        ("SDP_RDMA.D_SRC_BASE_ADDR_{}", "src_base_addr_{}", "source.address"),
+        ("SDP.D_DST_BASE_ADDR_{}", "dst_base_addr_{}", "output.address"),
+    ),
+    constant={"SDP_RDMA.D_FEATURE_MODE_CFG.flying_mode": 0, "SDP.D_DATA_FORMAT.out_precision": 0},
+    absent={},
+    only_listed=True,
+)
+
+OPERAND_REGISTERS = frozenset((*OPERATIONS.names(), *UNIT_Y.names()))
+"""The registers of SDP's units and of the operands that they read."""
+Y_MODES = frozenset((MODE, "SDP_RDMA.D_ERDMA_CFG"))
+"""The registers that state whether unit Y and its read engine are used."""
+
+
+def encode_operations(operations: SdpOperations) -> dict[str, int]:
+    """Return the register words of SDP's units, by register name.  Raises UnsupportedError if an
+    attribute does not fit its register field."""
+    words = OPERATIONS.encode(operations)
+    return words if operations.y is None else {**words, **encode_y(operations.y)}
+
+
+def decode_operations(words: Words) -> SdpOperations:
+    """Return the operations of SDP's units that register words encode.
+
+    words: the words by register name.
+
+    Raises UnsupportedError if a word sets bits outside the fields of its register, or if unit Y is
+    in a mode that is not modelled."""
+    y = decode_y(words)
+    if y is None:
+        return OPERATIONS.decode(words)
+    others = {name: word for name, word in words.items() if name not in Y_MODES}
+    return replace(OPERATIONS.decode(others), y=y)
+
+
+def encode_cube(cube: SdpCube) -> dict[str, int]:
+    """Return the words of the read engine's registers for the size of a convolution's output, by
+    register name.  Raises UnsupportedError if the size does not fit the registers."""
+    return CUBE.encode(cube)
+
+
+def decode_cube(words: Words) -> SdpCube:
+    """Return the size of a convolution's output, decoded from the registers of SDP's read engine.
+
+    The functional model checks that it equals the size that the other registers imply.
+
+    words: the words by register name."""
+    return CUBE.decode(words)
+
+
+def encode_sdp(layer: SdpLayer) -> dict[str, int]:
+    """Return the register words of a layer of SDP alone, by register name, except those of its
+    units.  Raises UnsupportedError if an attribute does not fit its register field."""
+    return LAYER.encode(layer)
+
+
+def decode_sdp(words: Words) -> SdpLayer:
+    """Return the layer of SDP alone that register words encode, by register name.
+
+    Raises UnsupportedError if a word sets bits outside the fields of its register, or if a register
+    differs from the value that the others imply."""
+    return LAYER.decode(words, through_y=decode_y(words) is not None)

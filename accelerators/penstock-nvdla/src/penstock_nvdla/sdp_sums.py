@@ -1,0 +1,246 @@
+"""sdp_sums: constants with which SDP adds two int8 tensors exactly as TFLite does.
+
+    s = (main + (other << left1)) * factor1 + (again << left2)            units X1 and X2
+    y = round(s * factor2 / 2**right)                                     unit X2
+    element = saturate8(round((y - offset) * scale / 2**shift))           converter
+
+`main` is the input at the beginning of SDP's data flow, `other` is the other input, and s is the
+weighted sum of both.  SDP has three read engines, so it can read one input a second time, as
+`again`.  `left1` may be missing: then unit X1 only multiplies.
+
+The ratio of the two weights must be that of TFLite, with more precision than the 16 bits of a
+factor.  Therefore, `left1` determines it roughly, as a power of two, and the term with `again`
+corrects it, by an amount that depends on `left2` and `factor1`.  If the ratio is precise enough,
+each output element corresponds to an interval of s.  The other constants are then chosen so that
+rounding reproduces these intervals.  They are proved by computing all 65,536 pairs of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.uma import multiply, requantise
+from penstock_nvdla.sdp_constants import (
+    HIGHEST,
+    LOWEST,
+    MOST_FACTOR,
+    MOST_RIGHT,
+    RANGE_BITS,
+    Int64s,
+    factor_pairs,
+    shifted,
+)
+
+TERM_BITS = 20
+"""The number of bits by which TFLite shifts the operands of a sum to the left."""
+MOST_LEFT = 23
+"""The largest shift of an int8 operand that fits into 32 bits."""
+FIRST_SHIFTS = (None, 0, 1, 2, 3)
+"""The values of `Ratio.left1` that are tried."""
+MOST_RATIOS = 24
+"""The number of ratios that are tried, the most precise first."""
+INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The constants with which units X1 and X2 compute s, a weighted sum of both inputs:
+
+        s = (main + (other << left1)) * factor1 + (again << left2)
+
+    main: the index (0 or 1) of the input that passes through SDP.
+    left1: the shift of the other input, which unit X1 adds; None if this unit adds nothing.
+    factor1: the factor of unit X1.
+    again: the index (0 or 1) of the input that unit X2 adds.
+    left2: the shift of the input that unit X2 adds."""
+
+    main: int
+    left1: int | None
+    factor1: int
+    again: int
+    left2: int
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """The factors (a, b) for which s = a * first input + b * second input."""
+        found = [0, 0]
+        found[self.main] = self.factor1
+        if self.left1 is not None:
+            found[1 - self.main] = self.factor1 << self.left1
+        found[self.again] += 1 << self.left2
+        return found[0], found[1]
+
+    def totals(self) -> Int64s:
+        """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is for the element i - 128 of the first input and j - 128 of the second."""
+        first, second = self.weights
+        return (INPUTS * first)[:, None] + (INPUTS * second)[None, :]
+
+
+@dataclass(frozen=True, slots=True)
+class SumSettings:
+    """The constants with which SDP computes a sum or difference of two tensors.
+
+    ratio: the constants of s, the weighted sum of both inputs.
+    factor2, right: unit X2 computes y = round(s * factor2 / 2**right).
+    offset, scale, shift: the output is round((y - offset) * scale / 2**shift), clamped."""
+
+    ratio: Ratio
+    factor2: int
+    right: int
+    offset: int
+    scale: int
+    shift: int
+
+    @property
+    def main(self) -> int:
+        """The index (0 or 1) of the input at the beginning of SDP's data flow."""
+        return self.ratio.main
+
+    def elements(self) -> Int64s:
+        """Return the output elements for all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
+        y = shifted(self.ratio.totals() * self.factor2, self.right)
+        return np.clip(shifted((y - self.offset) * self.scale, self.shift), LOWEST, HIGHEST)
+
+
+class Levels:
+    """The different results of a sum, in ascending order (`values`), and the pairs of inputs that
+    yield each.  A level is any result but the least."""
+
+    def __init__(self, expected: Int64s) -> None:
+        """`expected`: the results of all pairs of inputs, of shape (256, 256).
+
+        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
+        self.values: Int64s = np.unique(expected)
+        self._order = np.argsort(expected, axis=None, kind="stable")
+        self._starts = np.searchsorted(expected.ravel()[self._order], self.values)
+
+    def gaps(self, totals: Int64s) -> tuple[Int64s, Int64s]:
+        """Return (lower, upper): for each level, two weighted sums between which its threshold must
+        be, so that the constants are exact.
+
+        lower: the largest weighted sum of a pair of inputs whose result is the next lower one.
+        upper: the least weighted sum of a pair of inputs whose result is the level.
+
+        totals: the weighted sums of all pairs, with the shape and axes of `Ratio.totals`."""
+        ordered = totals.ravel()[self._order]
+        lower = np.maximum.reduceat(ordered, self._starts)[:-1]
+        return lower, np.minimum.reduceat(ordered, self._starts)[1:]
+
+
+def find_sum(p: Mapping[str, int]) -> SumSettings | None:
+    """Return constants that are proved for a sum or difference; None if none were found.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    expected = expected_elements(p)
+    levels = Levels(expected)
+    for ratio in _ratios(slope(p, 0), slope(p, 1)):
+        totals = ratio.totals()
+        growth = slope(p, 0) / ratio.weights[0]
+        sign = 1 if growth > 0 else -1
+        lower, upper = levels.gaps(sign * totals)
+        if (lower < upper).all():
+            gaps, farthest = (lower, upper), float(np.abs(totals).max())
+            for found in _placed(ratio, abs(growth), sign, farthest, levels.values[1:], gaps):
+                if (found.elements() == expected).all():
+                    return found
+    return None
+
+
+def expected_elements(p: Mapping[str, int]) -> Int64s:
+    """Return TFLite's results for all pairs of inputs, of shape (256, 256).
+
+    Entry [i, j] is the result for i - 128 in the first input and j - 128 in the second.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    terms = [
+        multiply((INPUTS - p[f"zero{k}"]) << TERM_BITS, p[f"multiplier{k}"], p[f"shift{k}"])
+        for k in (0, 1)
+    ]
+    sums = terms[0][:, None] + p["sign1"] * terms[1][None, :]
+    bounds = (p["least"], p["most"])
+    found = requantise(sums, p["out_multiplier"], p["out_shift"], p["out_zero"], bounds)
+    return found.astype(np.int64)
+
+
+def slope(p: Mapping[str, int], k: int) -> float:
+    """Return how much the output grows with input `k`, as a real number."""
+    own = p[f"multiplier{k}"] * 2.0 ** (p[f"shift{k}"] - 31)
+    out = p["out_multiplier"] * 2.0 ** (p["out_shift"] - 31)
+    return own * out * 2.0**TERM_BITS * (p["sign1"] if k else 1)
+
+
+def _ratios(first: float, second: float) -> Iterator[Ratio]:
+    """Yield up to `MOST_RATIOS` ratios whose weights are nearly proportional to `first` and
+    `second`, the most precise ratio first.
+
+    first, second: how much the output grows with the first and with the second input (`slope`)."""
+    slopes = (first, second)
+    found: list[tuple[float, Ratio]] = []
+    for main in (0, 1):
+        goal = slopes[1 - main] / slopes[main]
+        for left1 in FIRST_SHIFTS:
+            plain = 0.0 if left1 is None else 2.0**left1
+            for again, part in ((1 - main, goal - plain), (main, plain / goal - 1)):
+                found += _tuned(main, left1, again, part, slopes)
+    found.sort(key=lambda pair: pair[0])
+    yield from (one for _, one in found[:MOST_RATIOS])
+
+
+def _tuned(
+    main: int, left1: int | None, again: int, part: float, slopes: tuple[float, float]
+) -> Iterator[tuple[float, Ratio]]:
+    """Yield (relative error, ratio) for up to three ratios with the given fields.
+
+    `left2` is the largest shift with which `factor1` fits into 16 bits.  The ratios differ in
+    `factor1`: the nearest integer to 2**left2 / part, and its neighbours.
+
+    main, left1, again: the given fields of `Ratio`.
+    part: the desired value of 2**left2 / factor1.
+    slopes: how much the output grows with each input.  The weights of the inputs should be
+        proportional to the slopes; the relative error is the deviation from this proportion."""
+    left2 = int(np.floor(np.log2(MOST_FACTOR * abs(part)))) if part else -1
+    if not 0 <= left2 <= MOST_LEFT:
+        return
+    nearest = round(2.0**left2 / part)
+    for factor1 in (nearest, nearest + 1, nearest - 1):
+        ratio = Ratio(main, left1, factor1, again, left2)
+        first, second = ratio.weights
+        if abs(factor1) <= MOST_FACTOR and first and second:
+            yield abs(second * slopes[0] / (first * slopes[1]) - 1), ratio
+
+
+def _placed(
+    ratio: Ratio,
+    slope: float,
+    sign: int,
+    farthest: float,
+    levels: Int64s,
+    gaps: tuple[Int64s, Int64s],
+) -> Iterator[SumSettings]:
+    """Yield settings with the given ratio, and with constants that convert the weighted sum s to
+    the output.  They should be exact, but the caller must check them.
+
+    slope, sign: if s grows by 1, the output grows by sign * slope; `slope` is positive.
+    farthest: the largest magnitude of s.
+    levels: all results but the least.
+    gaps: the result of `Levels.gaps` for the weighted sums sign * s."""
+    lower, upper = gaps
+    right = max(0, int(np.ceil(np.log2(farthest * MOST_FACTOR))) - RANGE_BITS)
+    total = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slope)))
+    shift = total - right
+    if not 0 <= shift <= MOST_RIGHT:
+        return
+    for pair in factor_pairs(np.array([slope * 2.0**total]), np.array([float(MOST_FACTOR)])):
+        factor2, scale = int(pair[0, 0]), int(pair[0, 1])
+        heights = (levels - 0.5) * 2.0**total / (factor2 * scale)
+        low, high = (lower - heights).max(), (upper - heights).min()
+        offset = round((low + high) / 2 * factor2 / 2.0**right)
+        if low < high and abs(offset) < 1 << 31:
+            yield SumSettings(ratio, sign * factor2, right, offset, scale, shift)

@@ -1,0 +1,250 @@
+"""unextended_kernels: translates operators to tasks for NVDLA's own units, without penstock's
+extension, and states which operators they cannot compute exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
+from penstock_nvdla.configurations import NvdlaConfiguration, configuration
+from penstock_nvdla.packing import pack_weights
+from penstock_nvdla.pdp import FRACTION_BITS, PoolingMethod
+from penstock_nvdla.sdp_constants import (
+    Int64s,
+    Pass,
+    Passes,
+    Sums,
+    Unproved,
+    find_passes,
+)
+from penstock_nvdla.sdp_sums import SumSettings, find_sum
+from penstock_nvdla.sdp_y_sums import UnitYSum, find_sum_in_y
+from penstock_nvdla.task import operator_task
+from penstock_nvdla.unextended_task import Average, UnextendedTask, aligned
+
+CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
+"""The operators whose sums the convolution core computes and SDP requantises."""
+POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
+SUMS = ("Add", "Sub")
+NO_SUM = "no constants were found that are proved for all pairs of elements"
+LOWEST, HIGHEST = -128, 127
+
+
+def reason_against(offloaded: Offloaded) -> str | None:
+    """Return why NVDLA's own units cannot compute an operator exactly; None if they can.
+
+    Whether shapes are supported, and parameters fit registers and buffers, is checked elsewhere."""
+    kind, p = offloaded.main.kind, offloaded.parameters
+    if kind in POOLS:
+        return _reason_against_pool(offloaded)
+    if kind in SUMS:
+        found = summation(offloaded)
+        return None if found else NO_SUM
+    if kind not in CONVOLUTIONS:
+        return "they have no exact form of this operator"
+    if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
+        return "depthwise convolutions must have one output per channel"
+    found = requantisation(offloaded)
+    if isinstance(found, Unproved):
+        channels = f"{found.count} of {found.total} channels"
+        return f"requantisation is not proved for {channels}: {found.reason}"
+    return None
+
+
+def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
+    """Return the reason, for a message, why a sum is not fused with a convolution.
+
+    NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
+    found, the message says so, too."""
+    found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
+    runs = "" if found else f", and {NO_SUM}"
+    return f"without the extension, SDP adds tensors in a layer of its own{runs}"
+
+
+def _reason_against_pool(offloaded: Offloaded) -> str | None:
+    """Return why PDP cannot compute a pooling operator exactly; None if it can."""
+    p = offloaded.parameters
+    if (p["least"], p["most"]) != (LOWEST, HIGHEST):
+        return f"pooling does not clamp to [{p['least']}, {p['most']}]"
+    if POOLS[offloaded.main.kind] is PoolingMethod.LARGEST:
+        return None
+    right = (p["out_w"] - 1) * p["stride_w"] + p["kernel_w"] - p["pad_left"] - p["in_w"]
+    below = (p["out_h"] - 1) * p["stride_h"] + p["kernel_h"] - p["pad_top"] - p["in_h"]
+    if max(p["pad_left"], p["pad_top"], right, below) > 0:
+        return "averages are divided by the size of the window, not by the elements inside"
+    count = p["kernel_w"] * p["kernel_h"]
+    sums = np.arange(count * LOWEST, count * HIGHEST + 1, dtype=np.int64)
+    expected = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
+    scaled = rounding_shift(sums * _factor(count), FRACTION_BITS)
+    exact = bool((scaled == expected).all())
+    return None if exact else f"averages of {count} elements are rounded in another way"
+
+
+def _factor(count: int) -> int:
+    """Return 1 / `count`, rounded to 16 fractional bits: the factor with which PDP averages."""
+    return ((2 << FRACTION_BITS) + count) // (2 * count)
+
+
+def plain_task(offloaded: Offloaded) -> UnextendedTask:
+    """Return the task that computes an operator, for which `reason_against` must return None."""
+    key = "unextended task"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = _task(offloaded)
+    return offloaded.cache[key]
+
+
+def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
+    """Return constants with which SDP adds or subtracts two tensors exactly as TFLite does.
+
+    A `SumSettings` is for units X1 and X2, a `UnitYSum` for unit Y.  The result is None if the
+    search finds no exact constants."""
+    key = "summation"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
+    return offloaded.cache[key]
+
+
+def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
+    """Return constants with which a sum or difference is proved exact; None if there are none.
+
+    They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes fewer
+    elements per cycle, if `chip` has this unit.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    found = find_sum(p)
+    return find_sum_in_y(p) if found is None and chip.rates.elementwise else found
+
+
+def _task(offloaded: Offloaded) -> UnextendedTask:
+    """Compute the result of `plain_task`, which caches it."""
+    p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
+    if kind in SUMS:
+        _, h, w, c = offloaded.main.output.type.shape
+        return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
+    if kind == "FullyConnected":
+        p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+    if kind == "Mean":
+        _, h, w, c = offloaded.main.inputs[0].type.shape
+        p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
+        p |= {"kernel_h": h, "kernel_w": w}
+    task = operator_task(UnextendedTask, chip, None, p)
+    gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
+    task = replace(task, gathered_bytes=gathered)
+    if kind in POOLS:
+        average = Average(1 << FRACTION_BITS, _factor(task.kernel_w * task.kernel_h))
+        return replace(task, method=POOLS[kind], average=average)
+    found = requantisation(offloaded)
+    assert isinstance(found, Passes)
+    settings = tuple(one.settings for one in found.passes)
+    return replace(task, passes=settings, by_pack=_is_by_pack(offloaded))
+
+
+def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
+    """Return the hardware configuration that the user selected, without the extension."""
+    return configuration(str(offloaded.target.attrs["config"]))
+
+
+def _is_by_pack(offloaded: Offloaded) -> bool:
+    """Return whether an operator runs as one convolution per pack: it computes each channel
+    separately, and has several channels."""
+    depthwise = offloaded.main.kind in ("DepthwiseConv2D", "Mean")
+    return depthwise and offloaded.main.inputs[0].type.shape[-1] > 1
+
+
+def requantisation(offloaded: Offloaded) -> Passes | Unproved:
+    """Return the passes of SDP that requantise the sums of an operator, or why there are none."""
+    key = "passes"
+    if key not in offloaded.cache:
+        offloaded.cache[key] = find_passes(_sums(offloaded))
+    return offloaded.cache[key]
+
+
+def _sums(offloaded: Offloaded) -> Sums:
+    """Return the range, the bias and the requantisation of an operator's accumulators, for each
+    output channel."""
+    x, y, p = offloaded.main.inputs[0].type, offloaded.main.output.type, offloaded.parameters
+    weights, bias = _weights_and_bias(offloaded)
+    matrix = weights.reshape(len(weights), -1).astype(np.int64)
+    least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
+    lower, above = reachable(matrix, bias, least, upper)
+    scales = p if offloaded.main.kind == "Mean" else offloaded.tables
+    multiplier, shift = (
+        np.broadcast_to(np.asarray(scales[name], np.int64), bias.shape)
+        for name in ("multiplier", "shift")
+    )
+    bounds = (p.get("least", LOWEST), p.get("most", HIGHEST))
+    channels = Channels(multiplier, shift, lower, above, y.zero_point, *bounds)
+    return Sums(channels, bias - x.zero_point * matrix.sum(axis=1))
+
+
+def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
+    """Return the weights of an operator as one kernel per output channel, and its biases.
+
+    The weights have shape (output channels, rows, columns, input channels).  A kernel of a
+    depthwise convolution has one input channel."""
+    if offloaded.main.kind == "Mean":
+        _, h, w, c = offloaded.main.inputs[0].type.shape
+        return np.ones((c, h, w, 1), np.int8), np.zeros(c, np.int64)
+    weights, bias = offloaded.constant(1), offloaded.constant(2).astype(np.int64)
+    if offloaded.main.kind == "DepthwiseConv2D":
+        return weights.transpose(3, 1, 2, 0), bias
+    if offloaded.main.kind == "FullyConnected":
+        return weights.reshape(len(weights), 1, 1, -1), bias
+    return weights, bias
+
+
+def plain_scratch_bytes(offloaded: Offloaded) -> int:
+    """Return the size in bytes of the scratch memory that an operator needs."""
+    return plain_task(offloaded).scratch_bytes
+
+
+def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Return the constant arrays that the hardware reads for an operator, by name.
+
+    "weights": the int8 weights, in the order in which the hardware reads them.
+    "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
+        then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
+        the number of channels is rounded up to whole packs.
+
+    The result is empty if the task of the operator has no passes."""
+    task = plain_task(offloaded)
+    if not task.passes:
+        return {}
+    found = requantisation(offloaded)
+    assert isinstance(found, Passes)
+    weights, _ = _weights_and_bias(offloaded)
+    if task.by_pack:
+        packed = b"".join(
+            _diagonal(weights[first : first + count], task) for first, count in task.packs()
+        )
+    else:
+        packed = pack_weights(weights, task.hardware)
+    post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
+    return {"weights": np.frombuffer(packed, np.int8), "post": post}
+
+
+def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
+    """Return the weights of an ordinary convolution that computes some channels of a depthwise
+    convolution, in the hardware's memory order (`pack_weights`).  Kernel c has the weights of
+    channel c in input channel c, and zeros in all other input channels.
+
+    weights: the depthwise weights of these channels, of shape (channels, rows, columns, 1)."""
+    count = len(weights)
+    kernels = np.zeros((*weights.shape[:3], count), np.int8)
+    each = np.arange(count)
+    kernels[each, :, :, each] = weights[..., 0]
+    packed = pack_weights(kernels, task.hardware)
+    return packed + bytes(aligned(len(packed)) - len(packed))
+
+
+def _unit_operands(single: Pass, channels: int) -> Array:
+    """Return the operands of a pass as the hardware reads them: a flat int16 array with addend and
+    factor of each channel, for unit X1 and then for unit X2.
+
+    channels: the number of channels in whole packs; the operands of unused channels are 0."""
+    padded = np.zeros((channels, 4), np.int16)
+    padded[: len(single.operands)] = single.operands
+    return padded.reshape(channels, 2, 2).transpose(1, 0, 2).ravel()

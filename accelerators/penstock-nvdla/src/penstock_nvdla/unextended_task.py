@@ -1,0 +1,392 @@
+"""unextended_task: tasks that NVDLA executes with its own units, and their hardware layers.
+
+A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
+pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
+convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from penstock_nvdla.cut import Convolution, hardware_layers
+from penstock_nvdla.extension import HardwareLayer
+from penstock_nvdla.layer import (
+    WEIGHT_ALIGNMENT_BYTES,
+    Conversion,
+    Padding,
+    Surface,
+)
+from penstock_nvdla.pdp import PoolingLayer, PoolingMethod
+from penstock_nvdla.sdp import (
+    OPERAND_BYTES,
+    SdpLayer,
+    SdpOperations,
+    added_elements,
+    per_channel,
+)
+from penstock_nvdla.sdp_constants import PassSettings
+from penstock_nvdla.sdp_sums import SumSettings
+from penstock_nvdla.sdp_y import SdpUnitY
+from penstock_nvdla.sdp_y_sums import UnitYSum
+from penstock_nvdla.stream import (
+    Write,
+    operating_writes,
+    pooling_writes,
+    sdp_writes,
+)
+from penstock_nvdla.task import Task
+from penstock_nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
+
+ROWS_BYTES = 4096
+"""The size in bytes of the rows of a second pass that are in scratch at a time, unless a single
+row is larger."""
+
+
+class Base(Enum):
+    """What the address in a register is relative to: the first row of a tensor that is accessed, a
+    table, or scratch."""
+
+    INPUT = "input"
+    SECOND = "second"
+    OUTPUT = "output"
+    WEIGHTS = "weights"
+    OPERANDS = "operands"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class UnextendedStep:
+    """A hardware layer of a task.
+
+    writes: its register writes.
+    bases: for each register that holds an address, what this address is relative to."""
+
+    layer: HardwareLayer
+    traffic: LayerTraffic
+    writes: tuple[Write, ...]
+    bases: Mapping[str, Base]
+
+
+CONVOLUTION_BASES = {
+    "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
+    "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OPERANDS,
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
+}
+OUTPUT_REGISTER = "SDP.D_DST_BASE_ADDR_LOW"
+SUM_BASES = {
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.SCRATCH,
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT,
+    OUTPUT_REGISTER: Base.OUTPUT,
+}
+COPY_BASES = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT, OUTPUT_REGISTER: Base.OUTPUT}
+POOLING_BASES = {
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_DST_BASE_ADDR_LOW": Base.OUTPUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """The two factors by which PDP multiplies the sum of a window, with 16 fractional bits."""
+
+    factor_x: int
+    factor_y: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnextendedTask(Task):
+    """The parameters with which NVDLA's own units compute the whole output of an operator.
+
+    passes: the settings of a convolution's passes; empty for other operators.
+    by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
+    method: what PDP computes; None unless the operator is a pool.
+    average: the factors by which PDP multiplies the sums of an average pool.
+    total: the constants of a sum of two tensors; None for other operators.
+    gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0."""
+
+    passes: tuple[PassSettings, ...] = ()
+    by_pack: bool = False
+    method: PoolingMethod | None = None
+    average: Average = Average(0, 0)
+    total: SumSettings | UnitYSum | None = None
+    gathered_bytes: int = 0
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the constant arrays that the task reads: weights and operands of SDP."""
+        return ("weights", "post") if self.passes else ()
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The indices of the operator's inputs that the task reads, in order."""
+        return (0,) if self.total is None else (self.total.main, 1 - self.total.main)
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many output rows each of two passes computes before their results are added."""
+        return max(1, ROWS_BYTES // self.out_row_bytes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The size of the scratch memory of the task in bytes."""
+        rows = min(self.rows_at_once, self.out_h) if len(self.passes) > 1 else 0
+        return self.gathered_bytes + rows * self.out_row_bytes
+
+    @property
+    def padded_channels(self) -> int:
+        """The number of output channels, in whole packs."""
+        atom = self.hardware.memory_atom_bytes
+        return -(-self.out_c // atom) * atom
+
+    @property
+    def unit_bytes(self) -> int:
+        """The size in bytes of the operands of one unit of SDP (X1 or X2) for all channels."""
+        return self.padded_channels * OPERAND_BYTES
+
+    def layers(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
+    ) -> list[tuple[Write, ...]]:
+        """Return the register writes that compute output rows [first, end) (`Task.layers`)."""
+        steps = self.steps(first, end, in_lines, out_lines, second_lines)
+        return [step.writes for step in steps]
+
+    def layers_with_traffic(
+        self, first: int, end: int
+    ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
+        """Return (layer, traffic) of each hardware layer for output rows [first, end)."""
+        steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
+        return tuple((step.layer, step.traffic) for step in steps)
+
+    def steps(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """Yield the hardware layers that compute output rows [first, end), in order.
+
+        Row addresses are relative to the first input row that is read, to output row `first`, or to
+        row `first` of the second input (`UnextendedStep.bases`).
+
+        in_lines, out_lines, second_lines: the distances in bytes between consecutive rows of the
+            input, of the output, and of the second input of a sum.
+
+        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+        if self.total is not None:
+            yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        elif not self.passes:
+            yield self._single_step(first, end, in_lines, out_lines)
+        elif len(self.passes) == 1:
+            yield from self._pass(0, first, end, self._surfaces(0, 0, in_lines, out_lines))
+        else:
+            start, _ = self.reads(first, end)
+            for lower in range(first, end, self.rows_at_once):
+                upper = min(end, lower + self.rows_at_once)
+                source = (self.reads(lower, upper)[0] - start) * in_lines
+                target = (lower - first) * out_lines
+                surfaces = self._surfaces(source, target, in_lines, out_lines)
+                yield from self._pass(0, lower, upper, surfaces)
+                kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
+                yield from self._pass(1, lower, upper, kept, Base.SCRATCH)
+                yield self._sum(upper - lower, kept[1], surfaces[1])
+
+    def _surfaces(
+        self, source: int, target: int, in_lines: int, out_lines: int
+    ) -> tuple[Surface, Surface]:
+        """Return the memory layouts of input rows at address `source` and output rows at `target`.
+
+        in_lines, out_lines: the distances in bytes between consecutive rows."""
+        atom = self.hardware.memory_atom_bytes
+        return (
+            Surface(in_lines, self.in_w * atom, source),
+            Surface(out_lines, self.out_w * atom, target),
+        )
+
+    def _pass(
+        self,
+        index: int,
+        first: int,
+        end: int,
+        surfaces: tuple[Surface, Surface],
+        target: Base = Base.OUTPUT,
+    ) -> Iterator[UnextendedStep]:
+        """Yield the hardware layers of a pass over the input, for output rows [first, end).
+
+        index: which of the convolution's one or two passes (`passes`) it is.
+        surfaces: the memory layouts of the input and output rows.
+        target: the base of the address of the output rows: in the second pass, scratch."""
+        settings = self.passes[index]
+        bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
+        weight_address = 0
+        for pack in self.packs():
+            convolution = self._pass_convolution(settings, first, end, surfaces, pack)
+            found = hardware_layers(replace(convolution, weight_address=weight_address))
+            at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
+            operations = SdpOperations(
+                per_channel(settings.left1, settings.right1, at, one_sided=False),
+                per_channel(
+                    settings.left2,
+                    settings.right2,
+                    at + self.unit_bytes,
+                    one_sided=settings.one_sided,
+                ),
+            )
+            for layer in found:
+                moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
+                packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
+                table = 2 * packed * OPERAND_BYTES
+                moved, writes = replace(moved, table=table), operating_writes(layer, operations)
+                yield UnextendedStep(layer, moved, writes, bases)
+            weight_address += aligned(found[0].weight_bytes)
+
+    def packs(self) -> Iterator[tuple[int, int]]:
+        """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""
+        if not self.by_pack:
+            yield 0, self.out_c
+            return
+        atom = self.hardware.memory_atom_bytes
+        for first in range(0, self.out_c, atom):
+            yield first, min(atom, self.out_c - first)
+
+    def _pass_convolution(
+        self,
+        settings: PassSettings,
+        first: int,
+        end: int,
+        surfaces: tuple[Surface, Surface],
+        pack: tuple[int, int],
+    ) -> Convolution:
+        """Return the convolution that computes output rows [first, end) of some output channels.
+
+        pack: these output channels, as (first, count).
+        surfaces: the memory layouts of the input and output rows."""
+        lower, upper = self.reads(first, end)
+        source, output = surfaces
+        channel, count = pack
+        found = self._convolution(upper - lower, source, output, self._padding(first, end))
+        return replace(
+            found,
+            channels=count if self.by_pack else self.in_c,
+            kernels=count,
+            source=replace(source, address=source.address + channel * self.in_w * self.by_pack),
+            output=replace(output, address=output.address + channel * self.out_w * self.by_pack),
+            conversion=pass_conversion(settings),
+        )
+
+    def _padding(self, first: int, end: int) -> Padding:
+        """Return the padding that the windows of output rows [first, end) contain."""
+        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
+        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
+        top = self.pad_top - first * self.stride_h
+        below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
+
+    def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
+        """Return the layer that adds `rows` output rows of both passes of a convolution.
+
+        second: the memory layout of the rows of the second pass, which are in scratch.
+        output: the memory layout of the rows of the first pass, which the sums replace."""
+        conversion = Conversion(offset=self.passes[0].origin)
+        layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
+        size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, second=size, output=size)
+        writes = sdp_writes(layer, SdpOperations(added_elements(output)))
+        return UnextendedStep(layer, moved, writes, SUM_BASES)
+
+    def _total_step(
+        self, total: SumSettings | UnitYSum, rows: int, lines: tuple[int, int, int]
+    ) -> UnextendedStep:
+        """Return the layer that computes `rows` rows of a sum.
+
+        lines: the distances in bytes between consecutive rows of input, output and second input."""
+        atom = self.hardware.memory_atom_bytes
+        source, output, second = (Surface(line, self.out_w * atom) for line in lines)
+        if isinstance(total, UnitYSum):
+            place = (second.address, second.line_stride, second.surface_stride)
+            operations = SdpOperations(y=SdpUnitY(total.factor, total.weight, *place))
+            added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": Base.SECOND}
+        else:
+            operations, added = _sum_operations(total, source, second)
+        conversion = Conversion(total.offset, total.scale, total.shift)
+        in_y = operations.y is not None
+        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion, in_y)
+        size = packed_bytes(rows, self.out_w, self.out_c, atom)
+        moved = LayerTraffic(features=size, second=size * len(added), output=size)
+        return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
+
+    def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
+        """Return the layer that computes output rows [first, end) by pooling or as a copy.
+
+        in_lines, out_lines: the distances in bytes between consecutive rows of input and output."""
+        lower, upper = self.reads(first, end)
+        source, output = self._surfaces(0, 0, in_lines, out_lines)
+        atom = self.hardware.memory_atom_bytes
+        moved = LayerTraffic(
+            features=packed_bytes(upper - lower, self.in_w, self.in_c, atom),
+            output=packed_bytes(end - first, self.out_w, self.out_c, atom),
+        )
+        if self.method is None:
+            copy = SdpLayer(self.in_w, upper - lower, self.in_c, source, output)
+            return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
+        padding = self._padding(first, end)
+        used = (self.out_w - 1) * self.stride_w + self.kernel_w - padding.left - padding.right
+        pooling = PoolingLayer(
+            self.method,
+            min(self.in_w, used),
+            upper - lower,
+            self.in_c,
+            self.kernel_w,
+            self.kernel_h,
+            source,
+            output,
+            self.stride_w,
+            self.stride_h,
+            padding,
+            self.average.factor_x,
+            self.average.factor_y,
+        )
+        width = pooling.width
+        moved = replace(moved, features=packed_bytes(upper - lower, width, self.in_c, atom))
+        return UnextendedStep(pooling, moved, pooling_writes(pooling), POOLING_BASES)
+
+
+def _sum_operations(
+    settings: SumSettings, source: Surface, second: Surface
+) -> tuple[SdpOperations, Mapping[str, Base]]:
+    """Return (operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs.
+
+    The main input passes through both units.  X2 adds an input that it reads from memory, and so
+    does X1 unless `Ratio.left1` is None.
+    operations: the settings of both units.
+    bases: for each register with the address of an input that a unit reads, which input this is:
+        `Base.INPUT` for the main one, `Base.SECOND` for the other.
+
+    source, second: the memory layouts of the main input and of the other input."""
+    ratio, left1 = settings.ratio, settings.ratio.left1
+    repeats = ratio.again == ratio.main
+    added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
+    if left1 is not None:
+        added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
+    again = source if repeats else second
+    x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
+    x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)
+    return SdpOperations(x1, x2), added
+
+
+def pass_conversion(settings: PassSettings) -> Conversion:
+    """Return the constants of the converter for element = origin + sign * y (`PassSettings`)."""
+    return Conversion(offset=-settings.sign * settings.origin, scale=settings.sign)
+
+
+def aligned(weight_bytes: int) -> int:
+    """Return `weight_bytes` rounded up to a multiple of 256, so that other weights can follow."""
+    return -(-weight_bytes // WEIGHT_ALIGNMENT_BYTES) * WEIGHT_ALIGNMENT_BYTES
+
+
+def copy_task(task: UnextendedTask) -> UnextendedTask:
+    """Return a task whose output is a copy of the input of `task`.  The encoder computes single
+    rows of this output, to copy input rows to scratch."""
+    size = (task.in_w, task.in_h, task.in_c)
+    return UnextendedTask(task.hardware, None, *size, *size)

@@ -1,0 +1,178 @@
+"""nvdla:extension=False: networks on NVDLA's own units, in the machine and in C; refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.compiled_partition import disagreements, engine_cycles
+from offloading import assert_exact, claimed, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
+from penstock.pipeline.compilation import Compilation
+from penstock.scheduling.cascades.selection import Optimize
+from penstock_nvdla import programs, unextended_kernels
+from penstock_nvdla.address_map import registers
+from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
+from penstock_nvdla.model import Memories, execute
+from penstock_nvdla.sequencer import Sequencer
+from penstock_nvdla.stream import from_bytes
+
+FIRST_OF_EXTENSION = 0x40000
+
+
+def plain(graph: Graph, config: str = "small") -> Compilation:
+    """A graph compiled for NVDLA without the extension."""
+    return compiled(graph, f"nvdla:config={config},extension=False")
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Graph:
+    """Convolutions, depthwise convolutions and pools of odd sizes, then a mean or a dense layer."""
+    net = GraphBuilder("net", seed=draw(st.integers(0, 99)))
+    size = draw(st.integers(5, 12)), draw(st.integers(5, 12))
+    x = net.input((1, *size, draw(st.integers(1, 20))), zero_point=draw(st.integers(-128, 127)))
+    for k in range(draw(st.integers(1, 3))):
+        kernel = draw(st.sampled_from((1, 2, 3, (3, 1), (2, 3))))
+        stride, dilation = draw(st.sampled_from(((1, 1), (2, 1), ((1, 2), 1), (1, 2))))
+        padding = draw(st.sampled_from(("same", "valid")))
+        activation = draw(st.sampled_from(("none", "relu", "relu6")))
+        if min(x.type.shape[1:3]) < 6:
+            kernel, dilation = 1, 1
+        match draw(st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add"))):
+            case "conv":
+                x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
+                               dilation, name=f"conv{k}")  # fmt: skip
+            case "depthwise":
+                x = net.depthwise_conv2d(
+                    x, kernel, stride, padding, activation, dilation, name=f"depthwise{k}"
+                )
+            case "add":
+                near = net.max_pool2d(x, 2, 1, "same", name=f"near{k}")
+                x = net.add(near, x, activation, name=f"add{k}")
+            case "max":
+                x = net.max_pool2d(x, kernel, stride, padding, name=f"max{k}")
+            case _:
+                x = net.average_pool2d(x, kernel, stride, "valid", name=f"average{k}")
+    if draw(st.booleans()):
+        flat = net.reshape(x, (1, -1))
+        return net.build(net.fully_connected(flat, draw(st.integers(1, 12)), name="dense"))
+    mean = Mean((1, 2))
+    scale = Quantisation((x.type.scale,), (x.type.zero_point,))
+    return net.build(net.apply(mean, x, quantisation=scale, name="mean"))
+
+
+@settings(max_examples=6)
+@given(graph=networks(), config=st.sampled_from(sorted(CONFIGURATIONS)))
+def test_any_network_runs_bit_exactly_in_the_machine(graph: Graph, config: str) -> None:
+    assert_exact(plain(graph, config), "machine")
+
+
+def every_kind() -> Graph:
+    """A layer of each kind that NVDLA's own units run, with outputs on both sides of zero."""
+    net = GraphBuilder("kinds", seed=5)
+    x = net.input((1, 9, 10, 3))
+    x = net.conv2d(x, 20, 3, name="both")
+    x = net.add(net.max_pool2d(x, 3, 1, "same", name="near"), x, name="sum")
+    x = net.depthwise_conv2d(x, 3, activation="relu", name="depthwise")
+    x = net.max_pool2d(x, 3, 2, "same", name="max")
+    x = net.average_pool2d(x, 2, 1, "valid", name="average")
+    return net.build(net.fully_connected(net.reshape(x, (1, -1)), 5, name="dense"))
+
+
+@pytest.mark.parametrize("config", ["small", "large"])
+def test_every_kind_of_layer_runs_bit_exactly_in_c(config: str) -> None:
+    done = plain(every_kind(), config)
+    assert [node.kind for node in claimed(done.graph).values()] == [
+        *("nn.conv2d", "max_pool2d", "add", "nn.depthwise_conv2d", "max_pool2d", "avg_pool2d"),
+        "nn.dense",
+    ]
+    assert_exact(done, "host")
+
+
+def test_cascades_run_on_it() -> None:
+    """Stripes through rings, whose rows are copied by SDP alone where they wrap around."""
+    net = GraphBuilder("chain", seed=2)
+    x = net.input((1, 24, 8, 3))
+    for k in range(3):
+        x = net.conv2d(x, 8, 3, activation=("none", "relu")[k % 2], name=f"conv{k}")
+    graph = net.build(net.max_pool2d(x, 2, name="pool"))
+    done = compiled(graph, "nvdla:extension=False", optimize=Optimize.SIZE)
+    assert any(len(plan.parts) > 2 for plan in done.schedule.plans)
+    assert_exact(done, "machine")
+
+
+def test_streams_write_registers_of_the_public_specification_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = {register.name: register.address for register in registers().values()}
+    found: set[str] = set()
+
+    def recorded(
+        stream: bytes, memories: Memories, chip: NvdlaConfiguration, sequencer: Sequencer | None
+    ) -> None:
+        found.update(write.register for write in from_bytes(stream))
+        execute(stream, memories, chip, sequencer)
+
+    monkeypatch.setattr(programs, "execute", recorded)
+    assert_exact(plain(every_kind()), "machine")
+    assert {name.partition(".")[0] for name in found} == {
+        *("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP_RDMA", "SDP", "PDP_RDMA", "PDP"),
+    }
+    assert max(addresses[name] for name in found) < FIRST_OF_EXTENSION
+
+
+def reasons(graph: Graph, config: str = "small") -> dict[str, str]:
+    """By node that the CPU runs, except conversions of layouts, the reason."""
+    left = plain(graph, config).parts.cpu_fallbacks
+    return {one.node.name: one.reason for one in left if "Channels" not in one.node.kind}
+
+
+def test_what_the_units_cannot_compute_exactly_is_refused_with_the_reason() -> None:
+    net = GraphBuilder("left", seed=1)
+    x = net.input((1, 8, 8, 8))
+    a = net.conv2d(x, 8, 3, name="a")
+    product = net.apply(Mul(), a, x, quantisation=Quantisation((0.1,), (3,)), name="product")
+    padded = net.average_pool2d(product, 3, 1, "same", name="padded")
+    doubled = net.depthwise_conv2d(padded, 3, multiplier=2, name="doubled")
+    found = reasons(net.build(doubled))
+    assert set(found) == {"product", "padded", "doubled"}
+    assert "no exact form of this operator" in found["product"]
+    assert "not by the elements inside" in found["padded"]
+    assert "must have one output per channel" in found["doubled"]
+
+
+def nothing(_: Mapping[str, int]) -> None:
+    """No sum is proved."""
+
+
+def test_sums_run_in_unit_y_of_large_if_the_other_units_are_not_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
+    small, large = plain(every_kind(), "small"), plain(every_kind(), "large")
+    kinds = [[node.kind for node in claimed(done.graph).values()] for done in (small, large)]
+    assert [each.count("add") for each in kinds] == [0, 1]
+    assert_exact(large, "host")
+    every = (one for plan in large.schedule.plans for one in plan.breakdowns)
+    moved = sum(one.memory_bytes for one in every if one is not None)
+    assert not list(disagreements(large, engine_cycles(large.schedule), int(moved)))
+
+
+def test_a_sum_without_proved_constants_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
+    net = GraphBuilder("sums", seed=1)
+    x = net.input((1, 8, 8, 8))
+    alone = net.add(net.max_pool2d(x, 1, name="y"), x, name="alone")
+    behind = net.add(net.conv2d(alone, 8, 3, name="a"), alone, name="behind")
+    found = reasons(net.build(behind))
+    for name in ("alone", "behind"):
+        assert "no constants were found that are proved" in found[name]

@@ -31,12 +31,12 @@ from benchmarks.frontier import fastest
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import find_shared
 from benchmarks.vela import VelaReport, vela_report
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, EthosUConfiguration
 from penstock.backends.accelerator import Accelerator
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.reports.costed_steps import costed_steps
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock_ethos_u.configurations import CONFIGURATIONS, EthosUConfiguration
 
 NETWORKS = (
     "kws_ref_model",

@@ -24,10 +24,10 @@ from benchmarks.ethos_u import ACCELERATORS, NETWORKS, point_cycles, processor_c
 from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, ladder
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.simulators.graph import run_graph
+from penstock_ethos_u.configurations import CONFIGURATIONS
 
 OTHERS = 3
 HEADER = ("network", "accelerator", "SRAM", "calls", "cascades", "fetched", "estimated", "streams",

@@ -26,8 +26,8 @@ from rich.table import Table
 from benchmarks.entry import console, entry
 from benchmarks.shared import Shared, find_shared
 from benchmarks.vela import VelaStream, vela_stream
-from penstock.accelerators.ethos_u.interpreter import Execution, execute
 from penstock.ir.tensor import Array
+from penstock_ethos_u.interpreter import Execution, execute
 
 MODELS = ("kws_ref_model", "vww_96_int8", "pretrainedResnet_quant", "person_detect")
 ACCELERATORS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-256")

@@ -13,17 +13,23 @@ from math import ceil, prod
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
-from penstock.accelerators.ethos_u.interpreter import driver_payload
-from penstock.accelerators.ethos_u.interpreter.commands import decode_commands
-from penstock.accelerators.ethos_u.interpreter.operation import (
+from penstock.ir.op import row_axis, row_count
+from penstock.program.expr import evaluate
+from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
+from penstock.program.program import Command as ProgramCommand
+from penstock.program.steps import offset_name
+from penstock.program.unroll import Variables
+from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
+from penstock_ethos_u.interpreter import driver_payload
+from penstock_ethos_u.interpreter.commands import decode_commands
+from penstock_ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     Operation,
 )
-from penstock.accelerators.ethos_u.interpreter.registers import Registers
-from penstock.accelerators.ethos_u.performance import cycles
-from penstock.accelerators.ethos_u.timeline import (
+from penstock_ethos_u.interpreter.registers import Registers
+from penstock_ethos_u.performance import cycles
+from penstock_ethos_u.timeline import (
     CommandQueue,
     Job,
     QueueWait,
@@ -32,13 +38,7 @@ from penstock.accelerators.ethos_u.timeline import (
     operation_job,
     timing,
 )
-from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
-from penstock.ir.op import row_axis, row_count
-from penstock.program.expr import evaluate
-from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
-from penstock.program.program import Command as ProgramCommand
-from penstock.program.steps import offset_name
-from penstock.program.unroll import Variables
+from penstock_ethos_u.work import ComputeKind, Extent, NpuWork
 
 SUBMIT = "ethosu_submit"
 KINDS = {

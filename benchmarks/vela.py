@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.interpreter import driver_payload
 from penstock.errors import ToolError
 from penstock.ir.tensor import Array
+from penstock_ethos_u.interpreter import driver_payload
 
 SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Mid_End"}
 """Vela's system configuration of each family."""

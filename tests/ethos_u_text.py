@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.interpreter import Execution, assemble, execute
+from penstock_ethos_u.interpreter import Execution, assemble, execute
 
 MAP = {
     "REGION": "0", "BASE0": "0", "BASE1": "0", "BASE2": "0", "BASE3": "0", "HEIGHT0_M1": "3",

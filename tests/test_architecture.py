@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.backends.published import PUBLISHED
 from penstock.ops.registry import foreign_names, operator_files, operators
 
 SOURCE = Path(penstock.__file__).parent
@@ -48,7 +49,7 @@ COMMON = {
 Uses as operators need an import, which other tests check.
 """
 
-C_FOLDERS = ("codegen", "runtime", "accelerators", "scaffold")
+C_FOLDERS = ("codegen", "runtime", "scaffold")
 C_OF_INSTRUMENTS = {
     "toolchains/freestanding": "start-up code of the simulated board, never part of a bundle",
     "simulators/block_hook.c": "counts blocks inside the simulator, never part of a bundle",
@@ -157,14 +158,11 @@ def test_no_module_imports_the_face() -> None:
 
 
 def test_the_core_names_no_accelerator() -> None:
-    folder = SOURCE / "accelerators"
-    names = {p.stem if p.is_file() else p.name for p in folder.iterdir()}
-    names -= {"__init__", "__pycache__", "registry"}
-    assert names
+    names = {extra.replace("-", "_") for extra in PUBLISHED.values()}
     found = [
         (named(path), word)
         for path in MODULES
-        if folder not in path.parents and path.name != "published.py"
+        if path.name != "published.py"
         for prose, text in tokens(path)
         if not prose
         for word in names & set(re.findall(r"\w+", text))

@@ -25,7 +25,6 @@ from errors.wrong_uma import WRONG_UMA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
-from penstock.accelerators.ethos_u.vela import vela
 from penstock.backends import discovery
 from penstock.backends.processor_parts import assign
 from penstock.cascader import single_cascade
@@ -66,6 +65,7 @@ from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.host import host_compiler, sanitised_compiler
 from penstock.workers import executor_of, mapped
+from penstock_ethos_u.vela import vela
 from small_networks import towers
 
 COMMANDS: dict[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ethos_u_text import ran, text
-from penstock.accelerators.ethos_u.interpreter import assemble, driver_payload, execute
+from penstock_ethos_u.interpreter import assemble, driver_payload, execute
 
 CONVOLUTION = {
     "WEIGHT_REGION": "0", "WEIGHT_BASE": "512", "WEIGHT_LENGTH": "16", "SCALE_REGION": "0",

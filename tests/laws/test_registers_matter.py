@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from penstock import api
-from penstock.accelerators.ethos_u import programs as ethos_u_programs
-from penstock.accelerators.ethos_u.interpreter.commands import KIND, TWO_WORDS, decode_commands
 from penstock.ladder import in_machine
 from penstock.uma import PenstockError
+from penstock_ethos_u import programs as ethos_u_programs
+from penstock_ethos_u.interpreter.commands import KIND, TWO_WORDS, decode_commands
 from penstock_nvdla import programs as nvdla_programs
 from penstock_nvdla.address_map import registers
 from penstock_nvdla.stream import Write, from_bytes, to_bytes

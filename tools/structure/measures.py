@@ -6,27 +6,35 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tools.ratchets import Measure, measure
 from tools.structure import concepts, definitions
 from tools.structure.definitions import MAX_ARGUMENTS
 from tools.structure.imports import import_cycles
-from tools.structure.source import Source, read_source
+from tools.structure.source import Source, read_source, together
 
 SOURCE_FOLDER = Path(__file__).resolve().parents[2] / "src"
 PACKAGE = "penstock"
+ACCELERATORS = tuple(
+    path.parent for path in sorted(SOURCE_FOLDER.parent.glob("accelerators/*/src/*/__init__.py"))
+)
+"""The folders of the packages of accelerators, which use what the core exports for them."""
 HAS_VULTURE = importlib.util.find_spec("vulture") is not None
 
 
-def measures(folder: Path = SOURCE_FOLDER, package: str = PACKAGE) -> Iterator[Measure]:
-    """Every measure of a package; unused symbols only where vulture is installed."""
-    source = read_source(folder, package)
+def measures(
+    folder: Path = SOURCE_FOLDER, package: str = PACKAGE, beside: Sequence[Path] = ACCELERATORS
+) -> Iterator[Measure]:
+    """Every measure of a package and of those beside it, which are stated by their folders; unused
+    symbols only where vulture is installed."""
+    others = (read_source(path.parent, path.name) for path in beside)
+    source = together(read_source(folder, package), *others)
     for name, title, count in MEASURES:
         yield measure(name, title, tuple(count(source, package)))
     if HAS_VULTURE:
-        yield unused(folder, package)
+        yield unused(folder / package, *beside)
 
 
 def broken_contracts(repository: Path = SOURCE_FOLDER.parent) -> Measure:
@@ -46,11 +54,11 @@ def broken_contracts(repository: Path = SOURCE_FOLDER.parent) -> Measure:
     return measure("broken_contracts", "broken import contracts", broken)
 
 
-def unused(folder: Path = SOURCE_FOLDER, package: str = PACKAGE) -> Measure:
-    """Symbols that the package itself never uses."""
+def unused(*packages: Path) -> Measure:
+    """Symbols that the packages, stated by their folders, never use themselves."""
     from tools.structure.unused import read_reviewed, unused_symbols
 
-    places = unused_symbols(folder / package, read_reviewed())
+    places = unused_symbols(packages, read_reviewed())
     return measure("unused_symbols", "symbols that only tests or nobody use", places)
 
 

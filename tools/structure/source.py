@@ -52,6 +52,12 @@ def read_source(folder: Path, package: str) -> Source:
     return Source(folder, {module.name: module for module in modules})
 
 
+def together(first: Source, *others: Source) -> Source:
+    """The modules of several packages, in the folder of the first."""
+    modules = {name: m for source in (first, *others) for name, m in source.modules.items()}
+    return Source(first.folder, modules)
+
+
 def _read(folder: Path, path: Path) -> Module:
     relative = path.relative_to(folder)
     package = path.stem == "__init__"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vulture.core import Vulture
@@ -21,15 +21,15 @@ IGNORED_NAMES = ["__*__", "_repr_*_", "_ipython_*", "model_config"]
 """Names that Python, IPython or pydantic read."""
 
 
-def unused_symbols(package: Path, reviewed: Collection[str]) -> tuple[str, ...]:
-    """Unused symbols of a package folder, as "path:line kind name", sorted.
+def unused_symbols(packages: Sequence[Path], reviewed: Collection[str]) -> tuple[str, ...]:
+    """Symbols of package folders that none of them uses, as "path:line kind name", sorted.
 
     `reviewed`: names that are used although vulture cannot see it."""
-    mentioned = _template_words(package)
+    mentioned = {word for package in packages for word in _template_words(package)}
     found = Vulture(ignore_names=IGNORED_NAMES, ignore_decorators=DECORATORS)
-    found.scavenge([str(package)])
+    found.scavenge([str(package) for package in packages])
     lines = (
-        f"{_relative(item.filename, package)}:{item.first_lineno} {item.typ} {item.name}"
+        f"{_relative(item.filename, packages)}:{item.first_lineno} {item.typ} {item.name}"
         for item in found.get_unused_code()
         if item.name not in mentioned and item.name not in reviewed
     )
@@ -48,11 +48,13 @@ def _template_words(package: Path) -> frozenset[str]:
     return frozenset(word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text))
 
 
-def _relative(path: Path | str, package: Path) -> str:
-    return Path(path).resolve().relative_to(package.resolve().parent).as_posix()
+def _relative(path: Path | str, packages: Sequence[Path]) -> str:
+    file = Path(path).resolve()
+    (home,) = (p.resolve().parent for p in packages if file.is_relative_to(p.resolve()))
+    return file.relative_to(home).as_posix()
 
 
-def stale_entries(package: Path, reviewed: Mapping[str, str]) -> Iterator[str]:
+def stale_entries(packages: Sequence[Path], reviewed: Mapping[str, str]) -> Iterator[str]:
     """Reviewed names that vulture no longer reports; they can be removed from the list."""
-    reported = {line.rpartition(" ")[2] for line in unused_symbols(package, ())}
+    reported = {line.rpartition(" ")[2] for line in unused_symbols(packages, ())}
     return (name for name in reviewed if name not in reported)

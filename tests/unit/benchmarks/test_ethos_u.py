@@ -12,9 +12,9 @@ from benchmarks.ethos_u_time import stream_cycles, stream_steps
 from benchmarks.planned import plan
 from benchmarks.vela import has_vela, vela_report
 from ethos_u_text import MAX_POOL, text
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
-from penstock.accelerators.ethos_u.interpreter import assemble
-from penstock.accelerators.ethos_u.timeline import CommandQueue, Job, timing
+from penstock_ethos_u.configurations import CONFIGURATIONS
+from penstock_ethos_u.interpreter import assemble
+from penstock_ethos_u.timeline import CommandQueue, Job, timing
 
 with_vela = pytest.mark.skipif(not has_vela(), reason="the package ethos-u-vela is not installed")
 CHIP = CONFIGURATIONS["ethos-u55-128"]

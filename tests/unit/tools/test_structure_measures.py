@@ -115,7 +115,7 @@ def test_a_module_of_operators_without_a_class_is_a_helper(tree: Tree) -> None:
 
 def test_every_measure_is_taken_of_a_small_tree(tree: Tree) -> None:
     source = tree(a="class A: ...\n")
-    counts = {m.name: m.count for m in measures(source.folder, "p")}
+    counts = {m.name: m.count for m in measures(source.folder, "p", ())}
     counts.pop("unused_symbols", None)
     assert set(counts.values()) == {0}
 
@@ -124,7 +124,7 @@ def unused(folder: Path, *reviewed: str) -> tuple[str, ...]:
     pytest.importorskip("vulture", reason="the extra 'develop' is not installed")
     from tools.structure.unused import unused_symbols
 
-    return unused_symbols(folder, reviewed)
+    return unused_symbols((folder,), reviewed)
 
 
 def test_symbols_that_the_package_does_not_use_are_found(tree: Tree) -> None:

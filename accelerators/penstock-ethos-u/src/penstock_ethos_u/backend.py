@@ -1,0 +1,195 @@
+"""backend: the operators that Ethos-U supports, and their kernels.
+
+Attributes of the target:
+
+    macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 on Ethos-U65
+    memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM;
+                  sram_only: constants and tensors are in SRAM;
+                  dedicated_sram (Ethos-U65): constants are in DRAM, tensors in an SRAM that only
+                  the NPU accesses
+    layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
+                  nhwc: all tensors are stored in NHWC
+
+Each kernel call is encoded as a stream of register commands. The reference machine, which is
+penstock's interpreter of compiled programs, executes the stream on a functional model of the NPU
+(`interpreter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from penstock.uma import (
+    AcceleratorTarget,
+    Graph,
+    OpStrategy,
+    PassPhase,
+    Pattern,
+    UMABackend,
+    is_constant,
+    is_op,
+    packed,
+    row_count,
+    wildcard,
+)
+from penstock_ethos_u.configurations import (
+    BLOCK_CHANNELS,
+    LAYOUTS,
+    NHCWB16,
+    SRAM_ONLY,
+    memory_modes,
+)
+from penstock_ethos_u.constraints import RULES
+from penstock_ethos_u.kernels import Variant
+from penstock_ethos_u.operators import LOOKUPS
+from penstock_ethos_u.programs import encode, submission
+from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
+from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
+
+TRANSPOSED = "nn.conv2d_transpose"
+DENSE = "nn.dense"
+LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
+"""Operators with constant weights and biases."""
+POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
+REDUCTIONS = ("mean", "sum")
+CONCATENATION = "concatenate"
+MOST_CONCATENATED = 8
+"""Maximum number of inputs of a concatenation."""
+SUMS = ("add", "subtract", "multiply")
+IN_SRAM = "which does not count the constants that then lie in SRAM"
+VARIANTS = {
+    "ethos_u": Variant(buffered=False),
+    "ethos_u_buffered": Variant(buffered=True),
+    "ethos_u_biases_fetched": Variant(buffered=False, biases=True),
+    **{
+        f"ethos_u_fetched_{n}": Variant(buffered=True, prefetch_choice=n)
+        for n in range(1, MOST_PREFETCH_CHOICES + 1)
+    },
+}
+"""Kernels of an operator with weights, by name."""
+FEATURES_STEP = 16
+"""Alignment of the rows of a tensor, in bytes."""
+
+
+class EthosU(UMABackend):
+    """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, element-wise
+    sums, products and functions, and concatenations.
+
+    name: name of the backend and of its accelerator, such as "ethos_u55".
+    macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if
+        the backend does not have this attribute."""
+
+    name: str
+    macs: int | None = 256
+
+    def __init__(self) -> None:
+        super().__init__(merge_compiler_regions=False)  # the cost model counts one stream per call
+        if self.macs is not None:
+            self._register_target_attr("macs", default=self.macs)
+        modes = memory_modes(self.name.replace("_", "-"))
+        notes = {mode: IN_SRAM if mode == SRAM_ONLY else "" for mode in modes}
+        self._register_target_attr("memory_mode", default=modes[0], choices=notes)
+        self._register_target_attr(
+            "layout", default=NHCWB16, choices={name: "" for name in LAYOUTS}
+        )
+        for op in LAYERS:
+            self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
+        for op in (*POOLS, *REDUCTIONS, *LOOKUPS):
+            self._register_pattern(op, is_op(op)(wildcard()))
+        for op in SUMS:
+            self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        self._register_pattern(CONCATENATION, concatenation())
+        for rule in RULES:
+            self._register_constraint(rule)
+        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
+        for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, CONCATENATION):
+            self._register_operator_strategy(op, strategy_of(op))
+        self._register_codegen(
+            fmt="stream", encoder=encode, submit=submission(self.name),
+            replace_call_extern=submission_text, includes='#include "ethosu_submit.h"',
+            sources=("ethosu_submit.h",),
+        )  # fmt: skip
+
+    @property
+    def target_name(self) -> str:
+        """Name of the accelerator, such as "ethos_u55"."""
+        return self.name
+
+
+def submission_text(arguments: Sequence[str]) -> str:
+    """Return the C call of `ethosu_submit` that submits a command stream to the NPU.
+
+    arguments: C expressions, in this order: the address of the stream, its size in bytes, and the
+        base address of each memory region."""
+    stream, size, *bases = arguments
+    pointers = ", ".join(f"(void *)({base})" for base in bases)
+    return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
+
+
+def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
+    """Return the graph with layout NHCWB16 (channels in blocks of 16) for tensors that only the NPU
+    accesses.
+
+    Tensors with fewer than 16 channels keep their layout. The graph is returned unchanged if the
+    user selected layout nhwc."""
+    if target.attrs["layout"] != NHCWB16:
+        return graph
+    return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
+
+
+def concatenation() -> Pattern:
+    """Return a pattern that matches concatenations of 2 to `MOST_CONCATENATED` tensors."""
+    counts = range(2, MOST_CONCATENATED + 1)
+    every = (is_op(CONCATENATION)(*(wildcard() for _ in range(count))) for count in counts)
+    return reduce(or_, every)
+
+
+def window_rows(op: str, attrs: Any, inputs: Any) -> int:
+    """Return the number of input rows that the window of one output row covers, including rows of
+    padding.
+
+    op: name of the operator.
+    attrs: attributes of the operator by name.
+    inputs: types of the operator's inputs."""
+    if op in (*REDUCTIONS, DENSE):
+        return row_count(inputs[0].shape)
+    if op == TRANSPOSED:
+        return -(-attrs["rows"].size // attrs["rows"].stride)
+    return attrs["rows"].extent if "rows" in attrs else 1
+
+
+def strategy_of(op: str) -> Any:
+    """Return the strategy of operator `op`: a function that the compiler calls to learn which
+    kernels can compute a node.
+
+    Convolutions and dense layers have several kernels, which differ in how a call obtains its
+    weights and biases. Any other operator has a single kernel."""
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+        del target
+        one_row = row_count(out_type.shape) == 1
+        reach = window_rows(op, attrs, inputs)
+        found = OpStrategy()
+        for name, variant in VARIANTS.items():
+            found.add_implementation(
+                variant.compute,
+                name=name,
+                cost=variant.cost,
+                placed_cost=variant.placed_cost,
+                filled_cost=variant.filled_cost,
+                tables=variant.tables,
+                by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
+                by_columns=all(type.layout is None for type in (*inputs, out_type)),
+                scratch_bytes=variant.scratch_bytes,
+                folded=(1, 2) if op in LAYERS else (),
+                alignment_bytes=FEATURES_STEP,
+                prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
+            )
+            if op not in LAYERS:
+                break
+        return found
+
+    return strategy

@@ -1,0 +1,393 @@
+"""call: the operations and copies that the NPU executes for one kernel call, in order. A kernel
+call computes some rows of an operator's output. Scratch is the working memory of a call; a segment
+holds the weights and biases of consecutive output channels.
+
+A call is split into intervals of output rows, each of which a single operation computes. An
+operation can access a tensor only if the accessed rows form at most two tiles. A tile is a sequence
+of rows at a constant pitch; the rows of a ring buffer that wraps around, for example, form two
+tiles. If the input rows of a single output row form more than two tiles, they are first copied to
+scratch. If weights are divided into segments, each segment has its own operations.
+
+An `Action` is one such operation or copy, in a form that does not depend on Arm's compiler Vela.
+`emission` converts actions to operations of Vela's API; `waits` and `timeline` predict their
+timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from penstock.uma import Place, StreamRows, StreamTransfer
+from penstock_ethos_u.encoding import ConstantSegment
+from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.performance import Block, Cycles
+from penstock_ethos_u.segments import copied_before
+from penstock_ethos_u.tiles import MapTiles, tiles_of
+from penstock_ethos_u.timeline import Job, operation_job
+
+MapPlace = tuple[int, MapTiles]
+"""The number of a memory region, and the tiles of a feature map in that region."""
+NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
+"""Placeholder for the place of a feature map that an operation does not have."""
+
+
+class ChannelPart(NamedTuple):
+    """The output channels that one operation computes, and the encoded constants of these channels.
+    The constants form a segment: the biases, followed by the weights.
+
+    segment: index of the segment.
+    first: index of the first output channel.
+    channels: number of output channels.
+    place: address of the segment; None if the operation has no weights.
+    bias_bytes, weight_bytes: sizes of the encoded biases and weights.
+    biases: address of a copy of the biases that an earlier call has made; None if the operation
+        reads the biases that are stored in the segment."""
+
+    segment: int
+    first: int
+    channels: int
+    place: Place | None
+    bias_bytes: int
+    weight_bytes: int
+    biases: Place | None = None
+
+
+class ConcatPiece(NamedTuple):
+    """One input of a concatenation along channels.
+
+    channels: number of channels of the input.
+    packed: whether the input has layout NHCWB16 instead of NHWC."""
+
+    channels: int
+    packed: bool
+
+
+class ComputeTiming(NamedTuple):
+    """The block size of an operation, and its timing with this block size.
+
+    block: rows, columns and channels of the output that the NPU computes at a time.
+    cycles: cycles of the operation on each unit of the NPU; each field is an array with one
+        element.
+    job: the operation as a job of the simulation in `timeline`."""
+
+    block: Block
+    cycles: Cycles
+    job: Job
+
+
+@lru_cache(maxsize=65536)
+def _compute_timing(
+    op: Operation, rows: int, read: int, segment: int, constants: int
+) -> ComputeTiming:
+    """Return the fastest block size of an operation, and its timing with this block size.
+
+    rows: number of output rows that the operation computes.
+    read: number of input rows that it reads.
+    segment: index of the segment that it uses.
+    constants: size of the encoded segment in bytes; ignored if `op` has no weights."""
+    given = constants if op.weighted else None
+    work = op.work(rows, segment, read=read, constant_bytes=given)
+    found = op.fastest_block_and_cycles(work)
+    assert found is not None
+    block, cycles = found
+    return ComputeTiming(block, cycles, operation_job(cycles, work.chip))
+
+
+class Maps(NamedTuple):
+    """The locations of an operation's feature maps. A location consists of the number of a memory
+    region, and of one or two tiles (sequences of rows at a constant pitch) in this region.
+
+    source: location of the first input.
+    second: location of the second input; None if there is none, or if it is a scalar.
+    result: location of the output."""
+
+    source: MapPlace
+    second: MapPlace | None
+    result: MapPlace
+
+
+class RowInterval(NamedTuple):
+    """Output rows [first, end) that a single operation computes.
+
+    maps: locations of the operation's feature maps; None if the interval is a single row whose
+        input rows must first be copied to scratch."""
+
+    first: int
+    end: int
+    maps: Maps | None
+
+
+class Compute(NamedTuple):
+    """An operation of the NPU that computes rows [first, end) of some output channels.
+
+    op: the operation that would compute the whole output.
+    maps: locations of the input and output rows that are accessed.
+    part: the output channels, and the addresses of their constants."""
+
+    op: Operation
+    first: int
+    end: int
+    maps: Maps
+    part: ChannelPart
+
+    @property
+    def timing(self) -> ComputeTiming:
+        """The fastest block size of this operation, and its cycles."""
+        lower, upper = self.op.reads(self.first, self.end)
+        constants = self.part.bias_bytes + self.part.weight_bytes
+        rows = self.end - self.first, upper - lower
+        return _compute_timing(self.op, *rows, self.part.segment, constants)
+
+
+class TableCopy(NamedTuple):
+    """A copy of the look-up table of operation `op` from `source` into the NPU."""
+
+    op: Operation
+    source: Place
+
+
+Action = Compute | StreamTransfer | TableCopy
+"""One operation or copy of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedOperation:
+    """An operation, and the sizes of its encoded constants.
+
+    segments: sizes of each segment; empty if there are no weights or if they are not encoded yet.
+    pieces: the inputs of a concatenation; empty for other operations."""
+
+    operation: Operation
+    segments: tuple[ConstantSegment, ...] = ()
+    pieces: tuple[ConcatPiece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NpuCall:
+    """A kernel call: an operation, and the addresses of the rows and constants that it accesses.
+
+    encoded: the operation, and the sizes of its encoded constants.
+    inputs: addresses of the rows of each input that is a tensor, not a scalar.
+    result: addresses of the rows of the output.
+    constants: address of the encoded weights or of the look-up table.
+    scratch: address of the working memory.
+    prefetched: address to which an earlier call has copied constants for this one.
+    transfers: copies of constants that this call makes before its operation, for itself or for
+        later calls.
+
+    `constants`, `scratch` and `prefetched` may be None if the call does not use them."""
+
+    encoded: EncodedOperation
+    inputs: tuple[StreamRows, ...]
+    result: StreamRows
+    constants: Place | None = None
+    scratch: Place | None = None
+    prefetched: Place | None = None
+    transfers: tuple[StreamTransfer, ...] = ()
+
+    @property
+    def op(self) -> Operation:
+        """Shorthand for `encoded.operation`."""
+        return self.encoded.operation
+
+    def actions(self, first: int, end: int) -> Iterator[Action]:
+        """Yield the operations and copies of a call that computes output rows [first, end), in
+        order of issue. The copies in the field `transfers` come first. Each other copy precedes the
+        operations that read it."""
+        yield from self.transfers
+        if self.encoded.pieces:
+            for one, part in self._copies_of_pieces():
+                yield from one._row_operations(one.row_intervals(first, end), part)
+            return
+        if self.op.function is NpuFunction.LOOKUP:
+            assert self.constants is not None
+            yield TableCopy(self.op, self.constants)
+        parts, row_intervals = self._stored_parts(), self.row_intervals(first, end)
+        for k, part in enumerate(parts):
+            for other in self.op.buffered:
+                if copied_before(self.op, other) == k:
+                    yield self._copy_to_buffer(parts[other])
+            yield from self._row_operations(row_intervals, self._with_read_addresses(part))
+
+    def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
+        """Return the number of rows of each interval into which `row_intervals` splits output rows
+        [first, end), for the cache key in `placed`. The number 0 marks a row whose input rows must
+        first be copied to scratch.
+
+        The result contains one tuple of numbers for each input of a concatenation, and a single
+        tuple for any other operation."""
+        pieces = self.encoded.pieces
+        calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
+        return tuple(
+            tuple(
+                0 if interval.maps is None else interval.end - interval.first
+                for interval in one.row_intervals(first, end)
+            )
+            for one in calls
+        )
+
+    def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
+        """Yield (call, channels) for each input of a concatenation: a call that copies this input
+        to the output, and the output channels that it writes."""
+        channel = 0
+        for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
+            op = replace(self.op, in_c=channels, channels_per_segment=channels, packed_in=packed)
+            yield (
+                NpuCall(EncodedOperation(op), (rows,), self.result),
+                ChannelPart(0, channel, channels, None, 0, 0),
+            )
+            channel += channels
+
+    def _stored_parts(self) -> list[ChannelPart]:
+        """Return the output channels of each segment of constants, with the address at which the
+        segment is stored. For an operation without segments, the result is a single `ChannelPart`
+        with all output channels and no constants."""
+        if not self.encoded.segments:
+            return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
+        found: list[ChannelPart] = []
+        channel, place = 0, self.constants
+        assert place is not None
+        for k, segment in enumerate(self.encoded.segments):
+            found.append(ChannelPart(k, channel, segment.channels, place, *segment[1:]))
+            channel += segment.channels
+            place = Place(place.base, place.offset_bytes + segment.size_bytes)
+        return found
+
+    def _copy_to_buffer(self, part: ChannelPart) -> StreamTransfer:
+        """Return the transfer that copies the constants of `part` from `part.place`, where they are
+        stored, into a buffer in scratch."""
+        target = self._with_read_addresses(part).place
+        assert part.place is not None
+        assert target is not None
+        return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
+
+    def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
+        """Return `part` with the addresses from which the operation reads its constants: those of
+        a copy if an earlier call has made one, or if this call makes one in a buffer in scratch.
+
+        part: output channels, and the address at which their constants are stored."""
+        op = self.op
+        if op.prefetched_biases:
+            return part._replace(biases=self.prefetched)
+        if not op.reads_copy(part.segment):
+            return part
+        if part.segment < op.prefetched_segments:
+            assert part.place is not None
+            assert self.constants is not None
+            at = self.prefetched, part.place.offset_bytes - self.constants.offset_bytes
+        else:
+            buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
+            at = self.scratch, buffers + part.segment % op.buffers * op.buffer_bytes
+        place, offset = at
+        assert place is not None
+        return part._replace(place=Place(place.base, place.offset_bytes + offset))
+
+    def _row_operations(
+        self, row_intervals: Sequence[RowInterval], part: ChannelPart
+    ) -> Iterator[Compute]:
+        """Yield the operations that compute `row_intervals` for the output channels of `part`. If
+        the input rows of an interval are scattered in memory (`RowInterval.maps` is None), its
+        first operations copy them to scratch."""
+        for interval in row_intervals:
+            if interval.maps is None:
+                yield from self._gathering_operations(interval.first, part)
+            else:
+                yield Compute(self.op, interval.first, interval.end, interval.maps, part)
+
+    def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
+        """Split output rows [first, end) into intervals, each as long as a single operation can
+        compute.
+
+        An output row that no single operation can compute is an interval of its own, whose
+        `RowInterval.maps` is None. `_gathering_operations` returns the operations for such a row,
+        which first copy its input rows to scratch."""
+        found: list[RowInterval] = []
+        while first < end:
+            until, maps = end, self._feature_maps(first, end)
+            if maps is None:
+                until = first
+                while more := self._feature_maps(first, until + 1):
+                    until, maps = until + 1, more
+            until = max(until, first + 1)
+            found.append(RowInterval(first, until, maps))
+            first = until
+        return tuple(found)
+
+    def _feature_maps(self, first: int, end: int) -> Maps | None:
+        """Return the locations of the feature maps of the operation that computes output rows
+        [first, end), or None if a single operation cannot compute them because the rows of a tensor
+        form more than two tiles (sequences of rows at a constant pitch)."""
+        op = self.op
+        # An interval of several rows can be split instead, so only a single row may be read
+        # backwards.
+        source = _feature_map(
+            self.inputs[0], op.reads(first, end), op.in_row_bytes, backwards=end - first == 1
+        )
+        if source is None:
+            return None
+        second = None
+        if op.second_tensor is not None:
+            size = op.second_tensor.row_bytes
+            second = _feature_map(self.inputs[1], op.second_rows(first, end), size)
+            if second is None:
+                return None
+        result = _feature_map(self.result, (first, end), op.out_row_bytes)
+        return None if result is None else Maps(source, second, result)
+
+    def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
+        """Yield the operations that compute the output row with index `row` from input rows that
+        are scattered in memory. Each operation but the last copies one input row to scratch. The
+        last one computes the channels `part` of the output row."""
+        lower, upper = self.op.reads(row, row + 1)
+        size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
+        assert scratch is not None
+        for k, offset in enumerate(source.between(lower, upper)):
+            at = scratch.offset_bytes + k * size
+            maps = Maps(
+                (source.base, MapTiles(size, 1, offset, 0)),
+                None,
+                (scratch.base, MapTiles(size, 1, at, 0)),
+            )
+            copy = row_copy(self.op)
+            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None, 0, 0))
+        result = _feature_map(self.result, (row, row + 1), self.op.out_row_bytes)
+        assert result is not None
+        window = (scratch.base, MapTiles(size, upper - lower, scratch.offset_bytes, 0))
+        yield Compute(self.op, row, row + 1, Maps(window, None, result), part)
+
+
+def _feature_map(
+    rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
+) -> MapPlace | None:
+    """Return the memory region and the tiles of some rows of a tensor, or None if the rows form
+    more than two tiles (sequences of rows at a constant pitch).
+
+    rows: addresses of consecutive rows of the tensor.
+    interval: (lower, upper) selects rows [lower, upper).
+    row_bytes: size of a row.
+    backwards: permits a negative pitch, at which addresses decrease from row to row."""
+    found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
+    return None if found is None else (rows.base, found)
+
+
+def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
+    """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
+
+    tensor: index of the input. An element-wise operation has up to two inputs, a concatenation may
+        have more."""
+    if tensor == 0 or op.function is NpuFunction.COPY:
+        return op.reads(first, end)
+    return op.second_rows(first, end)
+
+
+def row_copy(op: Operation) -> Operation:
+    """Return the operation that copies one row of the input of `op`, with all its columns and
+    channels, to gather scattered rows in scratch. The NPU copies by a maximum over windows of one
+    element."""
+    return Operation(
+        op.configuration, NpuFunction.COPY, 1, op.in_w, op.in_c, 1, op.in_w, op.in_c,
+        packed_in=op.packed_in, packed_out=op.packed_in,
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""constants: weights, biases and look-up tables of an operator, as the NPU reads them. An
+`Offloaded` is an operator of the network that the NPU runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.uma import Array, Offloaded
+from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
+from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operators import REDUCTIONS, extents
+
+ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Biases, multipliers and shifts, with one element per output channel in each tuple."""
+
+
+def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:
+    """Return the weights and biases of an offloaded operator in the compressed form that the NPU
+    reads.
+
+    op: the NPU operation that computes the operator. It determines the order of the weights: depth
+        first (one tap of many channels at a time) or part kernel first (several taps of few
+        channels at a time).
+    weights: array of shape (output channels, rows, columns, input channels)."""
+    bias, multipliers, shifts = channel_scaling(offloaded)
+    every = weights.astype(np.int16).tobytes()
+    rows, columns, inputs = weights.shape[1:]
+    shape = (len(weights), rows, columns, inputs)
+    return encoded(WeightOrder.of_operation(op), every, shape, bias, multipliers, shifts)
+
+
+def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
+    """Return (biases, multipliers, shifts) of an operator, three tuples with one element per output
+    channel. Multipliers and shifts describe TFLite's requantisation of int32 accumulators to int8.
+    The biases of reductions (means and sums over axes) are 0."""
+    if offloaded.main.kind in REDUCTIONS:
+        p, channels = offloaded.parameters, offloaded.parameters["in_c"]
+        return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
+    found = offloaded.constant(2), offloaded.tables["multiplier"], offloaded.tables["shift"]
+    bias, multipliers, shifts = (tuple(each.tolist()) for each in found)
+    return bias, multipliers, shifts
+
+
+def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
+    """Return the look-up table of an element-wise function: the int8 output elements for input
+    elements -128 to 127, in this order; empty if the operation uses no table."""
+    if op.function is not NpuFunction.LOOKUP:
+        return b""
+    return offloaded.tables["table"].astype(np.int8).tobytes()
+
+
+def ohwi_weights(offloaded: Offloaded) -> Array:
+    """Return the weights of an operator as an array of shape (output channels, rows, columns, input
+    channels).
+
+    Reductions (means and sums over axes) are computed as convolutions whose weights are all 1. The
+    weights of a transposed convolution are mirrored along rows and columns."""
+    p, kind = offloaded.parameters, offloaded.main.kind
+    if kind in REDUCTIONS:
+        return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
+    weights = offloaded.constant(1)
+    if kind == "FullyConnected":
+        return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
+    if kind == "TransposeConv":
+        return weights[:, ::-1, ::-1]
+    return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights

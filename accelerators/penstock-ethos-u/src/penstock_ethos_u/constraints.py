@@ -1,0 +1,269 @@
+"""constraints: the rules that a node must satisfy to run on the NPU.
+
+A rule returns True if the node satisfies it, or else the reason for rejecting the node. The first
+paragraph of its docstring states what the node must satisfy; messages show it before the reason.
+
+Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.uma import DType, Offloaded
+from penstock_ethos_u.configurations import BLOCK_CHANNELS
+from penstock_ethos_u.constants import channel_scaling, ohwi_weights
+from penstock_ethos_u.exactness import ELEMENTS, average_is_exact, sum_is_exact
+from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operators import (
+    CONCATENATION,
+    ELEMENTWISE,
+    POOLS,
+    REDUCTIONS,
+    WEIGHTED,
+    operands,
+    pieces,
+    plain_operation,
+    transposed_strides,
+)
+from penstock_ethos_u.performance import best_block
+
+LARGEST_EXTENT = 65536
+LARGEST_STRIDE = 3
+LARGEST_DILATION = 2
+LARGEST_UPSCALE = 2
+MOST_ROWS, MOST_TAPS = 64, 64 * 64
+MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
+LARGEST_PADDED_AVERAGE = 8
+MOST_SUM = 127 * 65536
+MOST_SHIFT = 63
+MOST_PADDING = 127
+
+
+def int8_images(offloaded: Offloaded) -> bool | str:
+    """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
+    above 65536; the output of a dense layer must be a single row of channels.
+
+    Return True, or else the reason why the node violates this rule."""
+    dense = offloaded.main.kind == "FullyConnected"
+    output = offloaded.main.output.type
+    for type in (*(value.type for value in offloaded.main.variable_inputs), output):
+        if type.dtype is not DType.INT8:
+            return f"one has elements of type {type.dtype.value}"
+        one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
+        if not one or max(type.shape) > LARGEST_EXTENT:
+            return f"one has shape {list(type.shape)}"
+    if dense and output.elements != output.shape[-1]:
+        return f"one has shape {list(output.shape)}"
+    return True
+
+
+def windows(offloaded: Offloaded) -> bool | str:
+    """Windows must have strides of 1 to 3. Windows of convolutions, means and sums must have
+    dilations of 1 or 2 and span at most 64 rows and 4096 elements; windows of pools must have no
+    dilation and span at most 256 rows and 65536 elements.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind not in WEIGHTED | POOLS:
+        return True
+    op = plain_operation(offloaded)
+    pool = offloaded.main.kind in POOLS
+    if max(op.stride_h, op.stride_w) > LARGEST_STRIDE:
+        return f"its strides are {op.stride_h} x {op.stride_w}"
+    if max(op.dilation_h, op.dilation_w) > (1 if pool else LARGEST_DILATION):
+        return f"its dilations are {op.dilation_h} x {op.dilation_w}"
+    rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
+    if op.reach_h > rows or op.reach_h * op.reach_w > taps:
+        return f"it spans {op.reach_h} x {op.reach_w} elements"
+    return True
+
+
+def transposed_windows(offloaded: Offloaded) -> bool | str:
+    """Transposed convolutions must have a stride of 1 or 2, the same along rows and columns, and
+    windows at least as large as the stride. Both are irrelevant along an axis where the input, the
+    window and the output have one element each. The crop (the rows and columns omitted at the top
+    and left of the output) must be smaller than the window, and each output element must depend on
+    at least one input element.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind != "TransposeConv":
+        return True
+    p, op = offloaded.parameters, plain_operation(offloaded)
+    moving = transposed_strides(p)
+    if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
+        return f"its strides are {p['stride_h']} x {p['stride_w']}"
+    for axis, lines, crop in (("h", "rows", p["pad_top"]), ("w", "columns", p["pad_left"])):
+        size, inputs, outputs = (p[f"{side}_{axis}"] for side in ("kernel", "in", "out"))
+        if size < op.upscale and inputs > 1:
+            return f"its window is {p['kernel_h']} x {p['kernel_w']}"
+        if crop >= size:
+            return f"it crops {crop} {lines}, and its window is {p['kernel_h']} x {p['kernel_w']}"
+        if crop < 0 or outputs + crop - size > op.upscale * (inputs - 1):
+            return "output elements at a border depend on no input element"
+    return True
+
+
+def padding(offloaded: Offloaded) -> bool | str:
+    """Padding must be at most 127 rows or columns, and no window may lie in padding alone; the
+    windows of average pools with padding must have at most 8 rows and 8 columns.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind not in WEIGHTED | POOLS:
+        return True
+    op = plain_operation(offloaded)
+    around = op.padding(0, op.out_h)
+    if max(around) > MOST_PADDING:
+        return f"it is {around} (top, left, bottom, right)"
+    top, left, bottom, right = around
+    if max(top, bottom) >= op.reach_h or max(left, right) >= op.reach_w:
+        return f"a window of {op.reach_h} x {op.reach_w} is inside of {around}"
+    large = max(op.kernel_h, op.kernel_w) > LARGEST_PADDED_AVERAGE
+    if op.function is NpuFunction.AVERAGE and any(around) and large:
+        return f"the window is {op.kernel_h} x {op.kernel_w}"
+    return True
+
+
+def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
+    """Concatenations must be along channels and have no constant inputs; unless the layout is nhwc,
+    all inputs but the last must have a multiple of 16 channels.
+
+    Return True, or else the reason why the node violates this rule."""
+    main = offloaded.main
+    if main.kind != CONCATENATION:
+        return True
+    if getattr(main.op, "axis", None) != main.output.type.rank - 1:
+        return f"its axis is {getattr(main.op, 'axis', None)}"
+    if any(value.data is not None for value in main.inputs):
+        return "an input is constant"
+    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BLOCK_CHANNELS]
+    return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
+
+
+def whole_extents(offloaded: Offloaded) -> bool | str:
+    """Means and sums must reduce rows, columns or both, but no other axis.
+
+    Return True, or else the reason why the node violates this rule."""
+    p = offloaded.parameters
+    if offloaded.main.kind not in REDUCTIONS or (p["span_n"], p["span_c"]) == (1, 1):
+        return True
+    return "it reduces images or channels"
+
+
+def one_group(offloaded: Offloaded) -> bool | str:
+    """Convolutions must have one group; depthwise convolutions with several input channels must
+    have a channel multiplier of 1.
+
+    Return True, or else the reason why the node violates this rule."""
+    p = offloaded.parameters
+    if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
+        return f"there are {p['groups']} groups of channels"
+    if offloaded.main.kind == "DepthwiseConv2D" and p["in_c"] != 1 and p["multiplier_d"] != 1:
+        return f"the channel multiplier is {p['multiplier_d']}"
+    return True
+
+
+def constant_weights(offloaded: Offloaded) -> bool | str:
+    """Weights and biases must be constant, and the absolute values of the weights of an output
+    channel must sum to at most 127 x 65536.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind not in WEIGHTED:
+        return True
+    if any(value.data is None for value in offloaded.main.inputs[1:]):
+        return "they are computed"
+    weights = np.abs(ohwi_weights(offloaded).astype(np.int64)).sum(axis=(1, 2, 3))
+    return int(weights.max()) <= MOST_SUM or f"they add up to {int(weights.max())}"
+
+
+def shifts(offloaded: Offloaded) -> bool | str:
+    """Requantisation must shift results right by 0 to 63 bits.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind in WEIGHTED:
+        _, multipliers, every = channel_scaling(offloaded)
+        found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
+    elif offloaded.main.kind in ELEMENTWISE:
+        found = [31 - offloaded.parameters["out_shift"]]
+    else:
+        return True
+    odd = [shift for shift in found if not 0 <= shift <= MOST_SHIFT]
+    return not odd or f"one is shifted by {odd[0]}"
+
+
+def double_rounding(offloaded: Offloaded) -> bool | str:
+    """Requantisation must round twice, as in TensorFlow Lite Micro: once to the high half of the
+    product, and once in the right shift that follows.
+
+    Return True, or else the reason why the node violates this rule."""
+    return (
+        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
+    )
+
+
+def shapes(offloaded: Offloaded) -> bool | str:
+    """One input of a sum, difference or product must not be constant and must have the shape of the
+    output. The other input may be constant; it is broadcast along axes where its extent is 1, and
+    must have the extent of the output along all others.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return True
+    main, (first, second) = offloaded.main, operands(offloaded)
+    if main.inputs[first].data is not None:
+        return "both are constant"
+    if main.inputs[first].type.shape != main.output.type.shape:
+        return f"input {first} has shape {list(main.inputs[first].type.shape)}"
+    other = main.inputs[second]
+    if other.data is None and other.type.rank != main.output.type.rank:
+        return f"input {second} has shape {list(other.type.shape)}"
+    return True
+
+
+def exact(offloaded: Offloaded) -> bool | str:
+    """Sums and averages must equal TFLite's bit for bit. Not all do: the NPU shifts the terms of a
+    sum by a different number of bits than TFLite, and computes an average by multiplying by a
+    reciprocal instead of dividing.
+
+    Return True, or else the reason why the node violates this rule."""
+    op = plain_operation(offloaded)
+    if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
+        site, second = offloaded.main.site, operands(offloaded)[1]
+        fixed = site.constants[second] is not None
+        return sum_is_exact(op, np.unique(site.constant(second)) if fixed else ELEMENTS)
+    if op.function is NpuFunction.AVERAGE:
+        return average_is_exact(op)
+    return True
+
+
+def fits_the_buffer(offloaded: Offloaded) -> bool | str:
+    """The NPU's internal memory must hold the inputs and accumulators of two blocks (parts of the
+    output that the NPU computes at a time) of the smallest size.
+
+    Return True, or else the reason why the node violates this rule."""
+    op = plain_operation(offloaded)
+    return _block(op) is not None or f"it has {op.configuration.banks} KiB"
+
+
+def _block(op: Operation) -> tuple[int, int, int] | None:
+    """Return the fastest block size (rows, columns, channels) for computing one output row, or None
+    if no block fits the NPU's internal memory."""
+    return best_block(op.work(1))
+
+
+RULES = (
+    int8_images,
+    whole_extents,
+    whole_channel_blocks,
+    one_group,
+    constant_weights,
+    double_rounding,
+    shapes,
+    transposed_windows,
+    windows,
+    padding,
+    shifts,
+    exact,
+    fits_the_buffer,
+)
+"""All rules, in the order in which they are checked. A rule may assume that a node satisfies the
+rules before it."""

@@ -1,0 +1,158 @@
+"""encoding: weights and biases in the compressed form that the NPU reads. The weights and biases of
+consecutive output channels form a segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.uma import Array
+from penstock_ethos_u.operation import STEP, NpuFunction, Operation
+from penstock_ethos_u.vela import npu, vela
+from penstock_ethos_u.work import Extent
+
+HIGH_BITS = 31
+"""Number of fraction bits of TFLite's multipliers. The NPU's multipliers are integers, so the NPU
+shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`."""
+
+
+class ConstantSegment(NamedTuple):
+    """Sizes of a segment: the encoded biases of consecutive output channels, followed by their
+    encoded weights. Each bias is encoded with the multiplier and shift of its channel's
+    requantisation.
+
+    channels: number of output channels.
+    bias_bytes: size of the biases, multipliers and shifts.
+    weight_bytes: size of the weights."""
+
+    channels: int
+    bias_bytes: int
+    weight_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the biases and weights of the segment in bytes."""
+        return self.bias_bytes + self.weight_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedConstants:
+    """The constants of an operation in the format that the NPU reads: weights and biases in
+    segments, or a look-up table.
+
+    raw: the concatenated segments, or the look-up table; empty if there are no constants.
+    segments: sizes of each segment, i.e. of the weights and biases of consecutive output channels;
+        empty for a look-up table."""
+
+    raw: bytes
+    segments: tuple[ConstantSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightOrder:
+    """The properties of an operation that determine how its weights are encoded.
+
+    configuration: name of the hardware configuration, such as "ethos-u55-128".
+    depthwise: whether the operation is a depthwise convolution.
+    dilation: dilation of the window in rows and columns.
+    part_kernel: True if the order is part kernel first (several taps of few channels at a time),
+        False if it is depth first (one tap of many channels at a time).
+    block_depth: number of output channels that the NPU computes at a time.
+    channels_per_segment: number of output channels of a segment."""
+
+    configuration: str
+    depthwise: bool
+    dilation: Extent
+    part_kernel: bool
+    block_depth: int
+    channels_per_segment: int
+
+    @staticmethod
+    def of_operation(op: Operation) -> WeightOrder:
+        """Return the properties of `op` that determine how its weights are encoded."""
+        return WeightOrder(
+            op.configuration.name,
+            op.function is NpuFunction.DEPTHWISE,
+            Extent(op.dilation_h, op.dilation_w),
+            op.part_kernel,
+            op.block_depth,
+            op.channels_per_segment,
+        )
+
+
+@lru_cache(maxsize=1024)
+def encoded(
+    order: WeightOrder,
+    weights: bytes,
+    shape: tuple[int, int, int, int],
+    bias: tuple[int, ...],
+    multipliers: tuple[int, ...],
+    shifts: tuple[int, ...],
+) -> EncodedConstants:
+    """Return the encoded weights and biases of an operation, in segments of
+    `order.channels_per_segment` output channels.
+
+    order: properties of the operation that determine the encoding.
+    weights: bytes of an int16 array of shape `shape`.
+    shape: (output channels, rows, columns, input channels).
+    bias, multipliers, shifts: one element per output channel; multipliers and shifts of TFLite's
+        requantisation."""
+    every = np.frombuffer(weights, np.int16).reshape(shape)
+    biases = _biases(bias, multipliers, shifts)
+    raw, segments = b"", list[ConstantSegment]()
+    for first in range(0, len(bias), order.channels_per_segment):
+        part = slice(first, min(first + order.channels_per_segment, len(bias)))
+        scales = _padded(b"".join(biases[part]))
+        stream = _padded(_weights(order, np.ascontiguousarray(every[part])))
+        raw += scales + stream
+        segments.append(ConstantSegment(part.stop - first, len(scales), len(stream)))
+    return EncodedConstants(raw, tuple(segments))
+
+
+@lru_cache(maxsize=1024)
+def _biases(
+    bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
+) -> tuple[bytes, ...]:
+    """Return, for each output channel, the 10 bytes in which the NPU reads its bias, multiplier and
+    shift."""
+    encode = vela().npu_encode_bias
+    return tuple(
+        bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
+        for b, m, s in zip(bias, multipliers, shifts, strict=True)
+    )
+
+
+def _weights(order: WeightOrder, weights: Array) -> bytes:
+    """Return the compressed weights of a segment.
+
+    weights: int16 array of shape (output channels, rows, columns, input channels)."""
+    api = vela()
+    return bytes(
+        api.npu_encode_weights(
+            npu(order.configuration),
+            weights,
+            (order.dilation.width, order.dilation.height),
+            8,
+            order.block_depth,
+            order.depthwise,
+            traversal(api, part_kernel=order.part_kernel),
+        )
+    )
+
+
+def _padded(raw: bytes) -> bytes:
+    """Return `raw`, padded with zeros to a multiple of 16 bytes, the alignment of encoded
+    constants."""
+    return raw + bytes(-len(raw) % STEP)
+
+
+def traversal(api: Any, *, part_kernel: bool) -> Any:
+    """Return Vela's constant for the order in which the NPU reads weights.
+
+    part_kernel: True for part kernel first (several taps of few channels at a time), False for
+        depth first (one tap of many channels at a time)."""
+    orders = api.NpuBlockTraversal
+    return orders.PART_KERNEL_FIRST if part_kernel else orders.DEPTH_FIRST

@@ -1,0 +1,19 @@
+"""ethos_u65: the backend of Arm Ethos-U65 with one core.
+
+Attributes of the target:
+
+    macs          multiply-accumulates per cycle: 256
+    memory_mode   shared_sram: constants are in DRAM, tensors in SRAM;
+                  sram_only: constants and tensors are in SRAM;
+                  dedicated_sram: constants are in DRAM, tensors in an SRAM of the NPU alone
+"""
+
+from __future__ import annotations
+
+from penstock_ethos_u.backend import EthosU
+
+
+class EthosU65(EthosU):
+    """Backend of Arm Ethos-U65 with one core."""
+
+    name = "ethos_u65"

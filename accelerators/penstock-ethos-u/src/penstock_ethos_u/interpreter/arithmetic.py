@@ -1,0 +1,198 @@
+"""Arithmetic of block operations (all operations except copies) on whole feature maps, in exact
+integers.
+
+`ifm` is the input as an int64 array (height, width, depth), from which the zero point has not been
+subtracted. Accumulators are int64 arrays in the shape of the output; `output.py` converts them to
+output elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock_ethos_u.interpreter.operation import BlockOperation, ScaleFactor
+from penstock_ethos_u.interpreter.scaling import scaled
+
+LEAST = -(1 << 48)
+"""Padding of maximum pooling; less than any element."""
+SHIFT = {1: 20, 2: 15, 4: 15}
+"""Left shift in bits of the scaled operand of a sum of which only one operand is scaled, by size of
+an element in bytes. The other operand is shifted by one bit less.
+
+Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit."""
+
+
+def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
+    """Return the accumulators of a convolution: the sums of products, without biases.
+
+    ifm: int64 array (height, width, input channels), from which the zero point has not been
+        subtracted.
+    kernel: int64 array (height, width, input channels, output channels)."""
+    # float64 represents the sums of products exactly.
+    centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
+    height, width, depth = operation.ofm.shape
+    total = np.zeros((height * width, depth))
+    for (y, x), window in _windows(operation, centred):
+        total += window.reshape(height * width, -1) @ kernel[y, x].astype(np.float64)
+    return total.reshape(height, width, depth).astype(np.int64)
+
+
+def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
+    """Return the accumulators of a depthwise convolution: the sums of products, without biases.
+
+    ifm: int64 array (height, width, channels), from which the zero point has not been subtracted.
+    kernel: int64 array (height, width, 1, channels)."""
+    centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
+    taps = _windows(operation, centred)
+    return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
+
+
+def largest(operation: BlockOperation, ifm: Any) -> Any:
+    """Return, for each window, the maximum of (element - zero point of the input). Padding is
+    ignored. `ifm` is an int64 array (height, width, channels)."""
+    filled = _padded_input(operation, ifm - operation.ifm.zero_point, LEAST)
+    found = np.full(operation.ofm.shape, LEAST)
+    for _, window in _windows(operation, filled):
+        found = np.maximum(found, window)
+    return found
+
+
+def window_sum(operation: BlockOperation, ifm: Any) -> Any:
+    """Return, for each window, the sum of (element - zero point of the input). Padding counts as 0.
+    `ifm` is an int64 array (height, width, channels)."""
+    filled = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
+    return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
+
+
+def window_counts(operation: BlockOperation) -> Any:
+    """Return, for each window, the number of elements that are not padding, as an array of shape
+    (output height, output width, 1)."""
+    ones = _padded_input(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
+    return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
+
+
+def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
+    """Return, for each pixel, the sum of (element - zero point of the input) over all channels.
+    `ifm` is an int64 array (height, width, channels); the result has one channel."""
+    return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
+
+
+def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
+    """Return the result of an element-wise operation before requantisation, as an int64 array in
+    the shape of the output.
+
+    ifm: the first input, from which the zero point has not been subtracted.
+    other: the second input, from which the zero point has not been subtracted: an array, a scalar,
+        or None if the operation has one input."""
+    one = ifm - operation.ifm.zero_point
+    second = operation.second
+    if second is None:
+        return UNARY[operation.kind](operation, one)
+    two = np.asarray(other - second.zero_point, np.int64)
+    left, right = (two, one) if second.first else (one, two)
+    found = BINARY[operation.kind](operation, left, right)
+    return np.broadcast_to(found, operation.ofm.shape)
+
+
+def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
+    """Return (left, right), the operands of an element-wise sum or difference, scaled and shifted
+    as the operation's field `operand_scaling` specifies."""
+    of = operation.operand_scaling
+    if of.scaled == "both":
+        return left * of.a.scale, right * of.b.scale
+    shift = SHIFT[operation.ifm.element_bytes]
+    wide = ScaleFactor(of.a.scale, of.a.shift + shift)
+    if of.scaled == "a":
+        return _scaled(left << shift, wide, of.rounding), right << shift - 1
+    return left << shift - 1, _scaled(right << shift, wide, of.rounding)
+
+
+def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Scale `left` and `right` with `_operands`, and return `left` plus `right`."""
+    one, two = _operands(operation, left, right)
+    return one + two
+
+
+def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Return `left` minus `right`, after scaling both as `operand_scaling` of the operation
+    specifies."""
+    one, two = _operands(operation, left, right)
+    return one - two
+
+
+def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Return `left` shifted right by `right` bits, rounded in the operation's rounding mode."""
+    return scaled(left, 1, right, operation.rounding)
+
+
+def _leaky(operation: BlockOperation, one: Any) -> Any:
+    """Return the leaky ReLU of each element of `one`: negative elements are multiplied by the
+    scale of the operation, others are unchanged."""
+    return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
+
+
+def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
+    """Return the number of leading zeros of each element of `one` in 32-bit two's complement."""
+    bits = one & 0xFFFFFFFF
+    return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
+
+
+BINARY: dict[str, Callable[[BlockOperation, Any, Any], Any]] = {
+    "mul": lambda _, left, right: left * right,
+    "add": _sum,
+    "sub": _difference,
+    "min": lambda _, left, right: np.minimum(left, right),
+    "max": lambda _, left, right: np.maximum(left, right),
+    "shr": _shifted_right,
+    "shl": lambda _, left, right: left << right,
+}
+UNARY: dict[str, Callable[[BlockOperation, Any], Any]] = {
+    "lrelu": _leaky,
+    "abs": lambda _, one: abs(one),
+    "clz": _leading_zeros,
+}
+
+
+def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
+    return scaled(values, scale.scale, scale.shift, rounding)
+
+
+def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
+    """Return `values` as the windows read them: upscaled by a factor of two if the operation
+    requires it, then padded with `fill`.
+
+    The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element."""
+    height, width = operation.height, operation.width
+    if operation.upscale != "none":
+        values = values.repeat(2, axis=0).repeat(2, axis=1)[:height, :width]
+        if operation.upscale == "zeros":
+            values[1::2] = 0
+            values[:, 1::2] = 0
+    pad = operation.padding
+    around = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+    return np.pad(values, around, constant_values=fill)
+
+
+def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
+    """Yield ((row, column), elements) for each tap of the kernel: its position, and the input
+    elements that it reads.
+
+    padded: the padded input, an array (height, width, depth).
+
+    `elements` is an array (output height, output width, depth). At [y, x], it contains the input
+    pixel that the tap reads for the output pixel (y, x)."""
+    kernel = operation.kernel
+    height, width, _ = operation.ofm.shape
+    for y in range(kernel.height):
+        for x in range(kernel.width):
+            top, left = y * kernel.dilation_y, x * kernel.dilation_x
+            yield (
+                (y, x),
+                padded[
+                    top : top + (height - 1) * kernel.stride_y + 1 : kernel.stride_y,
+                    left : left + (width - 1) * kernel.stride_x + 1 : kernel.stride_x,
+                ],
+            )

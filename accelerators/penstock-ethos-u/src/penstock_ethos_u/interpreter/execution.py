@@ -1,0 +1,312 @@
+"""Execution of a register command stream on byte arrays, with checks of addresses and hazards.
+Shared memory is the internal memory of the NPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import frexp
+from typing import Any
+
+import numpy as np
+
+from penstock.uma import BackendError, UnsupportedError, UsageError
+from penstock_ethos_u.interpreter import arithmetic
+from penstock_ethos_u.interpreter.alignment import check_alignment
+from penstock_ethos_u.interpreter.commands import RegisterCommand, decode_commands
+from penstock_ethos_u.interpreter.footprint import Footprint, operation_footprint
+from penstock_ethos_u.interpreter.hardware import NpuHardware, find_hardware
+from penstock_ethos_u.interpreter.hazards import Flight
+from penstock_ethos_u.interpreter.memory import SHARED, ByteSpan, RegionMemory
+from penstock_ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+    SecondOperand,
+    WindowPadding,
+)
+from penstock_ethos_u.interpreter.output import (
+    SLOT_BYTES,
+    check_accumulators,
+    limited,
+    looked_up,
+    scaled_output,
+    table_bytes,
+)
+from penstock_ethos_u.interpreter.ranges import size_bytes
+from penstock_ethos_u.interpreter.registers import Registers
+from penstock_ethos_u.interpreter.weights import decode_biases, decode_weights
+
+WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
+POOLED = {
+    "max_pool": arithmetic.largest,
+    "average_pool": arithmetic.window_sum,
+    "reduce_sum": arithmetic.depth_sum,
+}
+SCALED = ("mul", "add", "sub", "abs")
+"""Element-wise operations whose result is scaled."""
+WIDE = 4
+"""Size in bytes of the elements of products that are shifted but not multiplied by the factor in
+OFM_SCALE.
+
+Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and products
+shifted by 31 bits implement gemmlowp's high multiplication (8 bits)."""
+POOLING_BITS = 31
+"""Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
+compute its average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A summary of an executed stream.
+
+    operations: number of executed operations by kind, for example "conv" or "dma".
+    bytes_read, bytes_written: number of bytes that operations accessed, by region number. Each byte
+        is counted once per operation. The internal memory of the NPU is not included.
+    ordered: descriptions of overwrites that are correct only because the hardware completes blocks
+        in order. In each, an operation overwrites bytes that the previous operation may still
+        access.
+    unfinished: positions in the stream, such as "operation 3 (dma), word 17", of the copies that
+        may be unfinished when the stream ends."""
+
+    operations: Mapping[str, int]
+    bytes_read: Mapping[int, int]
+    bytes_written: Mapping[int, int]
+    ordered: tuple[str, ...]
+    unfinished: tuple[str, ...]
+
+
+def execute(
+    stream: bytes,
+    regions: Mapping[int, Any],
+    accelerator: str,
+    observe: Callable[[Operation], None] = lambda operation: None,
+    *,
+    waited: bool = False,
+) -> Execution:
+    """Execute a register command stream of little-endian 32-bit words, and check it.
+
+    The result is a summary, such as the numbers of executed operations and of accessed bytes.
+
+    regions: contiguous uint8 arrays by region number, which are modified in place.
+    accelerator: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256 or ethos-u65-256.
+    observe: called with each operation after its execution.
+    waited: whether the stream must wait for all copies before it ends.
+
+    Raises BackendError if the stream is invalid (an unknown command, a register that is not set, a
+    hazard), CapacityError if an access is outside its region, UnsupportedError if the stream uses a
+    feature that is not modelled, and UsageError if the accelerator is not modelled or a region is
+    not a contiguous uint8 array."""
+    for number, region in regions.items():
+        if not _is_bytes(region):
+            raise UsageError(
+                "ethosu-116",
+                f"region {number} is not an array of bytes",
+                where="execute() of penstock_ethos_u.interpreter",
+                why="a region is a one-dimensional NumPy array of uint8, modified in place",
+                help="pass array.view(np.uint8).reshape(-1) of a contiguous array",
+            )
+    return _Run(find_hardware(accelerator), regions, observe, waited).run(stream)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of an execution.
+
+    hardware: the hardware configuration.
+    regions: arrays of uint8 by region number, without shared memory.
+    observe: called with each operation after its execution.
+    waited: whether the stream must wait for all copies before it ends.
+    memory: `regions` and shared memory.
+    copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
+        and that accumulators have not overwritten.
+    flight: the operations that may be unfinished.
+    counts: number of executed operations by kind.
+    read, written: number of bytes accessed, by region number, without shared memory."""
+
+    hardware: NpuHardware
+    regions: Mapping[int, Any]
+    observe: Callable[[Operation], None]
+    waited: bool
+    memory: RegionMemory = field(init=False)
+    copied: Any = field(init=False)
+    flight: Flight = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    read: Counter[int] = field(default_factory=Counter[int])
+    written: Counter[int] = field(default_factory=Counter[int])
+
+    def __post_init__(self) -> None:
+        shared = np.zeros(self.hardware.shared_bytes, np.uint8)
+        self.copied = np.zeros(self.hardware.shared_bytes, np.bool_)
+        self.memory = RegionMemory({**self.regions, SHARED: shared})
+        self.flight = Flight(self.hardware)
+
+    def run(self, stream: bytes) -> Execution:
+        """Execute the whole stream and return a summary of it."""
+        registers = Registers()
+        for command in decode_commands(stream):
+            name = command.format.name
+            if name.startswith("NPU_SET_"):
+                registers.set(command)
+            elif name.endswith("_WAIT"):
+                self.flight.wait(name, command.fields["outstanding"])
+            elif command.format.name in OPERATIONS:
+                self._operation(registers, command)
+        unfinished = self.flight.end(waited=self.waited)
+        counters = dict(self.counts), dict(self.read), dict(self.written)
+        return Execution(*counters, tuple(self.flight.ordered), unfinished)
+
+    def _operation(self, registers: Registers, command: RegisterCommand) -> None:
+        """Check and execute the operation that `command` starts."""
+        operation = registers.operation(command, self.counts.total())
+        self._check(operation)
+        footprint = operation_footprint(operation, self.hardware)
+        self.flight.begin(operation, footprint)
+        if isinstance(operation, DmaOperation):
+            self._copy(operation)
+        else:
+            self._compute(operation)
+        self._count(operation, footprint)
+        self.observe(operation)
+
+    def _check(self, operation: Operation) -> None:
+        """Raise BackendError if an address of the operation is misaligned. Raise CapacityError if a
+        feature map is outside its region or if the output is in a read-only region."""
+        check_alignment(operation, self.hardware)
+        if isinstance(operation, BlockOperation):
+            for map in operation.inputs:
+                self.memory.check(map, operation.where)
+            self.memory.check(operation.ofm, operation.where, written=True)
+
+    def _count(self, operation: Operation, footprint: Footprint) -> None:
+        """Add an operation to the counts of operations, and its accesses to the counts of bytes."""
+        self.counts[operation.kind] += 1
+        for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
+            for region in sets.keys() - {SHARED}:
+                counter[region] += size_bytes(sets[region])
+
+    def _copy(self, operation: DmaOperation) -> None:
+        source = self.memory.bytes_of(operation.source, operation.where)
+        target = self.memory.bytes_of(operation.target, operation.where, written=True)
+        target[:] = source.copy()
+        if operation.target.region == SHARED:
+            self.copied[operation.target.lower : operation.target.upper] = True
+
+    def _compute(self, operation: BlockOperation) -> None:
+        ifm = self.memory.read(operation.ifm)
+        if operation.kind in WEIGHTED:
+            found = self._weighted(operation, ifm)
+        elif operation.kind in POOLED:
+            found = _pooled(operation, ifm)
+        else:
+            found = self._elementwise(operation, ifm)
+        found = limited(operation, found)
+        if operation.activation.table is not None:
+            found = looked_up(operation, found, self._table(operation))
+        elif self.hardware.overwrites_tables:
+            self.copied[:] = False
+        self.memory.write(operation.ofm, found)
+
+    def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
+        """Return the requantised result of a convolution or depthwise convolution, including
+        biases: an int64 array in the shape of the output, to which the zero point of the output has
+        not been added."""
+        assert operation.weights is not None
+        assert operation.scales is not None
+        stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
+        data = self.memory.bytes_of(operation.scales, operation.where)
+        bias, scale, shift = decode_biases(operation, data)
+        kernel = decode_weights(operation, stream, self.hardware)
+        sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
+        check_accumulators(operation, sums)
+        if operation.global_scale:
+            scale, shift = operation.scale.scale, operation.scale.shift
+        return scaled_output(operation, sums, scale, shift)
+
+    def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
+        """Return the result of an element-wise operation, in the shape of the output. It is
+        requantised if the operation requires it; the zero point has not been added."""
+        other = self._second(operation.second)
+        found = arithmetic.elementwise(operation, ifm, other)
+        if operation.kind not in SCALED or not operation.global_scale:
+            return found
+        wide = operation.kind == "mul" and operation.ifm.element_bytes == WIDE
+        scale = 1 if wide else operation.scale.scale
+        return scaled_output(operation, found, scale, operation.scale.shift)
+
+    def _second(self, second: SecondOperand | None) -> Any:
+        """Return the elements of the second input: an array, a scalar, or None if there is no
+        second input."""
+        if second is None:
+            return None
+        return self.memory.read(second.map) if second.map else second.scalar
+
+    def _table(self, operation: BlockOperation) -> Any:
+        """Return the bytes of an operation's look-up table. Raises BackendError if the table has
+        not been copied to shared memory."""
+        at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
+        span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
+        table = self.memory.bytes_of(span, operation.where)
+        if not self.copied[span.lower : span.upper].all():
+            raise BackendError(
+                "ethosu-111",
+                f"its table is not in shared memory, bytes [{span.lower:#x}, {span.upper:#x})",
+                where=operation.where,
+                why="no copy wrote it, or, in 16 KiB of shared memory, a later operation without "
+                "a table overwrote it",
+                help="copy it into shared memory before (NPU_OP_DMA_START, internal)",
+            )
+        return table
+
+
+def _is_bytes(region: Any) -> bool:
+    """Return whether `region` is a contiguous one-dimensional array of uint8."""
+    if not isinstance(region, np.ndarray):
+        return False
+    return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
+
+
+OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTWISE",
+              "NPU_OP_DMA_START")  # fmt: skip
+
+
+def _pooled(operation: BlockOperation, ifm: Any) -> Any:
+    """Return the requantised result of a pooling operation. Each sum or maximum is
+
+    - multiplied by the global scale (a single scale for all channels) if the operation has one and
+      is not an average pool with padding
+    - in any other average pool, divided by the number of elements that are not padding
+    - in all other cases, unchanged
+
+    Raises UnsupportedError for an average of a window that contains only padding."""
+    found = POOLED[operation.kind](operation, ifm)
+    own = operation.kind == "average_pool" and operation.padding != WindowPadding()
+    if operation.global_scale and not own:
+        return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
+    if operation.kind != "average_pool":
+        return found
+    counts = arithmetic.window_counts(operation)
+    sizes, places = np.unique(counts, return_inverse=True)
+    if not sizes[0]:
+        raise UnsupportedError(
+            "ethosu-106",
+            "not modelled: an average of a window that contains only padding",
+            where=operation.where,
+            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
+            "one core of U65",
+        )
+    scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
+    scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))
+    return scaled_output(operation, found, scale, shift)
+
+
+def _reciprocal(count: int) -> tuple[int, int]:
+    """Return (scale, shift) such that `scale` / 2 ** `shift` is slightly greater than 1 / `count`:
+    the relative error is at most 2 ** -`POOLING_BITS` (2 ** -31).
+
+    Source: the global scale that Arm's compiler Vela emits for average pools without padding. With
+    padding, the hardware computes the scale of each window itself; it is assumed to use the same
+    formula."""
+    _, bits = frexp(count - 1)
+    return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

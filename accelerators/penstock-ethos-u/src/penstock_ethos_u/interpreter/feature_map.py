@@ -1,0 +1,162 @@
+"""Feature maps: addresses of the elements of an input or output.
+
+A feature map is divided into up to four tiles, each with its own base address. They are quadrants:
+
+    tile 0 | tile 1
+    -------+-------
+    tile 2 | tile 3
+
+Tiles 1 and 3 begin at column `width_0`. Tile 2 begins at row `height_0`, tile 3 at row `height_1`.
+
+Within a tile, rows are `stride_y` bytes apart. In NHWC, pixels are `stride_x` bytes apart and
+channels are adjacent. In NHCWB16, the 16 channels of a channel block are adjacent, pixels follow
+each other without gaps, and channel blocks are `stride_c` bytes apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock_ethos_u.interpreter.ranges import Ranges, runs
+
+BLOCK_CHANNELS = 16
+"""Number of channels in a channel block of layout NHCWB16."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementBox:
+    """A box of elements: half-open intervals of rows, columns and channels."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    channels: tuple[int, int]
+
+    @property
+    def sides(self) -> tuple[tuple[int, int], ...]:
+        """The intervals of rows, columns and channels."""
+        return self.rows, self.columns, self.channels
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as slices that index an array of shape (height, width, channels)."""
+        return tuple(slice(*side) for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """A feature map in a memory region, divided into up to four tiles (quadrants).
+
+    name: ifm, ifm2 or ofm (first input, second input, output).
+    region: number of the memory region.
+    shape: height, width and depth.
+    bases: byte offset in the memory region of each tile: upper left, upper right, lower left, lower
+        right.
+    height_0: first row of the lower left tile.
+    height_1: first row of the lower right tile.
+    width_0: first column of the right tiles.
+    stride_y: distance in bytes between rows.
+    stride_x: distance in bytes between columns; unused in NHCWB16.
+    stride_c: distance in bytes between blocks of 16 channels; unused in NHWC.
+    nhcwb16: whether the layout is NHCWB16 instead of NHWC.
+    element_bytes: size of an element in bytes.
+    signed: whether elements are signed integers.
+    zero_point: the element that represents 0."""
+
+    name: str
+    region: int
+    shape: tuple[int, int, int]
+    bases: tuple[int, int, int, int]
+    height_0: int
+    height_1: int
+    width_0: int
+    stride_y: int
+    stride_x: int
+    stride_c: int
+    nhcwb16: bool
+    element_bytes: int
+    signed: bool
+    zero_point: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements, such as little-endian int16."""
+        return np.dtype(f"<{'i' if self.signed else 'u'}{self.element_bytes}")
+
+    @property
+    def whole(self) -> ElementBox:
+        """The box of all elements."""
+        height, width, depth = self.shape
+        return ElementBox((0, height), (0, width), (0, depth))
+
+    def addresses(self, box: ElementBox | None = None) -> Any:
+        """Return the address of each element of a box, as an int64 array in the shape of the box.
+        An address is a byte offset in the memory region. Without `box`, all elements are
+        included."""
+        box = box or self.whole
+        rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
+        return self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest half-open interval of byte addresses that contains all elements."""
+        # The elements at the corners of tiles and channel blocks have the lowest and the highest
+        # addresses.
+        height, width, depth = self.shape
+        rows = _corners(height, self.height_0, self.height_1)
+        columns = _corners(width, self.width_0)
+        channels = _corners(depth, BLOCK_CHANNELS, (depth - 1) // BLOCK_CHANNELS * BLOCK_CHANNELS)
+        found = self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
+        return int(found.min()), int(found.max()) + self.element_bytes
+
+    def ranges(self, box: ElementBox | None = None) -> Ranges:
+        """Return the set of byte addresses that the elements of a box occupy (`ranges.py`). Without
+        `box`, all elements are included."""
+        box = box or self.whole
+        lower, upper = box.channels
+        step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
+        starts = np.array([lower, *range(lower // step * step + step, upper, step)], np.int64)
+        ends = np.append(starts[1:], upper)
+        rows, columns = (np.arange(*side, dtype=np.int64) for side in box.sides[:2])
+        pixels = self._pixels(rows, columns)[..., None]
+        return runs(pixels + self._channel_offsets(starts), (ends - starts) * self.element_bytes)
+
+    def _channel_offsets(self, channels: Any) -> Any:
+        """Return, for each channel index in the array `channels`, the distance in bytes from
+        channel 0 of a pixel to this channel."""
+        if not self.nhcwb16:
+            return channels * self.element_bytes
+        return (
+            channels // BLOCK_CHANNELS * self.stride_c
+            + channels % BLOCK_CHANNELS * self.element_bytes
+        )
+
+    def _pixels(self, rows: Any, columns: Any) -> Any:
+        """Return an array of shape (len(rows), len(columns)). Its element [i, j] is the byte
+        address of channel 0 of the pixel in row `rows[i]` and column `columns[j]`.
+
+        rows, columns: arrays of row indices and of column indices."""
+        rows, columns = rows[:, None], columns[None, :]
+        right = columns >= self.width_0
+        height = np.where(right, self.height_1, self.height_0)
+        below = rows >= height
+        base = np.array(self.bases, np.int64)[right + 2 * below]
+        stride_x = BLOCK_CHANNELS * self.element_bytes if self.nhcwb16 else self.stride_x
+        y = rows - np.where(below, height, 0)
+        return base + y * self.stride_y + (columns - right * self.width_0) * stride_x
+
+
+def _corners(size: int, *cuts: int) -> Any:
+    """Return the first and last index of each section of an axis, in ascending order. Only elements
+    with such indices can have the lowest or the highest address.
+
+    size: number of elements of the axis.
+    cuts: first indices of the sections after the first; numbers outside the axis have no effect.
+
+    >>> _corners(10, 4).tolist()
+    [0, 3, 4, 9]
+    """
+    ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
+    return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

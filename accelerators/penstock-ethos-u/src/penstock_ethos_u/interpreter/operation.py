@@ -1,0 +1,194 @@
+"""The operations of a command stream, decoded from the register state at their start. A
+`BlockOperation` computes an output feature map from one or two inputs, block by block. A
+`DmaOperation` copies bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock_ethos_u.interpreter.feature_map import FeatureMap
+from penstock_ethos_u.interpreter.memory import ByteSpan
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWindow:
+    """The window of an operation, which slides over the input.
+
+    height, width: number of taps.
+    stride_y, stride_x: input rows and columns between consecutive windows.
+    dilation_y, dilation_x: rows and columns between consecutive taps; 1 without dilation.
+    part_kernel_first: order of the weights in the stream. If True ("part kernel first"), all taps
+        of a few input channels precede the next few channels. If False ("depth first"), all input
+        channels of one tap precede the next tap.
+    decomposition: the hardware divides a window into parts that span at most this number of rows
+        and columns, including dilation."""
+
+    height: int = 1
+    width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1
+    dilation_x: int = 1
+    part_kernel_first: bool = False
+    decomposition: int = 8
+
+    @property
+    def reach_y(self) -> int:
+        """Number of rows from the first to the last tap, inclusive."""
+        return (self.height - 1) * self.dilation_y + 1
+
+    @property
+    def reach_x(self) -> int:
+        """Number of columns from the first to the last tap, inclusive."""
+        return (self.width - 1) * self.dilation_x + 1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPadding:
+    """Rows and columns of padding around the input. Convolutions read zeros there; pools ignore the
+    padding."""
+
+    top: int = 0
+    left: int = 0
+    bottom: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFactor:
+    """A factor by which accumulators or operands are multiplied: `scale` / 2 ** `shift`."""
+
+    scale: int = 1
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationRange:
+    """The activation of an operation: the output is clamped to [`lower`, `upper`] (both inclusive)
+    and, if there is a look-up table, then looked up in it.
+
+    table: index of the look-up table; None for no look-up.
+    clip_range: register code for the type of the elements that index the table: 2 for unsigned, 3
+        or 5 for signed; all other codes stand for the type of the output."""
+
+    lower: int
+    upper: int
+    table: int | None
+    clip_range: int
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOperand:
+    """The second input of an element-wise operation.
+
+    map: the feature map; None if the input is a scalar.
+    scalar: the value of the scalar; 0 if the input is a feature map.
+    zero_point: the element that represents 0.
+    first: whether the second input is the left operand, for example the minuend of a difference."""
+
+    map: FeatureMap | None
+    scalar: int
+    zero_point: int
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperandScaling:
+    """Scaling of the operands of an element-wise sum or difference.
+
+    scaled: "both": the left operand is multiplied by `a`, the right operand by `b`. "a": only the
+        left operand is multiplied, by `a`. "b": only the right operand is multiplied, also by `a`.
+        An operand that is not multiplied is shifted left by a constant.
+    rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `scaling.py`)."""
+
+    scaled: str = "both"
+    a: ScaleFactor = ScaleFactor()
+    b: ScaleFactor = ScaleFactor()
+    rounding: str = "tfl"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOperation:
+    """An operation that computes a feature map block by block.
+
+    number: index of the operation among all operations of the stream.
+    word: index, among the 32-bit words of the stream, of the first word of the command that starts
+        the operation.
+    kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
+    ifm: the input.
+    second: the second input; None if there is none.
+    ofm: the output.
+    height, width: rows and columns of the input after upscaling.
+    kernel: the window; one tap for element-wise operations.
+    padding: rows and columns of padding around the input.
+    upscale: "none", or the way in which rows and columns are doubled: "nearest" repeats elements,
+        "zeros" inserts zeros.
+    weights: the bytes of the weight stream; None for operations without weights.
+    scales: the bytes of the biases and scales of the channels; None for operations without weights.
+    block: rows, columns and channels of a block of the output.
+    global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
+    scale: factor by which accumulators are multiplied if `global_scale` is True.
+    rounding: rounding mode of the scaling: "tfl", "truncate" or "natural" (defined in
+        `scaling.py`).
+    operand_scaling: scaling of the operands of an element-wise sum or difference.
+    activation: clamping of the output, and look-up table.
+    accumulator_bits: width of accumulators; 0 if the register has an undefined value.
+    blockdep: maximum number of jobs of the previous operation that may be unfinished when this one
+        starts. A job processes a block, or one slice of input channels for a block."""
+
+    number: int
+    word: int
+    kind: str
+    ifm: FeatureMap
+    second: SecondOperand | None
+    ofm: FeatureMap
+    height: int
+    width: int
+    kernel: KernelWindow
+    padding: WindowPadding
+    upscale: str
+    weights: ByteSpan | None
+    scales: ByteSpan | None
+    block: tuple[int, int, int]
+    global_scale: bool
+    scale: ScaleFactor
+    rounding: str
+    operand_scaling: OperandScaling
+    activation: ActivationRange
+    accumulator_bits: int
+    blockdep: int
+
+    @property
+    def inputs(self) -> tuple[FeatureMap, ...]:
+        """The input feature maps: `ifm`, then the second input if it is a feature map."""
+        second = self.second.map if self.second else None
+        return (self.ifm, second) if second else (self.ifm,)
+
+    @property
+    def where(self) -> str:
+        """Position of the operation in the stream, for messages."""
+        return f"operation {self.number} ({self.kind}), word {self.word}"
+
+
+@dataclass(frozen=True, slots=True)
+class DmaOperation:
+    """A copy of bytes from `source` to `target`.
+
+    number: index of the operation among all operations of the stream.
+    word: index, among the 32-bit words of the stream, of the first word of the command that starts
+        the copy."""
+
+    number: int
+    word: int
+    source: ByteSpan
+    target: ByteSpan
+    kind: str = "dma"
+
+    @property
+    def where(self) -> str:
+        """Position of the operation in the stream, for messages."""
+        return f"operation {self.number} (dma), word {self.word}"
+
+
+Operation = BlockOperation | DmaOperation

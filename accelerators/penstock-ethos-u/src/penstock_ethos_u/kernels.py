@@ -1,0 +1,183 @@
+"""kernels: the variants of the kernel that runs an operator on the NPU, and their costs. An
+`Offloaded` is an operator of the network that the NPU runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.uma import (
+    Address,
+    Array,
+    Breakdown,
+    Command,
+    ConstantPrefetch,
+    Filling,
+    KernelCall,
+    Offloaded,
+    PlacedCall,
+    TensorRows,
+    maximum,
+    minimum,
+)
+from penstock_ethos_u.call import EncodedOperation
+from penstock_ethos_u.constants import encoded_weights, lookup_table, ohwi_weights
+from penstock_ethos_u.cost import contiguous_cost
+from penstock_ethos_u.encoding import EncodedConstants
+from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operators import operands, pieces, plain_operation
+from penstock_ethos_u.performance import copying_cycles
+from penstock_ethos_u.placed import PlacedCosts
+from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
+from penstock_ethos_u.segments import prefetch_choices, with_prefetched_segments
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A kernel of the NPU. The variants differ in how a call obtains its weights and biases, which
+    are stored in segments of consecutive output channels.
+
+    buffered: True if a call copies segments into buffers before use where this is faster; False if
+        it always reads them where they are stored.
+    prefetch_choice: selects the number of segments that an earlier call has copied, as an index in
+        the list (0, *prefetch_choices(op)). For 8 segments, the list is (0, 1, 2, 4, 8). An index
+        beyond the list selects 0 segments.
+    biases: whether an earlier call has copied all biases (but no weights)."""
+
+    buffered: bool
+    prefetch_choice: int = 0
+    biases: bool = False
+
+    def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
+        """Return the NPU operation of an offloaded operator, and its encoded weights and biases or
+        its look-up table. The result is computed once and cached in `offloaded`."""
+        if self not in offloaded.cache:
+            offloaded.cache[self] = self._operation(offloaded)
+        return offloaded.cache[self]
+
+    def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
+        """Compute what `operation` returns, without a cache."""
+        plain = plain_operation(offloaded)
+        if not plain.weighted:
+            return plain, EncodedConstants(lookup_table(offloaded, plain), ())
+        weights = ohwi_weights(offloaded)
+        if self.prefetch_choice:
+            op = scheduled_for_prefetch(plain, weights.size)
+        else:
+            op = scheduled(plain, weights.size, buffered=self.buffered)
+        constants = encoded_weights(offloaded, op, weights)
+        sizes = [segment.size_bytes for segment in constants.segments]
+        buffer = max(sizes) if op.buffer_bytes else 0
+        op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
+        if self.biases:
+            return replace(op, prefetched_biases=True), constants
+        counts = (0, *prefetch_choices(op))[self.prefetch_choice :][:1]
+        return with_prefetched_segments(op, counts[0] if counts else 0), constants
+
+    def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
+        """Return the prefetch that this variant requires: a copy of constants to the memory that
+        holds tensors, where calls of the variant then read them.
+
+        The result is None if the variant prefetches nothing, or if constants are stored in the
+        memory that holds tensors anyway."""
+        op, constants = self.operation(offloaded)
+        if not op.weighted or not op.prefetched or op.constants_in_sram:
+            return None
+        segments = constants.segments[: op.prefetched_segments]
+        size = sum(segment.size_bytes for segment in segments)
+        size += constants.segments[0].bias_bytes if op.prefetched_biases else 0
+
+        def commands(source: Address, target: Address) -> tuple[Command, ...]:
+            return (KernelCall.transfer(source, target, size),)
+
+        return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
+
+    def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
+        """Return the constant arrays that the compiler stores for the kernel, by name: a single
+        array "constants", which contains the encoded weights and biases or the look-up table; none
+        if the operation has neither."""
+        _, constants = self.operation(offloaded)
+        return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
+
+    def scratch_bytes(self, offloaded: Offloaded) -> int:
+        """Return the size of the working memory (scratch) of a call in bytes."""
+        return self.operation(offloaded)[0].scratch_bytes
+
+    def compute(self, call: KernelCall) -> Sequence[Command]:
+        """Return the commands of a call: a single one, which makes the NPU compute the output rows
+        of the call."""
+        op, constants = self.operation(call)
+        return [
+            call.issue(
+                _encoded(call, op, constants),
+                _inputs(call, op),
+                tables=[call.table("constants")] if constants.raw else [],
+                scratch=call.scratch if op.scratch_bytes else None,
+                prefetched=call.prefetched if op.prefetched else None,
+            )
+        ]
+
+    def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
+        """Return the cost of a call that computes `rows` output rows, assuming that the rows of
+        every tensor are contiguous."""
+        return self.filled_cost(offloaded, rows, ())
+
+    def filled_cost(
+        self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
+    ) -> Breakdown:
+        """Return the cost of a call that computes `rows` output rows and also copies constants,
+        assuming that the rows of every tensor are contiguous.
+
+        fillings: the copies of constants that the call makes, for itself or for later calls."""
+        op, constants = self.operation(offloaded)
+        return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
+
+    def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
+        """Return the cost of a call, given the addresses of the rows of its tensors."""
+        key = self, "placed"
+        if key not in offloaded.cache:
+            op, constants = self.operation(offloaded)
+            encoded = _encoded(offloaded, op, constants)
+            offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
+        return offloaded.cache[key].cost(call)
+
+
+def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
+    """Return `op` with the sizes of its encoded constants and, for a concatenation, with the
+    channels and the layout of each input. Its commands and its cost depend on these, too.
+
+    constants: the encoded constants of `op`."""
+    is_copy = op.function is NpuFunction.COPY
+    return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
+
+
+def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
+    """Return, for each input of the NPU operation, its index among the inputs of the offloaded
+    sub-graph (the main operator and those fused with it)."""
+    if op.function is NpuFunction.COPY:
+        return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
+    first, second = operands(offloaded)
+    if op.second_tensor is None:
+        return (offloaded.input_index(first),)
+    return offloaded.input_index(first), offloaded.input_index(second)
+
+
+def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
+    """Return, for each input of the operation, the rows that the call reads. The bounds of these
+    rows are symbolic expressions of `call.first` and `call.end`: the call computes output rows
+    [first, end)."""
+    sources = [call.operands[k] for k in _sources(call, op)]
+    if op.function is NpuFunction.COPY:
+        return [source.rows(call.first, call.end) for source in sources]
+    more = op.upscale - 1  # rounds up
+    lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
+    upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
+    upper = minimum((upper + more) // op.upscale, op.in_h)
+    found = [sources[0].rows(lower, upper)]
+    second = op.second_tensor
+    if second is not None:
+        whole = second.shape.height == op.out_h
+        found.append(sources[1].rows(call.first, call.end) if whole else sources[1].rows(0, 1))
+    return found

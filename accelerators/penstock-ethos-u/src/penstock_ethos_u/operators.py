@@ -1,0 +1,225 @@
+"""operators: conversion of TFLite operators to operations of the NPU. An `Offloaded` is an operator
+of the network that the NPU runs.
+
+Tensors that only the NPU accesses are stored in blocks of 16 channels (`penstock.uma.packed`), so
+that each row has layout NHCWB16. Tensors that the processor or the application accesses are in
+NHWC. The NPU supports both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.uma import Offloaded, row_count
+from penstock_ethos_u.call import ConcatPiece
+from penstock_ethos_u.configurations import (
+    EthosUConfiguration,
+    MapShape,
+    check_layout,
+    configuration,
+)
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+
+WEIGHTED = {
+    "Conv2D": NpuFunction.CONVOLUTION,
+    "FullyConnected": NpuFunction.CONVOLUTION,
+    "TransposeConv": NpuFunction.CONVOLUTION,
+    "DepthwiseConv2D": NpuFunction.DEPTHWISE,
+    "Mean": NpuFunction.DEPTHWISE,
+    "Sum": NpuFunction.DEPTHWISE,
+}
+"""Operators that the NPU computes as convolutions with weights."""
+REDUCTIONS = ("Mean", "Sum")
+"""Operators that the NPU computes as depthwise convolutions whose weights are all 1."""
+POOLS = {"MaxPool2D": NpuFunction.MAXIMUM, "AveragePool2D": NpuFunction.AVERAGE}
+ELEMENTWISE = {"Add": NpuFunction.ADD, "Sub": NpuFunction.SUBTRACT, "Mul": NpuFunction.MULTIPLY}
+CONCATENATION = "Concatenation"
+LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
+"""Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
+results are exact for all `Numerics`."""
+
+
+def hardware(offloaded: Offloaded) -> EthosUConfiguration:
+    """Return the hardware configuration that the attributes of the target select."""
+    attrs = offloaded.target.attrs
+    check_layout(attrs["layout"])
+    family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
+    return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
+
+
+def plain_operation(offloaded: Offloaded) -> Operation:
+    """Return the NPU operation that computes an offloaded operator, with default choices for its
+    weights: a single segment holds all constants, and the weights are ordered depth first (one tap
+    of many channels at a time)."""
+    kind = offloaded.main.kind
+    if kind in LOOKUPS:
+        found = _same_shape(offloaded, NpuFunction.LOOKUP)
+    elif kind == CONCATENATION:
+        found = _same_shape(offloaded, NpuFunction.COPY)
+    elif kind in ELEMENTWISE:
+        found = _elementwise(offloaded)
+    else:
+        found = _window(offloaded)
+    first, _ = operands(offloaded)
+    packed_out = offloaded.output.layout is not None
+    return replace(found, packed_in=is_packed(offloaded, first), packed_out=packed_out)
+
+
+def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
+    """Return an operation that computes `function`, a look-up or a copy, element by element. Its
+    windows have one element, and its input has the shape of the output."""
+    height, width, depth = _image(offloaded)
+    return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
+
+
+def _window(offloaded: Offloaded) -> Operation:
+    """Return the operation of a convolution, dense layer, pool or reduction.
+
+    A depthwise convolution with one input channel becomes a convolution. A dense layer becomes a
+    convolution whose window is the whole input."""
+    p, kind = dict(offloaded.parameters), offloaded.main.kind
+    if kind == "FullyConnected":
+        height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
+        p |= {"in_h": height, "in_w": width, "out_h": 1, "out_w": 1}
+        p |= {"kernel_h": height, "kernel_w": width}
+    if kind in REDUCTIONS:
+        p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
+        p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
+        p["out_c"] = p["in_c"]
+    if kind == "TransposeConv":
+        p |= _transposed(p)
+    function = (WEIGHTED | POOLS)[kind]
+    if function is NpuFunction.DEPTHWISE and p["in_c"] == 1:
+        function = NpuFunction.CONVOLUTION
+    return Operation(
+        hardware(offloaded),
+        function,
+        p["in_h"],
+        p["in_w"],
+        p["in_c"],
+        p["out_h"],
+        p["out_w"],
+        p["out_c"],
+        p.get("kernel_h", 1),
+        p.get("kernel_w", 1),
+        p.get("stride_h", 1) if p["out_h"] > 1 else 1,
+        p.get("stride_w", 1) if p["out_w"] > 1 else 1,
+        p.get("dilation_h", 1),
+        p.get("dilation_w", 1),
+        p.get("pad_top", 0),
+        p.get("pad_left", 0),
+        p.get("in_zero", 0),
+        p.get("out_zero", 0),
+        p.get("least", -128),
+        p.get("most", 127),
+        upscale=p.get("upscale", 1),
+    )
+
+
+def _transposed(p: Mapping[str, int]) -> dict[str, int]:
+    """Return the parameters, by name, with which an ordinary convolution computes a transposed
+    convolution. Parameters that are the same for both are omitted.
+
+    The ordinary convolution reads an upscaled input: zeros are inserted after each row and column.
+
+    p: parameters of the transposed convolution by name, such as "stride_h"."""
+    return {
+        "upscale": max(transposed_strides(p), default=1),
+        "stride_h": 1,
+        "stride_w": 1,
+        "pad_top": p["kernel_h"] - 1 - p["pad_top"],
+        "pad_left": p["kernel_w"] - 1 - p["pad_left"],
+    }
+
+
+def transposed_strides(p: Mapping[str, int]) -> set[int]:
+    """Return the set of the strides of a transposed convolution in rows and columns: {2} for 2 x 2.
+    An axis is ignored if input, window and output have one element along it.
+
+    p: parameters of the transposed convolution by name, such as "stride_h"."""
+    sides = ("in", "kernel", "out")
+    return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
+
+
+def _elementwise(offloaded: Offloaded) -> Operation:
+    """Return the NPU operation of a sum, difference or product."""
+    p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
+    first, second = operands(offloaded)
+    other = offloaded.main.inputs[second]
+    rank = offloaded.main.output.type.rank
+    constant, elements = other.data is not None, other.type.elements
+    number = constant and elements == 1
+    height, width, depth = _image(offloaded)
+    return Operation(
+        hardware(offloaded),
+        function,
+        height,
+        width,
+        depth,
+        height,
+        width,
+        depth,
+        in_zero=p[f"zero{first}"],
+        out_zero=p["out_zero"],
+        least=p["least"],
+        most=p["most"],
+        second=SecondInput(
+            extents((1,) * (rank - other.type.rank) + other.type.shape),
+            p[f"zero{second}"],
+            is_packed(offloaded, second),
+            int(offloaded.constant(second).ravel()[0]) if number else None,
+            is_left=second == 0,
+        ),
+        multiplier0=p.get(f"multiplier{first}", 0),
+        shift0=p.get(f"shift{first}", 0),
+        multiplier1=p.get(f"multiplier{second}", 0),
+        shift1=p.get(f"shift{second}", 0),
+        out_multiplier=p["out_multiplier"],
+        out_shift=p["out_shift"],
+        constant_bytes=elements if constant and not number else 0,
+    )
+
+
+def operands(offloaded: Offloaded) -> tuple[int, int]:
+    """Return (first, second): the indices of the operator's inputs that become the first and the
+    second input of the NPU operation.
+
+    For a sum, difference or product, the result is (0, 1), or (1, 0) if the inputs must be
+    exchanged: only the second input of the NPU may be constant or smaller than the output. For
+    other operators, the result is (0, 0); its second element has no meaning."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return 0, 0
+    left, right = offloaded.main.inputs
+    smaller = left.type.shape != offloaded.main.output.type.shape == right.type.shape
+    return (1, 0) if left.data is not None or (right.data is None and smaller) else (0, 1)
+
+
+def _image(offloaded: Offloaded) -> MapShape:
+    """Return rows, columns and channels of the operator's output."""
+    return extents(offloaded.main.output.type.shape)
+
+
+def extents(shape: tuple[int, ...]) -> MapShape:
+    """Return rows, columns and channels of a tensor, with all axes before the columns flattened
+    into rows. A tensor of rank 1 or 2 has one column.
+
+    >>> [tuple(extents(shape)) for shape in ((1, 6, 5, 4), (6, 5, 4), (6, 4), (4,))]
+    [(6, 5, 4), (6, 5, 4), (6, 1, 4), (1, 1, 4)]
+    """
+    *before, channels = shape
+    width = before[-1] if len(before) > 1 else 1
+    return MapShape(row_count(shape), width, channels)
+
+
+def is_packed(offloaded: Offloaded, k: int) -> bool:
+    """Return whether the operator's input with index `k` has layout NHCWB16 instead of NHWC."""
+    return offloaded.inputs[offloaded.input_index(k)].layout is not None
+
+
+def pieces(offloaded: Offloaded) -> tuple[ConcatPiece, ...]:
+    """Return the number of channels and the layout of each input of a concatenation."""
+    return tuple(
+        ConcatPiece(value.type.shape[-1], is_packed(offloaded, k))
+        for k, value in enumerate(offloaded.main.inputs)
+    )

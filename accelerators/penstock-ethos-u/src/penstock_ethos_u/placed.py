@@ -1,0 +1,151 @@
+"""placed: the costs of the kernel calls of an operation, given the addresses of its tensors.
+
+Costs are cached. The cache key contains the number of output rows, the position of the windows
+relative to padding (`Operation.position`), the number of rows of each NPU operation into which the
+call is split, and the sizes of the copies of constants that the call makes. If a copy may overlap
+rows that the call accesses, the key also contains all addresses, because operations then wait for
+the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.uma import Breakdown, Place, PlacedCall, PlacedRows, StreamRows, StreamTransfer
+from penstock_ethos_u.call import EncodedOperation, NpuCall, rows_read
+from penstock_ethos_u.cost import cost_of
+from penstock_ethos_u.operation import Operation
+
+TABLE, CONSTANT, MEMORIES = range(3)
+"""Region numbers: the kernel's table; a constant input; and, from MEMORIES on, the memories by
+index."""
+
+
+class RowAccess(NamedTuple):
+    """Rows [lower, upper) of a tensor, which a call accesses.
+
+    rows: addresses of all rows of the tensor; None for a constant."""
+
+    rows: PlacedRows | None
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCosts:
+    """The costs of the kernel calls of an operation, given the addresses of its tensors.
+
+    encoded: the operation, and the sizes of its encoded constants.
+    sources: for each input of the NPU operation, its index among the inputs of the node.
+    _lengths: cache of the lengths of the row intervals into which a call is split
+        (`NpuCall.lengths`). Calls have the same key if they compute equally many rows, if their
+        windows have the same position relative to padding (`Operation.position`), and if the
+        distances between consecutive rows are the same in each tensor.
+    _known: cache of costs. Calls have the same key if they agree in the number of rows, the
+        position of their windows, the lengths in `_lengths` and the copies (`_copies`)."""
+
+    encoded: EncodedOperation
+    sources: tuple[int, ...]
+    _known: dict[Hashable, Breakdown] = field(default_factory=dict[Hashable, Breakdown])
+    _lengths: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
+
+    @property
+    def op(self) -> Operation:
+        """Shorthand for `encoded.operation`."""
+        return self.encoded.operation
+
+    def cost(self, call: PlacedCall) -> Breakdown:
+        """Return the cost of a call: its elapsed cycles, and the busy cycles of each unit of the
+        NPU (`cost_of`)."""
+        interval = call.first, call.end
+        accesses = [
+            RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
+            for k, source in enumerate(self.sources)
+        ]
+        accesses.append(RowAccess(call.output, *interval))
+        where = call.end - call.first, self.op.position(*interval)
+        steps = tuple(
+            rows.steps[lower : upper - 1].tobytes()
+            for rows, lower, upper in accesses
+            if rows is not None
+        )
+        if (where, steps) not in self._lengths:
+            lengths = self._call(call, accesses).lengths(*interval)
+            self._lengths[where, steps] = lengths
+        key = where, self._lengths[where, steps], tuple(self._copies(call, accesses))
+        if key not in self._known:
+            actions = self._call(call, accesses).actions(*interval)
+            self._known[key] = cost_of(self.op, actions)
+        return self._known[key]
+
+    def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
+        """Yield the elements of the cache key in `cost` that describe the copies of constants that
+        a call makes.
+
+        The first element contains the size of each copy, and whether the copy is for this call or
+        for a later one. If the target of a copy may overlap rows that the call accesses, further
+        elements contain the addresses of all copies and of all accessed rows.
+
+        accesses: the rows of each input, followed by the rows of the output."""
+        yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
+        copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
+        if self.op.buffered:
+            assert call.scratch is not None
+            copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
+        placed = [(rows, lower, upper) for rows, lower, upper in accesses if rows is not None]
+        if copied and any(self._overlaps(copied, *each) for each in placed):
+            yield call.scratch, call.prefetched, call.fills
+            for rows, lower, upper in placed:
+                yield rows.memory, rows.addresses[lower:upper].tobytes()
+
+    def _overlaps(
+        self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
+    ) -> bool:
+        """Return whether any copy may write to rows [lower, upper) of a tensor or between them.
+
+        If so, the cache key of the call's cost must contain addresses (`_copies`).
+
+        copied: addresses [start, end) to which each copy writes.
+        rows: addresses of all rows of the tensor."""
+        op, addresses = self.op, rows.addresses[lower:upper]
+        first, last = int(addresses.min()), int(addresses.max())
+        second = 0 if op.second is None else op.second.row_bytes
+        last += max(op.in_row_bytes, second, op.out_row_bytes)
+        return any(at < last and end > first for at, end in copied)
+
+    def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
+        """Return the `NpuCall` for a call whose addresses are known. In an `NpuCall`, an address
+        consists of the number of a memory region and an offset.
+
+        accesses: the rows of each input, followed by the rows of the output."""
+        beside = MEMORIES + call.beside
+        transfers = tuple(
+            StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
+            for fill in call.fills
+        )
+        *inputs, result = (self._rows(k, access) for k, access in enumerate(accesses))
+        return NpuCall(
+            self.encoded,
+            tuple(inputs),
+            result,
+            Place(TABLE, 0),
+            None if call.scratch is None else Place(beside, call.scratch),
+            None if call.prefetched is None else Place(beside, call.prefetched),
+            transfers,
+        )
+
+    def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
+        """Return the memory region and the offsets of the accessed rows of one tensor. The rows of
+        a constant are assumed to be contiguous.
+
+        tensor: index of the input; for the output, the number of inputs.
+        access: the rows of this tensor that a call accesses."""
+        rows, lower, upper = access
+        if rows is not None:
+            base = MEMORIES + rows.memory
+            return StreamRows(base, lower, rows.addresses[lower:upper].tolist())
+        second = self.op.second
+        size = second.row_bytes if tensor == 1 and second is not None else self.op.in_row_bytes
+        return StreamRows(CONSTANT, lower, range(lower * size, upper * size, size))

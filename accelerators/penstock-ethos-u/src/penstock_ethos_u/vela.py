@@ -1,0 +1,103 @@
+"""vela: the functions of Arm's compiler Vela that generate register commands and encode weights.
+
+The Python package of Vela is an optional dependency, so it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from penstock.uma import BackendError
+from penstock_ethos_u.configurations import CONFIGURATIONS
+
+EXTRA = "penstock[ethos-u]"
+TWO_WORDS = 1 << 14
+"""The bit that is set in a command with a second word, which contains the low 32 bits of an
+operand."""
+WAIT_FOR_COPIES = 0x11
+"""The command NPU_OP_DMA_WAIT that waits for all copies."""
+LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
+"""Masks of the valid bits of a first word: of a command with two words, and of a command with
+one."""
+
+
+@cache
+def vela() -> Any:
+    """Return the module of Vela's API, `ethosu.vela.api`. Raises BackendError if the package is not
+    installed."""
+    try:
+        return import_module("ethosu.vela.api")
+    except ImportError as error:
+        raise BackendError(
+            "ethosu-001",
+            "streams for Ethos-U cannot be written without the package ethos-u-vela",
+            where="accelerators ethos_u55 and ethos_u65",
+            why=str(error),
+            help=f"pip install '{EXTRA}'",
+        ) from error
+
+
+def npu(name: str) -> Any:
+    """Return Vela's identifier of a hardware configuration.
+
+    name: name of the configuration, such as "ethos-u55-128".
+
+    On first use, Vela prints a warning that no system configuration is given. It can be ignored:
+    only Vela's own estimates need one."""
+    return vela().NpuAccelerator[name.replace("ethos-u", "Ethos_U").replace("-", "_")]
+
+
+def command_words(operations: Sequence[Any], name: str) -> list[int]:
+    """Return the 32-bit words of the register commands that execute `operations`, operations of
+    Vela's API, in order.
+
+    name: name of the hardware configuration, such as "ethos-u55-128"."""
+    with _silent():
+        words = vela().npu_generate_register_command_stream(list(operations), npu(name))
+    return _truncated_operands(words)
+
+
+def _truncated_operands(words: Sequence[int]) -> list[int]:
+    """Return the command words with addresses and strides truncated to 40 bits, the size of the
+    registers. This is necessary because Vela encodes negative strides with more than 40 bits."""
+    found = list(words)
+    at = 0
+    while at < len(found):
+        two = bool(found[at] & TWO_WORDS)
+        found[at] &= LOW_FIELD if two else WHOLE_FIELD
+        at += 1 + two
+    return found
+
+
+def with_copy_wait(words: Sequence[int]) -> list[int]:
+    """Return the command words with a command inserted that waits for all copies. It is inserted
+    before the last word, which is the stop command."""
+    *before, stop = words
+    return [*before, WAIT_FOR_COPIES, stop]
+
+
+def driver_payload(words: Sequence[int], name: str) -> bytes:
+    """Return command words in the format of a payload for Arm's driver.
+
+    name: name of the configuration, such as "ethos-u55-128"."""
+    with _silent():
+        return vela().npu_create_driver_payload(list(words), npu(name))
+
+
+def payload_configuration(payload: bytes) -> str:
+    """Return the name of the configuration for which a payload was generated, such as
+    "ethos-u55-128"."""
+    word = int.from_bytes(payload[8:12], "little")
+    macs, product = 1 << (word & 15), word >> 28
+    family = ("ethos-u55", "ethos-u65")[product]
+    return next(name for name in CONFIGURATIONS if name == f"{family}-{macs}")
+
+
+def _silent() -> contextlib.AbstractContextManager[object]:
+    """Return a context manager that suppresses output to stdout."""
+    return contextlib.redirect_stdout(io.StringIO())

@@ -1,0 +1,164 @@
+"""waits: prediction of the waits that Arm's compiler Vela inserts when it generates a command
+stream. An action is an operation or a copy of constants.
+
+An operation waits for an earlier copy, and a copy for an earlier operation, if both access the same
+byte and at least one of them writes it. Vela assumes that each tile of a feature map (its rows at a
+constant pitch) occupies all bytes from the first to the last, so it also waits for accesses to
+bytes between rows.
+
+Source: Vela 5.2.0, `register_command_stream_util.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.uma import StreamTransfer
+from penstock_ethos_u.call import Action, Compute, MapPlace
+from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration
+from penstock_ethos_u.operation import NpuFunction
+from penstock_ethos_u.timeline import (
+    MOST_OPERATIONS,
+    CommandQueue,
+    QueueWait,
+    Step,
+    copy_job,
+)
+
+INSIDE = -1
+"""Region number of the NPU's internal memory. Only its look-up tables are tracked."""
+TABLE_BYTES = 256
+"""Bytes of the look-up table of an activation."""
+
+Span = tuple[int, int, int]
+"""Bytes [lower, upper) of a region: (region number, lower, upper)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """The bytes that an action (an operation or a copy) reads and writes. A span (region number,
+    lower, upper) denotes bytes [lower, upper) of a memory region."""
+
+    reads: tuple[Span, ...]
+    writes: tuple[Span, ...]
+
+    def conflicts(self, other: Accesses) -> bool:
+        """Return whether both actions access a common byte that at least one of them writes."""
+        pairs = (
+            (self.writes, other.reads),
+            (self.reads, other.writes),
+            (self.writes, other.writes),
+        )
+        return any(_overlap(a, b) for one, two in pairs for a in one for b in two)
+
+
+def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
+    """Yield the operations and copies of a call as jobs of the timeline, and the wait commands
+    between them, in order of issue.
+
+    One engine runs operations and another runs copies. A job is preceded by a wait command if it
+    conflicts with a job of the other engine that may be incomplete.
+
+    actions: the operations and copies of the call."""
+    if all(isinstance(action, Compute) for action in actions):  # operations run in order
+        yield from (_job(action, chip) for action in actions)
+        return
+    most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
+    under_way: dict[CommandQueue, list[Accesses]] = {queue: [] for queue in CommandQueue}
+    for action in actions:
+        mine, other = CommandQueue.COPIES, CommandQueue.OPERATIONS
+        if isinstance(action, Compute):
+            mine, other = other, mine
+        used = accesses_of(action)
+        earlier = under_way[other]
+        for k in range(len(earlier) - 1, -1, -1):
+            if used.conflicts(earlier[k]):
+                yield QueueWait(other, len(earlier) - 1 - k)
+                del earlier[: k + 1]
+                break
+        under_way[mine] = [*under_way[mine], used][-most[mine] :]
+        yield _job(action, chip)
+
+
+def _job(action: Action, chip: EthosUConfiguration) -> Step:
+    """Return the step of the timeline that represents an action (an operation or a copy): a job,
+    which states how many cycles the action takes."""
+    if isinstance(action, Compute):
+        return action.timing.job
+    size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
+    return copy_job(chip, size)
+
+
+def accesses_of(action: Action) -> Accesses:
+    """Return the bytes that an action (an operation or a copy) reads and writes."""
+    if isinstance(action, StreamTransfer):
+        at, size = action.target, action.size_bytes
+        source = (action.source.base, action.source.offset_bytes)
+        return Accesses(
+            ((*source, source[1] + size),),
+            ((at.base, at.offset_bytes, at.offset_bytes + size),),
+        )
+    if not isinstance(action, Compute):
+        place = action.source
+        at, end = place.offset_bytes, place.offset_bytes + TABLE_BYTES
+        return Accesses(((place.base, at, end),), ((INSIDE, 0, TABLE_BYTES),))
+    op, part, maps = action.op, action.part, action.maps
+    lower, upper = op.reads(action.first, action.end)
+    reads = [*_spans(maps.source, upper - lower, _row_span(op.in_w, op.in_c, op.packed_in))]
+    second = op.second_tensor
+    if second is not None:
+        assert maps.second is not None
+        lower, upper = op.second_rows(action.first, action.end)
+        row = _row_span(second.shape.width, second.shape.depth, second.packed)
+        reads += _spans(maps.second, upper - lower, row)
+    if part.place is not None:
+        biases = part.biases or part.place
+        at, weights = biases.offset_bytes, part.place.offset_bytes + part.bias_bytes
+        reads.append((biases.base, at, at + part.bias_bytes))
+        reads.append((part.place.base, weights, weights + part.weight_bytes))
+    if op.function is NpuFunction.LOOKUP:
+        reads.append((INSIDE, 0, TABLE_BYTES))
+    row = _row_span(op.out_w, part.channels, op.packed_out, part.first, op.out_c)
+    return Accesses(tuple(reads), tuple(_spans(maps.result, action.end - action.first, row)))
+
+
+def _row_span(
+    width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
+) -> tuple[int, int]:
+    """Return the offsets of the first and the last byte (inclusive) that an action accesses in a
+    row, relative to the start of the row. For example, channels 2 and 3 of the 4 channels of a row
+    of 5 columns, in NHWC, give (2, 19).
+
+    width: columns of the row.
+    channels: number of channels that the action accesses.
+    packed: whether the layout is NHCWB16 instead of NHWC.
+    first: index of the first channel that the action accesses.
+    tensor_channels: number of channels of the tensor; by default, `channels`."""
+    if not packed:
+        return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
+    block = BLOCK_CHANNELS * width
+    start, last = first // BLOCK_CHANNELS * block, channels - 1
+    blocks, rest = divmod(last, BLOCK_CHANNELS)
+    return start, start + blocks * block + (width - 1) * BLOCK_CHANNELS + rest
+
+
+def _spans(placed: MapPlace, rows: int, row_span: tuple[int, int]) -> Iterator[Span]:
+    """Yield the span of each tile of a feature map, as (region number, lower, upper). A span
+    consists of all bytes [lower, upper) from the first to the last accessed byte of the tile.
+
+    placed: number of the memory region, and tiles (addresses of the rows).
+    rows: number of rows of the feature map.
+    row_span: offsets, from the start of a row, of the first and the last accessed byte (inclusive).
+    """
+    region, tiles = placed
+    above = min(tiles.height, rows)
+    for at, count in ((tiles.first, above), (tiles.second, rows - above)):
+        if count:
+            last = at + (count - 1) * tiles.pitch
+            yield region, at + row_span[0], last + row_span[1] + 1
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    """Return whether two spans, (region number, lower, upper), have a byte in common."""
+    return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])

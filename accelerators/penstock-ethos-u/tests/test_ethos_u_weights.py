@@ -1,0 +1,58 @@
+"""Law: the decoder inverts Arm's weight encoder; damaged bits are refused."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock_ethos_u.interpreter.weight_stream import DamagedError, decoded
+from strategies import seeds
+
+codec = pytest.importorskip("ethosu.mlw_codec", reason="the package ethos-u-vela is not installed")
+
+
+def drawn(kind: str, size: int, rng: np.random.Generator) -> Any:
+    """Weights whose coding differs: uniform, few, peaked, and mostly zero."""
+    uniform = rng.integers(-255, 256, size)
+    return {
+        "uniform": uniform,
+        "few": rng.choice(uniform[:5], size),
+        "peaked": np.clip(np.round(rng.laplace(0, 6, size)), -255, 255).astype(int),
+        "sparse": uniform * (rng.random(size) < 0.1),
+        "zero": 0 * uniform,
+    }[kind]
+
+
+kinds = st.sampled_from(("uniform", "few", "peaked", "sparse", "zero"))
+
+
+@given(parts=st.lists(kinds, min_size=1, max_size=3), size=st.integers(1, 2000), seed=seeds)
+def test_decoding_undoes_encoding(parts: list[str], size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = np.concatenate([drawn(kind, size, rng) for kind in parts])
+    encoded = bytes(codec.encode(weights.tolist()))
+    assert decoded(encoded).tolist() == weights.tolist()
+    assert decoded(encoded + encoded).tolist() == 2 * weights.tolist()
+    assert decoded(encoded + bytes([255] * 16)).tolist() == weights.tolist()
+
+
+@given(kind=kinds, size=st.integers(1, 500), seed=seeds)
+def test_damaged_bits_decode_to_something_or_are_refused(kind: str, size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    encoded = bytearray(codec.encode(drawn(kind, size, rng).tolist()))
+    for _ in range(20):
+        damaged = bytearray(encoded)
+        damaged[int(rng.integers(len(damaged)))] ^= 1 << int(rng.integers(8))
+        with contextlib.suppress(DamagedError):
+            assert abs(decoded(bytes(damaged))).max(initial=0) < 512
+
+
+def test_a_stream_that_ends_early_is_refused() -> None:
+    encoded = bytes(codec.encode([5, -7, 3] * 200))
+    with pytest.raises(DamagedError, match="inside a slice"):
+        decoded(encoded[: len(encoded) // 2])

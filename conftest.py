@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import beside
+from errors.golden import Golden
 from penstock import optional
 from penstock.memory import exact, solver
 from quick import QUICK_EXAMPLES, is_quick
@@ -150,6 +151,13 @@ def constraint_solver() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "is_installed", solver.is_installed)
         yield
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
+    """What messages are compared with: those in the folder `messages` beside the test."""
+    update = bool(request.config.getoption("--update-golden"))
+    return Golden(update, tmp_path, request.path.parent / "messages")
 
 
 @pytest.fixture(scope="session")

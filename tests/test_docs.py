@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import penstock
 from tools.make_docs import PAGES
 
 ROOT = Path(__file__).parent.parent
-SOURCE = Path(penstock.__file__).parent
+SOURCES = (ROOT / "src", *sorted(ROOT.glob("accelerators/*/src")))
 WITH_EXAMPLES = tuple(
-    ".".join(("penstock", *path.relative_to(SOURCE).with_suffix("").parts))
-    for path in sorted(SOURCE.rglob("*.py"))
+    ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+    for folder in SOURCES
+    for path in sorted(folder.rglob("*.py"))
     if ">>>" in path.read_text("utf-8")
 )
 """Modules with examples in their docstrings."""
@@ -78,7 +78,7 @@ def test_tutorial_code_prints_the_documented_output(page: Path) -> None:
 def test_messages_name_pages_that_exist() -> None:
     """Guides by title and path (`guides.py`), since wheels contain them; other pages by title."""
     named: set[str] = set()
-    for path in (ROOT / "src" / "penstock").rglob("*.py"):
+    for path in (path for folder in SOURCES for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 named |= set(re.findall(r'(?:guide|page) "([^"]+)"', node.value))
@@ -86,7 +86,8 @@ def test_messages_name_pages_that_exist() -> None:
     titles = {page.read_text("utf-8").partition("\n")[0].removeprefix("# ") for page in pages}
     assert named - titles == set()
     paths: set[str] = set()
-    for message in (ROOT / "tests" / "errors" / "messages").glob("*.txt"):
+    own = ROOT.glob("tests/errors/messages/*.txt")
+    for message in (*own, *ROOT.glob("accelerators/*/tests/messages/*.txt")):
         text = message.read_text("utf-8")
         found = re.findall(r"(?:guide|page) \"[^\"]+\": CHECKOUT/(docs/how-to/\S+\.md)", text)
         assert len(found) == text.count('guide "')

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = tuple(f"src/penstock/{name}" for name in ("scheduling", "backends", "accelerators"))
+FOLDERS = ("src/penstock/scheduling", "src/penstock/backends", "accelerators")
 
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef
 

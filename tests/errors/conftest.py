@@ -9,7 +9,6 @@ import pytest
 
 from command_line import CommandLine
 from errors.broken_files import write_broken_files
-from errors.golden import Golden
 from penstock.backends.uma import backend
 
 
@@ -21,12 +20,6 @@ def penstock(
     monkeypatch.chdir(tmp_path)
     write_broken_files(tmp_path)
     return CommandLine(monkeypatch, capsys)
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
-    """What messages are compared with."""
-    return Golden(bool(request.config.getoption("--update-golden")), tmp_path)
 
 
 @pytest.fixture

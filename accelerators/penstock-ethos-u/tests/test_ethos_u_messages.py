@@ -1,13 +1,21 @@
-"""Calls that raise the errors of invalid command streams for Ethos-U."""
+"""Every error of Ethos-U has a golden: the exact text on the terminal."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-
+import pytest
 from ethos_u_text import ran, text
+
+import penstock_ethos_u
+from command_line import CommandLine
+from errors.golden import Golden, raised_codes
 from penstock_ethos_u.interpreter import assemble, driver_payload, execute
+from penstock_ethos_u.vela import vela
 
 CONVOLUTION = {
     "WEIGHT_REGION": "0", "WEIGHT_BASE": "512", "WEIGHT_LENGTH": "16", "SCALE_REGION": "0",
@@ -33,7 +41,7 @@ def copied_over() -> str:
     return "\n".join([*lines, "NPU_OP_DMA_START", text()])
 
 
-WRONG_ETHOS_U: dict[str, Callable[[], object]] = {
+CALLS: dict[str, Callable[[], object]] = {
     "ethosu-101": lambda: execute(bytes([0xFF, 0x03, 0, 0]), {}, "ethos-u55-128"),
     "ethosu-102": lambda: driver_payload(b"COP1" + bytes(4)),
     "ethosu-103": lambda: ran(text(OFM_BASE0="896")),
@@ -53,3 +61,43 @@ WRONG_ETHOS_U: dict[str, Callable[[], object]] = {
     "ethosu-116": lambda: execute(b"", {0: np.zeros(4, np.int8)}, "ethos-u55-128"),
 }
 """By code, the call that meets it."""
+COMMANDS = {
+    "usage-050": "compile zoo:lenet5 --accelerator ethos_u55:macs=512",
+    "usage-051": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
+}
+"""By code, the command that meets it."""
+OTHERWISE_TESTED = {"ethosu-109"}
+"""Only weights that were encoded raise it: test_ethos_u_interpreter.py."""
+
+
+@pytest.fixture
+def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_the_message_of_a_call(golden: Golden, code: str) -> None:
+    golden.check_call(code, CALLS[code])
+
+
+@pytest.mark.parametrize("code", COMMANDS)
+def test_the_message_of_a_command(penstock: CommandLine, golden: Golden, code: str) -> None:
+    said = penstock(*COMMANDS[code].split())
+    assert (said.code, said.out) == (2, "")
+    golden.check(code, said.err)
+
+
+def test_the_message_of_a_missing_package(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ethosu.vela.api", None)
+    vela.cache_clear()
+    said = penstock("compile", "zoo:lenet5", "--accelerator", "ethos_u55")
+    vela.cache_clear()
+    golden.check("ethosu-001", re.sub(r"why: .*", "why: IMPORT", said.err))
+
+
+def test_every_code_has_a_golden(golden: Golden) -> None:
+    """Those of the core aside."""
+    raised = raised_codes(Path(penstock_ethos_u.__file__).parent)
+    assert golden.codes() == set(raised) - OTHERWISE_TESTED - {"usage-023"}

@@ -1,13 +1,17 @@
-"""Calls that raise the errors of invalid layers and streams for NVDLA."""
+"""Every error of nvdla has a golden: the exact text on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pytest
 
+import penstock_nvdla
+from errors.golden import Golden, raised_codes
 from penstock_nvdla import feature_bytes
 from penstock_nvdla.banks import Demand, allocate
 from penstock_nvdla.configurations import SMALL, configuration
@@ -43,7 +47,7 @@ LAYER = ConvolutionLayer(
     data_banks=1, weight_banks=1, release=4,
 )  # fmt: skip
 
-WRONG_NVDLA: dict[str, Callable[[], object]] = {
+CALLS: dict[str, Callable[[], object]] = {
     "nvdla-001": lambda: sheet_layer(rows=2),
     "nvdla-002": lambda: figures_of((sheet_layer(),), TIGHT, GOOGLENET),
     "nvdla-003": lambda: encode(replace(LAYER, pad_value=40000)),
@@ -71,3 +75,12 @@ WRONG_NVDLA: dict[str, Callable[[], object]] = {
     ),
 }
 """By code, the call that meets it."""
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_the_message_of_a_call(golden: Golden, code: str) -> None:
+    golden.check_call(code, CALLS[code])
+
+
+def test_every_code_has_a_golden(golden: Golden) -> None:
+    assert golden.codes() == set(raised_codes(Path(penstock_nvdla.__file__).parent))

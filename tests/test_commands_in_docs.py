@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import typer
 
+from penstock.backends.published import PUBLISHED
 from penstock.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -134,7 +135,7 @@ def options_of_penstock() -> frozenset[str]:
 
 def test_options_that_are_named_alone_exist() -> None:
     """Options of penstock, of a benchmark (in its page) or of the tests."""
-    own = (ROOT / "tests" / "conftest.py").read_text("utf-8")
+    own = (ROOT / "conftest.py").read_text("utf-8")
     unknown = [
         str(command)
         for command in EVERY
@@ -165,16 +166,28 @@ def help_of(name: str) -> str:
     return out.getvalue()
 
 
-EXTRAS = {"reference": r"--reference tflite|penstock golden", "ethos-u": r"--accelerator ethos_u"}
-"""Commands that need an extra, by extra."""
+NEEDS = {r"--reference tflite|penstock golden": "reference"} | {
+    rf"--accelerator {name}\b": extra for name, extra in PUBLISHED.items()
+}
+"""By pattern, the extra that commands need."""
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_a_page_names_the_extra_that_its_commands_need(extra: str) -> None:
-    used = {c.page for c in EVERY if c.block and re.search(EXTRAS[extra], c.text)}
-    named = re.compile(rf"pip install (-e )?\S*\[(\S*,)?{extra}[\],]")
-    assert used
-    assert [page for page in used if not named.search((ROOT / page).read_text("utf-8"))] == []
+def test_a_page_names_the_extras_that_its_commands_need() -> None:
+    found = {
+        (command.page, extra)
+        for command in EVERY
+        for pattern, extra in NEEDS.items()
+        if command.block and re.search(pattern, command.text)
+    }
+    assert {extra for _, extra in found} >= {"reference", "ethos-u", "smv"}
+    missing = [
+        (page, extra)
+        for page, extra in sorted(found)
+        if not re.search(
+            rf"pip install (-e )?\S*\[(\S*,)?{extra}[\],]", (ROOT / page).read_text("utf-8")
+        )
+    ]
+    assert missing == []
 
 
 def test_every_benchmark_is_documented() -> None:

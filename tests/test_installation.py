@@ -16,37 +16,49 @@ ROOT = Path(__file__).parent.parent
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "ARCHITECTURE.md")
 
 
-def test_a_wheel_works_outside_the_repository(tmp_path: Path) -> None:
-    """Built from copies of the sources, so that nothing is written into the repository. Compiled
-    loops run as Python: compiling them again would take longer than the rest."""
+def test_wheels_work_outside_the_repository(tmp_path: Path) -> None:
+    """The core's, and that of an accelerator. Built from copies of the sources, so that nothing is
+    written into the repository. Compiled loops run as Python: compiling them again would take
+    longer than the rest."""
     pytest.importorskip("build", reason="the extra 'develop' is not installed")
-    sources, wheels, site = tmp_path / "sources", tmp_path / "wheels", tmp_path / "site"
+    sources, package, site = tmp_path / "sources", tmp_path / "package", tmp_path / "site"
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in (*BUILT_FROM, "CHANGELOG.md"):
         sources.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, sources)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "src", sources / "src", ignore=ignored)
     shutil.copytree(ROOT / "docs" / "how-to", sources / "docs" / "how-to")
-    run("build", "--wheel", "--no-isolation", "--outdir", str(wheels), str(sources))
-    (wheel,) = wheels.iterdir()
-    options = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(site))
-    run("pip", "install", *options, str(wheel))
-    place = "import penstock; print(penstock.__file__)"
+    shutil.copytree(ROOT / "accelerators" / "penstock-vanilla", package, ignore=ignored)
+    install_wheel(sources, site, tmp_path / "wheels")
     without_tools = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"}
     environment = {**os.environ, **without_tools}
-    found = subprocess.check_output(
-        [sys.executable, "-c", place], cwd=tmp_path, env=environment, text=True
-    )
-    assert Path(found.strip()).is_relative_to(site)
+
+    def printed(program: str) -> str:
+        words = [sys.executable, "-c", program]
+        return subprocess.check_output(words, cwd=tmp_path, env=environment, text=True).strip()
+
+    assert Path(printed("import penstock; print(penstock.__file__)")).is_relative_to(site)
     run("penstock", "compile", "zoo:lenet5", "-o", "out", cwd=tmp_path, environment=environment)
     assert {"lenet5.c", "lenet5.h", "report.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
     run("penstock", "targets", "--show", "cortex-m55", cwd=tmp_path, environment=environment)
     where = "from penstock.guides import guide; print(guide('add-a-target').partition(': ')[2])"
-    guide = subprocess.check_output(
-        [sys.executable, "-c", where], cwd=tmp_path, env=environment, text=True
-    )
-    assert Path(guide.strip()).is_relative_to(site)
-    assert Path(guide.strip()).read_text("utf-8").startswith("# Add a target\n")
+    guide = Path(printed(where))
+    assert guide.is_relative_to(site)
+    assert guide.read_text("utf-8").startswith("# Add a target\n")
+
+    install_wheel(package, site, tmp_path / "other_wheels")
+    assert Path(printed("import penstock_vanilla as v; print(v.__file__)")).is_relative_to(site)
+    words = ("compile", "zoo:lenet5", "--accelerator", "vanilla", "-o", "beside")
+    run("penstock", *words, cwd=tmp_path, environment=environment)
+    assert "vanilla.c" in {path.name for path in (tmp_path / "beside").iterdir()}
+
+
+def install_wheel(sources: Path, site: Path, wheels: Path) -> None:
+    """Build a wheel in a new folder, and install it into a folder of packages."""
+    run("build", "--wheel", "--no-isolation", "--outdir", str(wheels), str(sources))
+    (wheel,) = wheels.iterdir()
+    options = ("--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(site))
+    run("pip", "install", *options, str(wheel))
 
 
 def run(*words: str, cwd: Path | None = None, environment: dict[str, str] | None = None) -> None:

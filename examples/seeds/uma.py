@@ -167,7 +167,7 @@ def show_several() -> None:
 def main() -> None:
     print(INTRODUCTION)
     built_in = names()
-    UltraTrail().register()  # replaces the built-in backend in this process
+    UltraTrail().register()  # replaces the installed backend in this process
     verified = api.verify(MODEL, "host", accelerators=("ultra_trail",))
     done = verified.compiled.compilation
     print("\nThe engine of each part, and the CPU fallbacks with their reasons:")
@@ -190,7 +190,7 @@ def main() -> None:
     figure("registration calls of the RFC that a backend has", len(RFC_CALLS),
            len(RFC_CALLS.intersection(calls)))  # fmt: skip
     figure("registration calls in total", len(RFC_CALLS), len(calls))
-    figure("built-in accelerators (UMA announced 3)", 1, len(built_in))
+    figure("accelerators in this repository (UMA announced 3)", 1, len(built_in))
     figure("quantised elements compared by a test (UMA: none)", None,
            verified.rungs[-1].compared.elements)  # fmt: skip
     figure("estimated speed-up by the accelerator", None, alone / beside, digits=2)

@@ -21,7 +21,7 @@ def list_backends(as_json: p.Json = False) -> None:
         print_json({"backends": [dataclasses.asdict(one) for one in found]})
         return
     if not found:
-        out().print("there is no accelerator yet; `penstock backend new NAME` makes one")
+        out().print("no accelerator is installed; `penstock backend new NAME` makes one")
     from rich.table import Table
     from rich.text import Text
 
@@ -38,7 +38,8 @@ def list_backends(as_json: p.Json = False) -> None:
         for label, text in rows:
             if text:
                 table.add_row("", Text(f"{label}: {text}", "dim"))
-    out().print(table)
+    if found:
+        out().print(table)
     if absent := missing():
         names = ", ".join(absent)
         out().print(f"not installed: {names}; `--accelerator NAME` says how to", highlight=False)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ethos_u_judge import Image, got, made, put
 from hypothesis import strategies as st
 
+from ethos_u_judge import Image, got, made, put
 from penstock_ethos_u.interpreter import Execution, execute
 
 api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")

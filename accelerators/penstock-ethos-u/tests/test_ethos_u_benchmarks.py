@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import ceil, inf
 
 import pytest
-from ethos_u_text import MAX_POOL, text
 
 from available import DIGITS, MODELS
 from benchmarks.ethos_u import ACCELERATORS, beside, processor_cycles
 from benchmarks.ethos_u_time import stream_cycles, stream_steps
 from benchmarks.planned import plan
 from benchmarks.vela import has_vela, vela_report
+from ethos_u_text import MAX_POOL, text
 from penstock_ethos_u.configurations import CONFIGURATIONS
 from penstock_ethos_u.interpreter import assemble
 from penstock_ethos_u.timeline import CommandQueue, Job, timing

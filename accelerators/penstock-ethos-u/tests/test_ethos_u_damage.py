@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-from ethos_u_layers import Stage, api, layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ethos_u_layers import Stage, api, layouts
 from penstock.uma import PenstockError
 from penstock_ethos_u.interpreter import disassemble
 from strategies import seeds

@@ -8,11 +8,11 @@ from math import frexp
 from typing import Any
 
 import pytest
-from ethos_u_judge import half_away, limited, scaled
-from ethos_u_layers import CONSTANTS, MAPS, Stage, accelerators, api, compared, layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ethos_u_judge import half_away, limited, scaled
+from ethos_u_layers import CONSTANTS, MAPS, Stage, accelerators, api, compared, layouts
 from strategies import seeds
 
 SHARED, TABLES = (1 << 8) | 3, {"ethos-u55-32": 14, "ethos-u55-64": 14, "ethos-u55-128": 22}

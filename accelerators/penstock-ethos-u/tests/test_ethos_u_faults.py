@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from ethos_u_layers import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, commands
 
+from ethos_u_layers import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, commands
 from lowered import inputs_of_graph
 from offloading import compiled
 from penstock.backends.program_passes import after_placement

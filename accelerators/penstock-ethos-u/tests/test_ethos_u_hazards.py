@@ -6,6 +6,9 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ethos_u_judge import address
 from ethos_u_layers import (
     BLOCKDEP,
@@ -19,9 +22,6 @@ from ethos_u_layers import (
     layouts,
     replaced,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from penstock.uma import BackendError
 from strategies import seeds
 

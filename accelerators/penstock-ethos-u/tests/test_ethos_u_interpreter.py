@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import ethos_u_judge as judge
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ethos_u_judge as judge
 from ethos_u_text import MAX_POOL, STOP, ran, text
 from penstock.uma import BackendError, CapacityError, UnsupportedError
 from penstock_ethos_u.interpreter import (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ethos_u_text import ran, text
 
 import penstock_ethos_u
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
+from ethos_u_text import ran, text
 from penstock_ethos_u.interpreter import assemble, driver_payload, execute
 from penstock_ethos_u.vela import vela
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from ethos_u_judge import half_away, limited, taps, upscaled
-from ethos_u_layers import Stage, accelerators, api, compared, cuts, layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ethos_u_judge import half_away, limited, taps, upscaled
+from ethos_u_layers import Stage, accelerators, api, compared, cuts, layouts
 from strategies import seeds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from ethos_u_layers import LAYOUTS, Stage, api
 
 ROWS, WIDTH, DEPTH, WINDOW = 12, 5, 20, 3

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethos_u_judge import limited, scaled, taps, upscaled
-from ethos_u_layers import Stage, accelerators, api, compared, cuts, layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ethos_u_judge import limited, scaled, taps, upscaled
+from ethos_u_layers import Stage, accelerators, api, compared, cuts, layouts
 from strategies import seeds
 
 

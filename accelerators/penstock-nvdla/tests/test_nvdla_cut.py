@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import nvdla_judge as judge
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import nvdla_judge as judge
 from penstock.errors import CapacityError
 from penstock_nvdla.banks import ResidentWeights
 from penstock_nvdla.configurations import SMALL

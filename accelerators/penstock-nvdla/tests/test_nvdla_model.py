@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import nvdla_judge as judge
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import nvdla_judge as judge
 from penstock.errors import BackendError, PenstockError
 from penstock_nvdla.banks import Demand, ResidentWeights, allocate
 from penstock_nvdla.configurations import LARGE, SMALL, SMALL_256, NvdlaConfiguration

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nvdla_layers import layers
 
+from nvdla_layers import layers
 from penstock.errors import CapacityError, PenstockError, UnsupportedError
 from penstock_nvdla.address_map import Register, registers, registers_by_address
 from penstock_nvdla.banks import BankSplit, Demand, ResidentWeights, allocate

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nvdla_layers import layers
 
+from nvdla_layers import layers
 from penstock.errors import BackendError, UnsupportedError
 from penstock_nvdla.address_map import registers
 from penstock_nvdla.configurations import SMALL

@@ -182,7 +182,8 @@ def _multiplier(real: float) -> tuple[int, int]:
 def _scaled(x: Array, real: float) -> Array:
     """`MultiplyByQuantizedMultiplier`: rounds the product of high halves, then the shift."""
     multiplier, exponent = _multiplier(real)
-    product = (x.astype(np.int64) << max(exponent, 0)) * multiplier
+    shifted = (x.astype(np.int64) << max(exponent, 0)).astype(np.int32)  # wraps, as there
+    product = shifted.astype(np.int64) * multiplier
     nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     high = np.sign(nudged) * (np.abs(nudged) >> 31)
     right = max(-exponent, 0)

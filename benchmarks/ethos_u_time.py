@@ -18,7 +18,7 @@ from penstock.program.expr import evaluate
 from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
 from penstock.program.program import Command as ProgramCommand
 from penstock.program.steps import offset_name
-from penstock.program.unroll import Variables
+from penstock.program.unroll import Variables, iterations
 from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock_ethos_u.interpreter import driver_payload
 from penstock_ethos_u.interpreter.commands import decode_commands
@@ -86,17 +86,16 @@ def program_cycles(program: Program, chip: EthosUConfiguration) -> int:
 
 def submissions(program: Program) -> Iterator[tuple[Invoke, Variables]]:
     """Every invocation of the driver, in program order."""
-    yield from _submissions(program.run, {})
+    yield from _submissions(program.run, {}, {})
 
 
 def _submissions(
-    commands: Sequence[ProgramCommand], variables: Variables
+    commands: Sequence[ProgramCommand], variables: Variables, counters: dict[str, int]
 ) -> Iterator[tuple[Invoke, Variables]]:
     for command in commands:
         if isinstance(command, Loop):
-            ends = (evaluate(command.lower, variables), evaluate(command.upper, variables))
-            for value in range(*ends, command.step):
-                yield from _submissions(command.body, {**variables, command.variable: value})
+            for inside in iterations(command, variables, counters):
+                yield from _submissions(command.body, inside, counters)
         elif isinstance(command, Call):
             first, end = _rows(command, variables)
             inside = {**variables, **_offsets(command, variables), FIRST.name: first, END.name: end}

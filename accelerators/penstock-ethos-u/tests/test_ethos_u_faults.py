@@ -36,7 +36,6 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program import lower as lowering
-from penstock.program.expr import evaluate
 from penstock.program.laid import Addresses, Laid
 from penstock.program.program import (
     END,
@@ -48,6 +47,7 @@ from penstock.program.program import (
     Program,
     Rows,
 )
+from penstock.program.unroll import iterations
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
@@ -307,17 +307,16 @@ def striped(program: Program) -> Iterator[tuple[str, int]]:
 
 def calls(program: Program) -> Iterator[tuple[Call, Region]]:
     """Every call, with the region that it computes."""
-    return _calls(program.run, {})
+    return _calls(program.run, {}, {})
 
 
 def _calls(
-    commands: Sequence[Command], variables: Mapping[str, int]
+    commands: Sequence[Command], variables: Mapping[str, int], counters: dict[str, int]
 ) -> Iterator[tuple[Call, Region]]:
     for command in commands:
         if isinstance(command, Loop):
-            lower, upper = evaluate(command.lower, variables), evaluate(command.upper, variables)
-            for value in range(lower, upper, command.step):
-                yield from _calls(command.body, {**variables, command.variable: value})
+            for inside in iterations(command, variables, counters):
+                yield from _calls(command.body, inside, counters)
         else:
             assert isinstance(command, Call)
             out = evaluate_box(command.out, variables)

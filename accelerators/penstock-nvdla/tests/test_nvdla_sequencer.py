@@ -16,8 +16,8 @@ from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.program.expr import evaluate
 from penstock.program.program import Call, Command, Discard, Invoke, Loop, Program
+from penstock.program.unroll import Variables, iterations
 from penstock.reports.layer_report import layers
 from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine
@@ -140,13 +140,14 @@ def test_the_profile_states_the_cycles_of_each_layer() -> None:
         assert row.breakdown.cycles == row.cycles
 
 
-def executed(commands: Sequence[Command], known: dict[str, int]) -> Iterator[Command]:
+def executed(
+    commands: Sequence[Command], known: Variables, counters: dict[str, int]
+) -> Iterator[Command]:
     """Commands in the order in which they run."""
     for command in commands:
         if isinstance(command, Loop):
-            bounds = evaluate(command.lower, known), evaluate(command.upper, known), command.step
-            for value in range(*bounds):
-                yield from executed(command.body, {**known, command.variable: value})
+            for inside in iterations(command, known, counters):
+                yield from executed(command.body, inside, counters)
         elif not isinstance(command, Discard):
             yield command
 
@@ -161,7 +162,7 @@ def test_a_wait_is_between_a_layer_and_a_step_of_the_processor_and_nowhere_else(
     program = compile_request(request).program
     assert any(isinstance(c, Loop) for c in program.run) or sram is None
     pending = False
-    for command in executed(program.run, {}):
+    for command in executed(program.run, {}, {}):
         if isinstance(command, Invoke):
             assert command.driver.name == "nvdla_wait"
             pending = False

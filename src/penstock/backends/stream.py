@@ -56,7 +56,7 @@ from penstock.program.program import (
     Transfer,
 )
 from penstock.program.steps import accessed_views, as_step, steps, walk
-from penstock.program.unroll import Variables, loop_values, unrolled_calls
+from penstock.program.unroll import Variables, iterations, unrolled_calls
 
 ALIGNMENT_BYTES = 16
 """Alignment of each stream."""
@@ -334,8 +334,8 @@ def _unrolled(
     variables: the values of the variables of the loops around `commands`."""
     for command in commands:
         if isinstance(command, Loop):
-            for value in loop_values(command, variables):
-                yield from _unrolled(command.body, {**variables, command.variable: value})
+            for inside in iterations(command, variables, {}):  # bodies of calls have no counters
+                yield from _unrolled(command.body, inside)
         elif isinstance(command, Invoke | Issue | Transfer):
             yield command, variables
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
 from penstock.codegen.c_functions import Doing, StaticFunction, advance_text, common, given
-from penstock.codegen.c_loop import loop_lines
+from penstock.codegen.c_loop import COUNTERS, loop_lines, with_counters
 from penstock.codegen.names import NO_TOKEN, Names
 from penstock.codegen.row_interval import row_interval
 from penstock.errors import InternalError
+from penstock.program.expr import Var
 from penstock.program.program import (
     Advance,
     Call,
@@ -29,6 +32,7 @@ from penstock.program.program import (
     Wait,
 )
 from penstock.program.steps import accessed_views, as_step, walk
+from penstock.program.tables import free_variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunctio
     for command in program.run:
         if isinstance(command, Loop):
             symbol = _loop_symbol(names.prefix, len(loops), command)
+            loops += writer.row_functions(len(loops), command)
             loops.append(writer.loop_function(symbol, command))
             lines += writer.loop_call(symbol, command)
         else:
@@ -69,6 +74,8 @@ class _Writer:
     program: Program
     names: Names
     functions: Mapping[Doing, StaticFunction]
+    shared: dict[Loop, str] = field(default_factory=dict[Loop, str])
+    """The functions of counted loops that stand in several places, by `_anywhere`."""
 
     @property
     def scope(self) -> Scope:
@@ -91,6 +98,44 @@ class _Writer:
             )
         )
 
+    def row_functions(self, number: int, root: Loop) -> Iterator[str]:
+        """The functions of counted loops that stand in several places of an outermost loop, each
+        after those that it calls."""
+        for around in walk((root,)):
+            if not isinstance(around, Loop) or not around.counters:
+                continue
+            found = Counter(_anywhere(c) for c in walk(around.body) if _is_counted(c))
+            inner_first = sorted(found, key=lambda loop: sum(1 for _ in walk((loop,))))
+            for loop in inner_first:
+                if found[loop] > 1 and not free_variables(loop) - _counter_names(around):
+                    symbol = f"{self.names.prefix}_rows_{number:02d}_{len(self.shared):02d}"
+                    yield self.row_function(symbol, loop, around)
+                    self.shared[loop] = symbol
+
+    def row_function(self, symbol: str, loop: Loop, around: Loop) -> str:
+        """The function that computes the rows of a counted loop up to a limit, as far as they are
+        missing; its loop is in `around`, which has the counters."""
+        assert loop.counted is not None
+        result = "int" if _pulls(loop) else "void"
+        taken = [p.declaration for p in given(self.program, self.names, loop)]
+        scope = with_counters(around, self.scope)
+        named = {loop.counted.limit: "limit"}
+        scope = replace(
+            scope, variables={**scope.variables, **named}, taken=scope.taken | {"limit"}
+        )
+        taken += [f"int32_t *{COUNTERS}", f"int32_t {scope.variables[loop.counted.limit]}"]
+        end = [f"    return {self.names.prefix.upper()}_OK;"] if _pulls(loop) else []
+        lines = loop_lines(replace(loop, upper=Var(loop.counted.limit)), scope, 1, self.command)
+        return "\n".join(
+            (
+                self.loop_comment(loop),
+                c_text.wrapped(f"static {result} {symbol}(", c_text.parted(taken), ") {"),
+                *lines,
+                *end,
+                "}",
+            )
+        )
+
     def loop_comment(self, loop: Loop) -> str:
         """A comment that lists the steps of a loop, one per line."""
         numbers = {step: k for k, step in enumerate(self.names.steps)}
@@ -108,6 +153,11 @@ class _Writer:
     def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
         """The lines of a command."""
         match command:
+            case Loop() if _is_counted(command) and _anywhere(command) in self.shared:
+                symbol = self.shared[_anywhere(command)]
+                handed = [p.name for p in given(self.program, self.names, command)]
+                handed += [COUNTERS, expression(command.upper, scope)]
+                yield from self.line(symbol, handed, depth, fails=_pulls(command))
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
             case Invoke(driver, ()):
@@ -161,6 +211,19 @@ class _Writer:
         yield c_text.wrapped(f"{pad}if ({symbol}(", items, ") != 0) {")
         yield f"{pad}{c_text.INDENT}return {failed};"
         yield f"{pad}}}"
+
+
+def _is_counted(command: Command) -> TypeGuard[Loop]:
+    return isinstance(command, Loop) and command.counted is not None
+
+
+def _anywhere(loop: Loop) -> Loop:
+    """A counted loop without its limit: equal in all places."""
+    return replace(loop, upper=0)
+
+
+def _counter_names(loop: Loop) -> set[str]:
+    return {counter.name for counter in loop.counters}
 
 
 def _pulls(command: Command) -> bool:

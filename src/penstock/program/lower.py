@@ -7,7 +7,6 @@ from functools import partial
 from itertools import zip_longest
 
 from penstock.program.band_loops import band_buffers, band_commands
-from penstock.program.cascade import commands
 from penstock.program.constants import (
     constant_buffers,
     initial_constant,
@@ -16,6 +15,7 @@ from penstock.program.constants import (
 )
 from penstock.program.expr import Expr
 from penstock.program.laid import Addresses, laid_storages
+from penstock.program.nest import commands
 from penstock.program.program import (
     Buffer,
     Command,

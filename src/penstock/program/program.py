@@ -305,15 +305,39 @@ class Pull:
     upper: Expr
 
 
+@dataclass(frozen=True, slots=True)
+class RowCounter:
+    """A variable that counts the rows that several loops have computed, from `begin` on."""
+
+    name: str
+    begin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A loop that begins at a counter and, if its upper bound is above, leaves the counter there.
+
+    In the body, the variable `limit` is the upper bound, so that the bodies of all loops that a
+    counter counts are equal."""
+
+    counter: str
+    limit: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Loop(Brief):
-    """Executes the body for `variable` = lower, lower + step, ... below upper."""
+    """Executes the body for `variable` = lower, lower + step, ... below upper.
+
+    `counters`: those that begin with the loop; loops in the body may refer to them.
+    `counted`: the counter that `lower` is."""
 
     variable: str
     lower: Expr
     upper: Expr
     step: int
     body: tuple[Command, ...]
+    counted: Counted | None = None
+    counters: tuple[RowCounter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

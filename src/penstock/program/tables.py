@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.program.expr import Binary, Expr, TableEntry
+from penstock.program.expr import Binary, Expr, TableEntry, Var
 from penstock.program.program import (
     Address,
     Advance,
@@ -93,16 +93,48 @@ def folded_constants(program: Program) -> frozenset[str]:
 def _expressions(command: Command) -> Iterator[Expr]:
     """The bounds and offsets of a command, without the valid rows of views, which are only for
     checks."""
+    yield from _own_expressions(command)
+    if isinstance(command, Call):
+        yield from (expr for inner in walk(command.body) for expr in _expressions(inner))
+
+
+def _own_expressions(command: Command) -> Iterator[Expr]:
+    """Those without the body of a call, whose variables the call binds."""
     yield from (view.offset for view in accessed_views(command))
     match command:
         case Call():
             yield from (*command.out.lower, *command.out.upper)
-            yield from (expr for inner in walk(command.body) for expr in _expressions(inner))
         case Invoke():
             for argument in command.arguments:
                 yield argument.offset if isinstance(argument, Address) else argument
         case Copy() | Pull() | Loop():
             yield from (command.lower, command.upper)
+        case _:
+            pass
+
+
+def free_variables(loop: Loop) -> set[str]:
+    """The variables in a loop's body that are bound outside the loop."""
+    bound: set[str] = set()
+    used = set(_variables(loop.lower)) | set(_variables(loop.upper))
+    for command in walk((loop,)):
+        used.update(name for expr in _own_expressions(command) for name in _variables(expr))
+        if isinstance(command, Loop):
+            bound.add(command.variable)
+            if command.counted is not None:
+                bound.add(command.counted.limit)
+    return used - bound
+
+
+def _variables(expr: Expr) -> Iterator[str]:
+    match expr:
+        case Var(name):
+            yield name
+        case Binary():
+            yield from _variables(expr.left)
+            yield from _variables(expr.right)
+        case TableEntry():
+            yield from _variables(expr.index)
         case _:
             pass
 

@@ -31,12 +31,20 @@ def unrolled_calls(
 
     The variables are those of the loops around the call.
     """
-    yield from _unrolled(tuple(_selected(commands, select)), {})
+    yield from _unrolled(tuple(_selected(commands, select)), {}, {})
 
 
-def loop_values(loop: Loop, variables: Variables) -> range:
-    """Return the values of a loop's variable, given those of the variables around the loop."""
-    return range(evaluate(loop.lower, variables), evaluate(loop.upper, variables), loop.step)
+def iterations(loop: Loop, variables: Variables, counters: dict[str, int]) -> Iterator[Variables]:
+    """Yield the variables of each iteration of a loop, given those around the loop.
+
+    counters: the counters of the loops around this one, which change as the iterations proceed."""
+    counters |= {counter.name: counter.begin for counter in loop.counters}
+    lower, upper = evaluate(loop.lower, {**variables, **counters}), evaluate(loop.upper, variables)
+    inside = variables if loop.counted is None else {**variables, loop.counted.limit: upper}
+    for value in range(lower, upper, loop.step):
+        yield {**inside, loop.variable: value}
+    if loop.counted is not None:
+        counters[loop.counted.counter] = max(lower, upper)
 
 
 def _selected(
@@ -52,11 +60,13 @@ def _selected(
 
 
 def _unrolled(
-    body: Sequence[Selected | _SelectedLoop[Selected]], variables: Variables
+    body: Sequence[Selected | _SelectedLoop[Selected]],
+    variables: Variables,
+    counters: dict[str, int],
 ) -> Iterator[tuple[Selected, Variables]]:
     for one in body:
         if isinstance(one, _SelectedLoop):
-            for value in loop_values(one.loop, variables):
-                yield from _unrolled(one.body, {**variables, one.loop.variable: value})
+            for inside in iterations(one.loop, variables, counters):
+                yield from _unrolled(one.body, inside, counters)
         else:
             yield one, variables

@@ -37,6 +37,7 @@ from penstock.program.program import (
     Wait,
 )
 from penstock.program.steps import buffers_inside, last_uses, offset_name
+from penstock.program.unroll import iterations
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region, whole_operands
@@ -74,6 +75,7 @@ class Machine:
         self._memories = Memories(program)
         self._pending: dict[tuple[str, str], list[tuple[ConcreteOperand, ConcreteOperand]]] = {}
         self._streams: Mapping[str, Array] = {}
+        self._counters: dict[str, int] = {}
         self._devices = Devices(self._memories)
         self._queued = Queued(self._memories, program.waits)
         self._execute(program.init, {})
@@ -121,10 +123,8 @@ class Machine:
         for command in commands:
             match command:
                 case Loop():
-                    lower = evaluate(command.lower, variables)
-                    upper = evaluate(command.upper, variables)
-                    for value in range(lower, upper, command.step):
-                        self._execute(command.body, {**variables, command.variable: value})
+                    for inside in iterations(command, variables, self._counters):
+                        self._execute(command.body, inside)
                 case Call():
                     self._call(command, variables)
                 case Copy():

@@ -188,9 +188,8 @@ class _Printer:
 
     def _command(self, command: Command, indent: str) -> Iterator[str]:
         match command:
-            case Loop(variable, lower, upper, step, body):
-                head = f"for {name_or_string(variable)} in {self._range(lower, upper)}"
-                yield from self._block(f"{head} step {step}" if step != 1 else head, body, indent)
+            case Loop():
+                yield from self._block(self._loop_head(command), command.body, indent)
             case Call() if command.members:
                 yield from self._block("region", (*command.members, *command.body), indent)
             case Call():
@@ -207,6 +206,18 @@ class _Printer:
                 )
             case _:
                 yield f"{indent}{self._simple(command)}"
+
+    def _loop_head(self, loop: Loop) -> str:
+        head = f"for {name_or_string(loop.variable)} in {self._range(loop.lower, loop.upper)}"
+        if loop.step != 1:
+            head += f" step {loop.step}"
+        if loop.counted is not None:
+            counter, limit = map(name_or_string, (loop.counted.counter, loop.counted.limit))
+            head += f" counted by {counter} up to {limit}"
+        if loop.counters:
+            begins = (f"{name_or_string(c.name)} from {c.begin}" for c in loop.counters)
+            head += f" with {', '.join(begins)}"
+        return head
 
     def _simple(
         self, command: Copy | Wait | Pull | Discard | Invoke | FillTensor | LoadTensor | Advance

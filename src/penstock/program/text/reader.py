@@ -20,6 +20,7 @@ from penstock.program.program import (
     Call,
     Command,
     Copy,
+    Counted,
     Discard,
     DriverRecord,
     FillTensor,
@@ -30,6 +31,7 @@ from penstock.program.program import (
     Memory,
     Program,
     Pull,
+    RowCounter,
     Rows,
     View,
     Wait,
@@ -245,7 +247,24 @@ class _Reader:
         scanner.expect_word("in")
         lower, upper = self._range()
         step = scanner.integer() if scanner.accept_word("step") else 1
-        return Loop(variable, lower, upper, step, self._block())
+        counted = self._counted() if scanner.accept_word("counted") else None
+        counters = tuple(self._counters()) if scanner.accept_word("with") else ()
+        return Loop(variable, lower, upper, step, self._block(), counted, counters)
+
+    def _counted(self) -> Counted:
+        self._scanner.expect_word("by")
+        counter = self._scanner.name()
+        for word in ("up", "to"):
+            self._scanner.expect_word(word)
+        return Counted(counter, self._scanner.name())
+
+    def _counters(self) -> Iterator[RowCounter]:
+        more = True
+        while more:
+            name = self._scanner.name()
+            self._scanner.expect_word("from")
+            yield RowCounter(name, self._scanner.integer())
+            more = self._scanner.accept(",")
 
     def _call(self) -> Call:
         scanner = self._scanner

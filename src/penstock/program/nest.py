@@ -1,0 +1,260 @@
+"""nest: the loop nests of a cascade, written from its plan.
+
+The parts of a cascade compute their rows on demand (`simulate/execution.py`); this is the same rule
+as loops.  Each part that no other part asks for all of its rows is the root of a nest: a loop over
+its stripes.  Before the call for a stripe, the nest contains a loop over the missing rows of each
+producer, and so on recursively:
+
+    producer that one place asks for     for (r = needed(first); r < needed(end); r += step)
+    several places                       for (r = made; r < needed(end); r += step), which leaves
+                                         `made` at its end
+
+`needed` is a formula if there is one (`bounds`), else a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from penstock.program.bounds import count_at
+from penstock.program.expr import Expr, Var, binary
+from penstock.program.program import Command, Counted, Loop, RowCounter
+from penstock.scheduling.model.row_stripes import highest_stripe
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+from penstock.scheduling.simulate.row_tables import RowTables
+
+MakeCalls = Callable[[int, Expr, Expr], tuple[Command, ...]]
+"""Returns the commands that compute rows [first, end) of the part at a position."""
+
+
+def commands(
+    tables: RowTables, cascade: ExpandedCascade, call: MakeCalls, waits: Mapping[int, Command]
+) -> tuple[Command, ...]:
+    """The loop nests of a cascade, in order.
+
+    `waits`: by position of a part whose calls are asynchronous copies, the command that waits for
+    them.  It precedes each call of the part that reads the copies.  If no part of the cascade reads
+    them, it precedes each copy, so that at most one is under way, and follows the last one."""
+    writer = _Nests(tables, cascade, call, waits)
+    return tuple(writer.commands())
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a part reads of a producer in the cascade: its first `needed[n]` rows, to have computed
+    the first n rows of the output.
+
+    A producer or reader that computes all rows at once counts as one row here."""
+
+    producer: int
+    needed: tuple[int, ...]
+
+    def grown(self, made: int) -> int:
+        return self.needed[made]
+
+    @property
+    def is_identity(self) -> bool:
+        return self.needed == tuple(range(len(self.needed)))
+
+
+@dataclass(frozen=True)
+class _Nests:
+    """Writes the nests.
+
+    made: by position, the turns that a part has had before the command that is written next or,
+        in a loop, before the loop.  A turn is a row, or the only call of a part that computes all
+        rows at once."""
+
+    tables: RowTables
+    cascade: ExpandedCascade
+    call: MakeCalls
+    waits: Mapping[int, Command]
+    made: dict[int, int] = field(default_factory=dict[int, int])
+
+    def commands(self) -> Iterator[Command]:
+        """The nests in the order in which `run_cascade` starts them."""
+        t, positions = self.tables, range(self.cascade.lower, self.cascade.upper)
+        for p in positions:
+            yield from self._root(p, int(t.first_rows[p]))
+        sinks = [p for p in positions if not self._is_read(p)]
+        yield from (c for p in sinks if not t.late[p] for c in self._root(p, self._turns(p)))
+        yield from (c for p in reversed(sinks) for c in self._root(p, self._turns(p)))
+        yield from (c for p in positions for c in self._root(p, self._turns(p)))
+
+    def _is_read(self, position: int) -> bool:
+        """Whether the last reader of a part's output is in the cascade."""
+        last = self.tables.last[self.tables.written[position]]
+        return bool(self.cascade.lower <= last < self.cascade.upper)
+
+    def _root(self, position: int, upto: int) -> Iterator[Command]:
+        """The nest that computes the rows of a part up to `upto`, if some are missing."""
+        made = self.made.get(position, 0)
+        if made >= upto:
+            return
+        yield from self._produced(position, made, upto, None)
+        if position in self.waits and not self.tables.on_request[position]:
+            yield self.waits[position]
+
+    def _turns(self, position: int) -> int:
+        """Number of turns of a part."""
+        rows = self.tables.rows[self.tables.written[position]]
+        return 1 if self.tables.whole[position] else int(rows)
+
+    def _step(self, position: int) -> int:
+        """Turns of an iteration; the first and the last one may have fewer."""
+        if self.tables.whole[position]:
+            return 1
+        if self.tables.on_request[position]:
+            return self._turns(position)
+        return highest_stripe(self.cascade.stripes[position - self.cascade.lower])
+
+    @cached_property
+    def _reads(self) -> Mapping[int, tuple[_Read, ...]]:
+        """What each part reads of producers in the cascade, in the order of its requests."""
+        positions = range(self.cascade.lower, self.cascade.upper)
+        return {p: tuple(self._reads_of(p)) for p in positions}
+
+    def _reads_of(self, position: int) -> Iterator[_Read]:
+        t = self.tables
+        for e in range(t.reads[position], t.reads[position + 1]):
+            producer = int(t.maker[t.storage[e]])
+            if not self.cascade.lower <= producer < self.cascade.upper:
+                continue
+            rows = int(t.rows[t.written[position]])
+            needed = t.needed[t.table[e] : t.table[e] + rows + 1]
+            if t.whole[position]:
+                needed = needed[[0, rows]]
+            if t.whole[producer]:
+                needed = needed.clip(0, 1)
+            yield _Read(producer, tuple(needed.tolist()))
+
+    def _produced(
+        self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None
+    ) -> tuple[Command, ...]:
+        """Commands for the turns [lower, upper) of a part.
+
+        places: in a loop, the number of places in it that ask for each part; else None."""
+        if self.tables.on_request[position] and (places is None or places[position] == 1):
+            return self._on_request(position, lower, upper, places)
+        step = self._step(position)
+        if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
+            return self._turn(position, lower, upper, places) if lower < upper else ()
+        return (self._loop(position, lower, upper, places),)
+
+    def _on_request(
+        self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None
+    ) -> tuple[Command, ...]:
+        """The call of a part that computes whatever rows its only reader asks for."""
+        if places is not None:
+            return self._called(position, lower, upper)
+        assert isinstance(upper, int)
+        self.made[position] = upper
+        return self._called(position, lower, upper) if lower != upper else ()
+
+    def _loop(self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None) -> Loop:
+        """The loop over the turns [lower, upper) of a part."""
+        step = self._step(position)
+        first = Var(f"r{position}")
+        counted: Counted | None = None
+        if places is not None and places[position] > 1:
+            counted = Counted(_counter(position), f"upto{position}")
+        limit = upper if counted is None else Var(counted.limit)
+        end = (
+            binary("+", first, 1) if step == 1 else
+            binary("min", binary("+", first, step), limit) if step < self._turns(position) else
+            limit
+        )  # fmt: skip
+        inside = self._places(position) if places is None else places
+        body = self._turn(position, first, end, inside)
+        if places is not None:
+            return Loop(first.name, lower, upper, step, body, counted)
+        counters = tuple(
+            RowCounter(_counter(p), self.made.get(p, 0))
+            for p, count in sorted(inside.items())
+            if count > 1
+        )
+        assert isinstance(upper, int)
+        self._advance(position, upper)
+        return Loop(first.name, lower, upper, step, body, counters=counters)
+
+    def _places(self, root: int) -> Counter[int]:
+        """The number of places in a loop over the turns of `root` that ask for each part."""
+        found: Counter[int] = Counter()
+        reached = [root]
+        for position in reached:  # grows
+            for read in self._reads[position]:
+                found[read.producer] += 1
+                if read.producer not in reached:
+                    reached.append(read.producer)
+        return found
+
+    def _advance(self, position: int, upto: int) -> None:
+        """Records that a part, and what it asks for, has had its turns."""
+        if upto > self.made.get(position, 0):
+            self.made[position] = upto
+            for read in self._reads[position]:
+                self._advance(read.producer, read.needed[upto])
+
+    def _turn(
+        self, position: int, first: Expr, end: Expr, places: Counter[int] | None
+    ) -> tuple[Command, ...]:
+        """Commands for one iteration: those of the producers, then the call."""
+        before: list[Command] = []
+        for read in self._reads[position]:
+            if read.producer in self.waits:
+                before.append(self.waits[read.producer])
+            before += self._supply(position, read, first, end, places)
+        if position in self.waits and not self.tables.on_request[position]:
+            before.append(self.waits[position])
+        if places is None and isinstance(end, int):
+            self.made[position] = end
+        return (*before, *self._called(position, first, end))
+
+    def _called(self, position: int, first: Expr, end: Expr) -> tuple[Command, ...]:
+        """The call for some turns of a part."""
+        if self.tables.whole[position]:
+            first, end = 0, int(self.tables.rows[self.tables.written[position]])
+        return self.call(position, first, end)
+
+    def _supply(
+        self,
+        position: int,
+        read: _Read,
+        first: Expr,
+        end: Expr,
+        places: Counter[int] | None,
+    ) -> tuple[Command, ...]:
+        """Commands for the turns of a producer that an iteration lacks."""
+        producer, made = read.producer, self.made.get(read.producer, 0)
+        if places is None:
+            assert isinstance(end, int)
+            return self._produced(producer, made, max(made, read.needed[end]), None)
+        if self._turns(position) == 1:
+            first, end = 0, 1
+        upper = count_at(read.needed, end, positive=True)
+        if places[producer] > 1:
+            return self._produced(producer, Var(_counter(producer)), upper, places)
+        before = self.made.get(position, 0)
+        aligned = read.is_identity and made == before
+        if aligned and self._step(producer) >= self._step(position):
+            return self._produced_at_once(producer, first, end, places)
+        lower = count_at(read.needed, first, positive=False)
+        if made > read.needed[before]:
+            lower = binary("max", lower, made)
+        return self._produced(producer, lower, upper, places)
+
+    def _produced_at_once(
+        self, position: int, first: Expr, end: Expr, places: Counter[int]
+    ) -> tuple[Command, ...]:
+        """The turns of a part in one iteration."""
+        if self.tables.on_request[position]:
+            return self._called(position, first, end)
+        return self._turn(position, first, end, places)
+
+
+def _counter(position: int) -> str:
+    """The counter of the turns of a part."""
+    return f"made{position}"

@@ -15,6 +15,7 @@ from penstock.ir.op import row_before, row_count
 from penstock.ir.region import Region
 from penstock.program.expr import evaluate
 from penstock.program.program import Call, Command, Copy, Loop, Program, View, Wait
+from penstock.program.unroll import iterations
 from penstock.simulators.operand import evaluate_box
 
 
@@ -27,6 +28,7 @@ class Recount:
     now: Fraction = Fraction(0)
     free: Fraction = Fraction(0)
     complete: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
+    counters: dict[str, int] = field(default_factory=dict[str, int])
 
     @staticmethod
     def cycles(target: Target, program: Program) -> Fraction:
@@ -38,10 +40,9 @@ class Recount:
     def _run(self, commands: tuple[Command, ...], variables: Mapping[str, int]) -> None:
         for command in commands:
             match command:
-                case Loop(variable, lower, upper, step, body):
-                    bounds = evaluate(lower, variables), evaluate(upper, variables)
-                    for value in range(*bounds, step):
-                        self._run(body, {**variables, variable: value})
+                case Loop():
+                    for inside in iterations(command, variables, self.counters):
+                        self._run(command.body, inside)
                 case Call():
                     self.now += self._call(command, variables)
                 case Copy():

@@ -25,10 +25,6 @@ from penstock.compiled import UNBOUNDED, compiled
 from penstock.scheduling.model.memories import FINE
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
-MOST_SHARED = 6
-"""Maximum number of parts with several consumers in one cascade.  The generated code repeats the
-loops of such a part, and of all parts that it reads from, for every consumer."""
-
 
 class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far.  With them, a search drops a candidate if other
@@ -159,9 +155,7 @@ def run_cascade(
     calls: output array with an entry for each call: (position of the part, first row, end row,
         position of the part that requested the rows).  If it has length 0, no call is recorded.
 
-    Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
-    is `UNBOUNDED`, to reject the cascade, if more than `MOST_SHARED` parts have several consumers.
-    """
+    Returns the live bytes at the peak, the number of calls, and their overhead in cycles."""
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
     region = np.zeros(t.rows.shape[0], np.int64)
@@ -169,7 +163,6 @@ def run_cascade(
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
-    consumers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(4 * (upper - lower)):
         phase, p = turn // (upper - lower) - 1, lower + turn % (upper - lower)
         p = upper - 1 - (p - lower) if phase == 1 else p
@@ -192,10 +185,6 @@ def run_cascade(
                 depth += 1
                 continue
             consumer = stack[max(depth - 2, 0)]
-            if consumer != a:
-                consumers[0 if consumers[0, a - lower] in (-1, consumer) else 1, a - lower] = (
-                    consumer
-                )
             if calls.shape[0] > 0:
                 calls[count, 0], calls[count, 1] = a, first
                 calls[count, 2], calls[count, 3] = end, consumer
@@ -215,7 +204,7 @@ def run_cascade(
                 gone = dead_rows(t, lower, upper, s, produced)
                 live -= slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
                 dead[s] = gone
-    return int(peak) if (consumers[1] >= 0).sum() <= MOST_SHARED else UNBOUNDED, count, int(cycles)
+    return int(peak), count, int(cycles)
 
 
 @compiled

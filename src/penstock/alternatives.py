@@ -31,9 +31,9 @@ from penstock.scheduling.cascades.selection import KNEE, Optimize, pick
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
-PLANNED_PARTS: Final = 128
-"""Networks of at most this many parts are also planned with other options.  Larger ones took 3 to
-78 s more, which delayed the output."""
+PLANNED_PARTS: Final = 48
+"""Networks of at most this many parts are also planned with other options, which takes up to 1 s.
+MobileNetV2 with 68 parts took 9 s, three quarters of the compilation."""
 PLANNED_PARTS_WITH_MEMORIES: Final = 32
 """The same if the search also assigns tensors to memories, which takes longer for each part."""
 ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)

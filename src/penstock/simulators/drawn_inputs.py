@@ -27,6 +27,8 @@ InputType = tuple[Shape, DTypeLike, int]
 
 # Float inputs are drawn as integers in [-FLOAT_STEPS, FLOAT_STEPS) and divided by it: [-1, 1).
 FLOAT_STEPS = 1 << 15
+# Booleans are drawn as integers in [-SIGNED_STEPS, SIGNED_STEPS), of which positive ones are true.
+SIGNED_STEPS = 1 << 7
 
 
 def draw_inputs(types: Sequence[InputType], set_number: int, seed: int) -> tuple[Array, ...]:
@@ -46,6 +48,8 @@ def draw_input(
     drawn = _DRAW[kind](shape, lower, upper, zero_point, rng)
     if np.dtype(dtype).kind == "f":
         return (drawn / FLOAT_STEPS).astype(dtype)
+    if np.dtype(dtype).kind == "b":
+        return drawn > 0
     return drawn.astype(dtype)
 
 
@@ -53,6 +57,8 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Half-open range of the values of a type."""
     if dtype.kind == "f":
         return -FLOAT_STEPS, FLOAT_STEPS
+    if dtype.kind == "b":
+        return -SIGNED_STEPS, SIGNED_STEPS
     if dtype.kind in "iu" and dtype.itemsize <= 4:
         limits = np.iinfo(dtype)
         return int(limits.min), int(limits.max) + 1
@@ -60,7 +66,7 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
         "golden-001",
         f"random inputs of type {dtype} are not supported",
         where="an input of the model",
-        why="the supported types are integers of 8, 16 and 32 bits, and floats",
+        why="the supported types are booleans, integers of 8, 16 and 32 bits, and floats",
         help="provide the inputs in an archive",
     )
 

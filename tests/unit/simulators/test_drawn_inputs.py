@@ -75,6 +75,14 @@ def test_float_inputs_lie_between_minus_one_and_one(kind: str) -> None:
     assert -1 <= values.min() < values.max() < 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_booleans_are_drawn(kind: str) -> None:
+    (values,) = draw_inputs((((50, 5), np.bool_, 0),), KINDS.index(kind), 1)
+    assert values.dtype == np.bool_
+    assert values.any()
+    assert not values.all()
+
+
 def test_a_scalar_input_is_drawn_too() -> None:
     for number in range(len(KINDS)):
         assert draw_inputs((((), np.int8, 0),), number, 1)[0].shape == ()
@@ -86,6 +94,6 @@ def test_a_type_that_cannot_be_drawn_is_an_error_in_four_parts() -> None:
     assert str(caught.value) == (
         "error[golden-001]: random inputs of type complex64 are not supported\n"
         "  --> an input of the model\n"
-        "  why: the supported types are integers of 8, 16 and 32 bits, and floats\n"
+        "  why: the supported types are booleans, integers of 8, 16 and 32 bits, and floats\n"
         "  help: provide the inputs in an archive"
     )

@@ -246,3 +246,16 @@ def test_real_goldens_are_measured_and_no_promise(
 def test_a_tflite_file_that_begins_like_onnx_is_told_apart() -> None:
     assert looks_like_onnx(ONNX_BEGIN + b"\0\0\0", "m.onnx")
     assert not looks_like_onnx(ONNX_BEGIN + b"\0\0\0TFL3", "m.tflite")
+
+
+def test_an_attribute_of_another_kind_is_refused_wherever_it_is_read() -> None:
+    index = onnx.numpy_helper.from_array(np.int64(1), "index")
+    gather = onnx.helper.make_node("Gather", ["x", "index"], ["y"], axis="0")
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [2, 4]), ("y", [4]))
+    )
+    graph = onnx.helper.make_graph([gather], "net", [x], [y], [index])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    with pytest.raises(ModelError, match=r"attribute axis is '0', must be an integer"):
+        parse(model.SerializeToString(), "net.onnx")

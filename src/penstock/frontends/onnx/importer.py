@@ -14,6 +14,7 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import folding, operators
+from penstock.frontends.onnx.attribute_kinds import check_attribute_kinds
 from penstock.frontends.onnx.chains import table_of_chain
 from penstock.frontends.onnx.domains import (
     Domains,
@@ -77,6 +78,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
     _check_outputs(file)
+    check_attribute_kinds(file)
     in_file, file = file, _live(rewritten(file))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from lowered import inputs_of_graph
 from penstock import ladder
 from penstock.backends.discovery import open_accelerators
+from penstock.choices import Optimize
 from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import DEFAULTS, Options
 

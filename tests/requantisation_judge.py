@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from penstock.fixedpoint import Rounding, quantise_multiplier
+from penstock.choices import Rounding
+from penstock.fixedpoint import quantise_multiplier
 from penstock.requantisation.channels import Channels
 
 

@@ -31,9 +31,7 @@ BLOCKS = tuple(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_pages_are_fresh(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text("utf-8") == PAGES[name](), (
-        "run python -m tools.make_docs"
-    )
+    assert (ROOT / name).read_text("utf-8") == PAGES[name](), "run python -m tools.make_docs"
 
 
 def test_files_that_the_readme_names_exist() -> None:

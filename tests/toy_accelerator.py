@@ -27,7 +27,8 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.kernel_call import KernelCall, offloading_kernel
 from penstock.backends.offloaded import Offloaded
-from penstock.fixedpoint import Rounding, multiply
+from penstock.choices import Rounding
+from penstock.fixedpoint import multiply
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from penstock.choices import Optimize
 from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
@@ -27,7 +28,7 @@ from penstock.pipeline.search import schedule, schedules_by_rows, searches, with
 from penstock.reports.report import Alternative, Flash, SmallerKernels
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
-from penstock.scheduling.cascades.selection import KNEE, Optimize, pick
+from penstock.scheduling.cascades.selection import KNEE, pick
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 

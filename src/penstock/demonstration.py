@@ -12,7 +12,7 @@ import numpy as np
 from penstock import api
 from penstock.api.ran import RUN
 from penstock.pipeline.graphs import read
-from penstock.pipeline.stage_names import READ
+from penstock.pipeline.stages import READ
 from penstock.reports.formats import ABSENT
 from penstock.reports.json_value import Json
 from penstock.reports.report import Report
@@ -76,7 +76,7 @@ def run(
         sets = [{name: digit[np.newaxis]} for digit in digits["inputs"]]
 
         def on_stage(stage: str) -> None:
-            if stage == READ:
+            if stage == READ.name:
                 on_step(f"compile the digit classifier for {target}")
             elif stage == RUN:
                 on_step(f"build it, and run {len(sets)} images on the simulated core")

@@ -11,25 +11,17 @@ Source: TensorFlow Lite Micro, `kernels/internal/common.cc` and `quantization_ut
 from __future__ import annotations
 
 import math
-from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
 
 Int64s = NDArray[np.int64]
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
-
-
-class Rounding(Enum):
-    """Rounding of a product with a real multiplier. TFLite Micro rounds twice; recent versions of
-    LiteRT round once in fully connected layers."""
-
-    DOUBLE = "double"
-    SINGLE = "single"
 
 
 def quantise_multiplier(real: float) -> tuple[int, int]:

@@ -12,8 +12,8 @@ import pytest
 
 from available import path_of
 from penstock import api
+from penstock.choices import InterfaceTypes
 from penstock.errors import ModelError
-from penstock.passes.interface_types import InterfaceTypes
 from penstock.toolchains.host import host_compiler
 from tools.tflite_borders import with_border
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact, compiled
+from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.text import graph_from_text
 from penstock.ir.exchange import (
@@ -25,7 +26,6 @@ from penstock.ir.tensor import Array
 from penstock.ir.verify import verify
 from penstock.passes.exchange_axes import exchange_axes
 from penstock.pipeline.graphs import simplify
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine

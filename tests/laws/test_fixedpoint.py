@@ -16,10 +16,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from penstock.choices import Rounding
 from penstock.fixedpoint import (
     INT32_MAX,
     INT32_MIN,
-    Rounding,
     doubling_high_multiply,
     float32,
     multiply,

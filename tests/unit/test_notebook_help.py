@@ -12,8 +12,8 @@ import pytest
 import penstock
 from command_line import CommandLine
 from penstock import api
-from penstock.api.settings import DEFAULT_SETTINGS, Settings
-from penstock.cli import parameters
+from penstock.api.settings import Settings
+from penstock.pipeline.request import KEYWORDS
 from penstock.reports.report import Report
 
 FUNCTIONS = (
@@ -21,8 +21,7 @@ FUNCTIONS = (
     penstock.show,
 )
 RECORDS = (penstock.Compiled, penstock.Explored, penstock.Ran, penstock.Verified)
-SHELL_NAMES = {"accelerator": "accelerators", "dimension": "dimensions", "state": "states"}
-"""Options that the shell repeats, and that Python takes as a collection."""
+DEFAULTS = {one.name: one.python_default for one in KEYWORDS}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -31,8 +30,8 @@ def test_each_setting_is_a_keyword_with_a_description(function: object) -> None:
     parameters = inspect.signature(function).parameters
     assert not [p for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
     described = re.findall(r"^  (\w+): ", inspect.getdoc(function) or "", re.MULTILINE)
-    assert described == list(Settings.__annotations__) == list(DEFAULT_SETTINGS)
-    assert {name: parameters[name].default for name in described} == DEFAULT_SETTINGS
+    assert described == list(Settings.__annotations__) == list(DEFAULTS)
+    assert {name: parameters[name].default for name in described} == DEFAULTS
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, penstock.golden, penstock.scan])
@@ -49,13 +48,8 @@ def test_every_own_parameter_is_described(function: object) -> None:
     assert missing in ([], ["settings"])
 
 
-def test_the_shell_and_python_have_the_same_names() -> None:
-    fields = {SHELL_NAMES.get(f.name, f.name) for f in dataclasses.fields(parameters.Limits)}
-    assert fields | {"name", "options"} == set(Settings.__annotations__)
-
-
 def test_the_defaults_are_those_of_a_request() -> None:
-    assert api.request("zoo:lenet5", **DEFAULT_SETTINGS) == api.request("zoo:lenet5")
+    assert api.request("zoo:lenet5", **DEFAULTS) == api.request("zoo:lenet5")
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)

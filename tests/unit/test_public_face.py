@@ -14,8 +14,8 @@ import pytest
 import penstock
 from command_line import CommandLine
 from penstock import api
-from penstock.api.rungs import LAST_RUNGS
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.api.arguments import LAST_RUNGS
+from penstock.pipeline.request import STAGE_NAMES
 from penstock.revision import identity
 
 MOST_LETTERS = 300

@@ -14,9 +14,9 @@ from clean_sources import COMPILERS, assert_sources_are_clean
 from found import few
 from offloading import assert_exact, claimed, compiled
 from penstock import api
+from penstock.choices import Rounding
 from penstock.codegen.c_program import c_sources
 from penstock.execution import unpacked
-from penstock.fixedpoint import Rounding
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from benchmarks.compiled_partition import disagreements, engine_cycles
 from offloading import assert_exact, claimed, compiled
+from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.pipeline.compilation import Compilation
-from penstock.scheduling.cascades.selection import Optimize
 from penstock_nvdla import programs, unextended_kernels
 from penstock_nvdla.address_map import registers
 from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 from penstock.lazy import importer
 
 if TYPE_CHECKING:
+    from penstock.api.arguments import LAST_RUNGS
     from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
     from penstock.api.compared import compare
     from penstock.api.compiled import Compiled, compile
-    from penstock.api.explored import explain_pattern, explore, nodes
+    from penstock.api.explored import explain_pattern, explore, nodes, show
     from penstock.api.ran import Ran, profile, run
-    from penstock.api.rungs import LAST_RUNGS
+    from penstock.api.requested import request
     from penstock.api.scanned import ScanSettings, scan
-    from penstock.api.settings import Settings, Size, request
-    from penstock.api.shown import show
+    from penstock.api.settings import Settings
     from penstock.api.swept import Swept, SweptConfiguration, sweep
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
     from penstock.exploration import Explored
+    from penstock.hardware.size import Size
     from penstock.pipeline.provenance import default_folder
     from penstock.pipeline.stages import OnStage
     from penstock.reports.scan import Scanned
@@ -32,15 +33,16 @@ _MODULES = {
     "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
     "penstock.api.compared": ("compare",),
     "penstock.api.compiled": ("Compiled", "compile"),
-    "penstock.api.explored": ("explain_pattern", "explore", "nodes"),
+    "penstock.api.explored": ("explain_pattern", "explore", "nodes", "show"),
     "penstock.api.ran": ("Ran", "profile", "run"),
-    "penstock.api.rungs": ("LAST_RUNGS",),
+    "penstock.api.arguments": ("LAST_RUNGS",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
-    "penstock.api.settings": ("Settings", "Size", "request"),
-    "penstock.api.shown": ("show",),
+    "penstock.api.requested": ("request",),
+    "penstock.api.settings": ("Settings",),
     "penstock.api.swept": ("Swept", "SweptConfiguration", "sweep"),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
+    "penstock.hardware.size": ("Size",),
     "penstock.pipeline.provenance": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
     "penstock.reports.scan": ("Scanned",),

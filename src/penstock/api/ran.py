@@ -13,13 +13,11 @@ import numpy as np
 
 from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
-from penstock.api.argument_types import check_flags
+from penstock.api.arguments import check_compiler, check_flags, ignore_stage
 from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
-from penstock.api.choices import check_compiler
 from penstock.api.compiled import Compiled, check_flash, compile
-from penstock.api.progress import ignore_stage
-from penstock.api.settings import Model, Settings, request
-from penstock.api.signatures import with_settings
+from penstock.api.requested import Model, request, with_settings
+from penstock.api.settings import Settings
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.hardware.default_target import DEFAULT_TARGET

@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Literal, Unpack, cast
 
 from penstock.allowance import SizeLimitError, exhausted
-from penstock.api.argument_types import check_count, check_flags
-from penstock.api.choices import check_reference, one_of
+from penstock.api.arguments import (
+    check_count,
+    check_flags,
+    check_last_rung,
+    check_reference,
+    ignore_progress,
+)
 from penstock.api.compiled import OTHER_OPTIONS, compile
-from penstock.api.progress import ignore_progress
-from penstock.api.rungs import check_last_rung
-from penstock.api.settings import Settings, Size, request, size_bytes
+from penstock.api.requested import request
+from penstock.api.settings import Settings
 from penstock.api.verified import verify
+from penstock.choices import one_of
 from penstock.errors import (
     InternalError,
     ModelError,
@@ -34,9 +39,9 @@ from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import read_bytes
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.hardware.size import Size, size_bytes
 from penstock.memory_limit import check_memory_limit, memory_limit
-from penstock.pipeline.request import Request
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.pipeline.request import STAGE_NAMES, Request
 from penstock.pipeline.stages import run_through
 from penstock.reports.scan import Scanned, TimeLimitError, Verdict, scanned
 from penstock.time_limit import TimeLimitReached, check_time_limit, time_limit

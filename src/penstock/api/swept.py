@@ -11,8 +11,8 @@ from functools import partial
 from itertools import product
 from typing import Unpack
 
-from penstock.api.settings import Model, Settings, request
-from penstock.api.signatures import with_settings
+from penstock.api.requested import Model, request, with_settings
+from penstock.api.settings import Settings
 from penstock.brief import Brief, shortened
 from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET

@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 
 from penstock import ladder
-from penstock.api.argument_types import check_count, check_flags, check_type
+from penstock.api.arguments import (
+    HOPS,
+    LAST_RUNGS,
+    check_compiler,
+    check_count,
+    check_flags,
+    check_last_rung,
+    check_reference,
+    check_type,
+    ignore_stage,
+)
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
-from penstock.api.choices import check_compiler, check_reference
 from penstock.api.compiled import Compiled, compile
-from penstock.api.progress import ignore_stage
-from penstock.api.rungs import LAST_RUNGS, check_last_rung
-from penstock.api.sequences import HOPS
-from penstock.api.settings import Model, Settings, check_is_model, request
-from penstock.api.signatures import with_settings
+from penstock.api.requested import Model, check_is_model, request, with_settings
+from penstock.api.settings import Settings
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks

@@ -15,7 +15,7 @@ import typer
 
 from penstock.allowance import exhausted
 from penstock.cli import backend, build, check, compare, execute, lists, scan, show
-from penstock.cli.parameters import with_records
+from penstock.cli.parameters import with_options
 from penstock.cli.sections import TERMS, SectionedCommand
 from penstock.cli.terminal import print_error
 from penstock.errors import (
@@ -53,12 +53,12 @@ for command in (
     execute.profile,
     scan.scan,
 ):
-    app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
+    app.command(cls=SectionedCommand, epilog=TERMS)(with_options(command))
 for command in (
     *(compare.compare, check.golden, show.show, lists.targets, lists.ops, lists.options),
-    with_records(build.demo),
+    build.demo,
 ):
-    app.command(cls=SectionedCommand)(command)
+    app.command(cls=SectionedCommand)(with_options(command))
 backend_app = typer.Typer(help="List accelerators, or create a package for a new one.")
 backend_app.command("list", cls=SectionedCommand)(backend.list_backends)
 backend_app.command("new", cls=SectionedCommand)(backend.new)

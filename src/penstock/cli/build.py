@@ -11,14 +11,12 @@ import typer
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.cli import values
 from penstock.cli.progress import print_durations, progress
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
-from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
     from penstock.hardware.target import Target
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
 def compile(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    limits: p.Limits = p.NO_LIMITS,
+    *,
+    settings: api.Settings,
     stop_after: Annotated[
         str | None,
         typer.Option(
@@ -37,29 +36,22 @@ def compile(
         ),
     ] = None,
     package: p.Package = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Prefix of the public C names (PREFIX_run), also the name of the header, of "
-            "packages and of the output directory; default: derived from the name of the model.",
-        ),
-    ] = None,
+    name: Annotated[str | None, p.DECLARED] = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     verbose: p.Verbose = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
-    packages = values.packages(package)
-    wanted = values.request(model, target, limits, options, name)
+    packages = chosen_packages(package)
+    settings["name"] = name
+    wanted = api.request(model, target, **settings)
     if stop_after is not None:
         show_stage(wanted, stop_after, workers, as_json)
         return
     default = name or api.default_folder(model)
-    folder = values.folder(destination, default, "report.json", wanted, workers)
+    folder = destination.of(wanted, default, "report.json", workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
         done.write(folder, packages, force=destination.force)
@@ -77,6 +69,15 @@ def compile(
             print_durations(on_stage)
 
 
+def chosen_packages(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of package formats, by default that of CMake.  Raises UsageError."""
+    from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats
+
+    if texts is None:
+        return DEFAULT_PACKAGES
+    return tuple(format.name for format in chosen_formats(texts))
+
+
 def _print_notices(packages: Sequence[str], target: Target) -> None:
     """Print the notices about packages whose chips do not run the kernels of the target."""
     from penstock.codegen.packages.notices import notices
@@ -91,17 +92,17 @@ def _print_notices(packages: Sequence[str], target: Target) -> None:
 def explore(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    limits: Annotated[p.Limits, p.Without(("flash", "plan_streaming"))] = p.NO_LIMITS,
+    *,
+    settings: api.Settings,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Write the Pareto front of memory against cycles.  The output directory, named after the
     model by default, contains it as CSV, JSON and HTML."""
-    wanted = values.request(model, target, limits, options)
+    wanted = api.request(model, target, **settings)
     default = f"{api.default_folder(model)}_frontier"
-    folder = values.folder(destination, default, "frontier.json", wanted, workers)
+    folder = destination.of(wanted, default, "frontier.json", workers)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
@@ -118,7 +119,7 @@ def explore(
 
 def demo(
     target: p.TargetName = DEFAULT_TARGET,
-    trust_target: p.TrustTarget = False,
+    trust_target: Annotated[bool, p.DECLARED] = False,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     as_json: p.Json = False,
 ) -> None:

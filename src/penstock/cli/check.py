@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock import api
-from penstock.api.choices import check_reference
-from penstock.api.sequences import HOPS
+from penstock.api.arguments import HOPS, check_reference
 from penstock.cli import parameters as p
-from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_error, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.pipeline.stage_names import STAGE_NAMES
-from penstock.scheduling.options import DEFAULTS, Options
+from penstock.pipeline.request import STAGE_NAMES
 
 RUNGS = 5
 """Steps of the verification ladder that progress expects."""
@@ -25,6 +23,7 @@ RUNGS = 5
 def verify(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
+    *,
     goldens: Annotated[
         Path | None,
         typer.Option(
@@ -63,18 +62,17 @@ def verify(
             help="With --incremental and without ground truth: number of runs.",
         ),
     ] = HOPS,
-    limits: p.Limits = p.NO_LIMITS,
+    settings: api.Settings,
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Check the results of a compiled model against a reference.  Runs the model operator by
     operator, its program on the reference machine, and its C code on the host and on the simulated
     core, and compares every element of every tensor.  --goldens or --reference supplies
     ground truth for the operators.  Without it, the inputs are random, and program and C code are
     compared with penstock's own arithmetic of the operators."""
-    wanted = values.request(model, target, limits, options)
+    wanted = api.request(model, target, **settings)
     check_reference(reference)
     with progress(len(STAGE_NAMES) + RUNGS) as on_stage:
         done = api.verify(
@@ -85,7 +83,7 @@ def verify(
             last_rung=last_rung,
             separate_regions=separate_regions,
             hops=hops,
-            compiler=values.compiler(compiler),
+            compiler=compiler,
             workers=workers,
             on_stage=on_stage,
         )
@@ -126,7 +124,7 @@ def golden(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.npz", help="Archive to write.")
     ],
-    state: p.State = None,
+    state: Annotated[Mapping[str, str], p.DECLARED],
     as_json: p.Json = False,
 ) -> None:
     """Run a model in TensorFlow Lite Micro and record the results.  The archive, ground truth for
@@ -134,7 +132,7 @@ def golden(
     the first set.  The random seed is the model's CRC-32."""
     with progress(1) as on_stage:
         on_stage("TensorFlow Lite Micro")
-        found = api.golden(model, output, states=values.states(state))
+        found = api.golden(model, output, states=state)
     tensors = len(found.tensor_crc32)
     if as_json:
         print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})

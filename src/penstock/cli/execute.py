@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock import api
+from penstock.choices import one_of
 from penstock.cli import parameters as p
-from penstock.cli import values
 from penstock.cli.progress import print_durations, progress
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
-from penstock.scheduling.options import DEFAULTS, Options
 
 if TYPE_CHECKING:
     from penstock.ir.tensor import Array
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 def run(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
+    *,
     input: Annotated[
         list[Path] | None,
         typer.Option(
@@ -45,23 +45,22 @@ def run(
             "sequence have the run as their first axis.",
         ),
     ] = None,
-    limits: p.Limits = p.NO_LIMITS,
+    settings: api.Settings,
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
     verbose: p.Verbose = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model, run it and print its outputs.  It runs on the target's simulated core, or
     on the host if the target has none."""
-    wanted = values.request(model, target, limits, options)
+    wanted = api.request(model, target, **settings)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         api.check_outputs(model, output or [], wanted.reading)
         sets = api.read_inputs(model, input, wanted.reading, wanted.io) if input else None
         done = api.run(
             wanted,
             sets=sets,
-            compiler=values.compiler(compiler),
+            compiler=compiler,
             workers=workers,
             on_stage=on_stage,
         )
@@ -97,7 +96,8 @@ def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
 def profile(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = p.NO_LIMITS,
+    *,
+    settings: api.Settings,
     simulate: Annotated[
         bool,
         typer.Option(
@@ -128,7 +128,6 @@ def profile(
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
     as_json: p.Json = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Print the cycles of each layer and the size of each function.  Also prints the shape, MACs
     and instructions of each layer and, on accelerators, the limiting resource and the
@@ -136,15 +135,15 @@ def profile(
     where the layers can be sorted and filtered."""
     from penstock.reports.layer_table import LayerOrder, LayerSelection
 
-    order = sort and LayerOrder(values.one_of(sort, tuple(LayerOrder), "--sort"))
+    order = sort and LayerOrder(one_of(sort, tuple(LayerOrder), "--sort"))
     selection = LayerSelection(order or None, top, bands, verbose)
-    wanted = values.request(model, target, limits, options)
-    output = destination.output and values.folder(destination, "", "profile.json", wanted, workers)
+    wanted = api.request(model, target, **settings)
+    output = destination.output and destination.of(wanted, "", "profile.json", workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
             simulate=simulate,
-            compiler=values.compiler(compiler),
+            compiler=compiler,
             workers=workers,
             on_stage=on_stage,
         )

@@ -10,6 +10,7 @@ import typer
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json
 from penstock.scheduling.options import Options
+from penstock.setting import settings_of
 
 if TYPE_CHECKING:
     from penstock.hardware.target import Target
@@ -109,12 +110,8 @@ def _print_operator(name: str, as_json: bool) -> None:
 def options(as_json: p.Json = False) -> None:
     """List the search options with their defaults."""
     rows = [
-        {
-            "option": f"--{f.name.replace('_', '-')}",
-            "default": f.default,
-            "meaning": f.metadata["help"],
-        }
-        for f in dataclasses.fields(Options)
+        {"option": one.flag, "default": one.default, "meaning": one.help}
+        for one in settings_of(Options)
     ]
     if as_json:
         print_json({"options": rows})

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock import api
-from penstock.api.choices import check_reference
-from penstock.api.rungs import LAST_RUNGS
+from penstock.api.arguments import LAST_RUNGS, check_reference
 from penstock.cli import parameters as p
-from penstock.cli import values
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.errors import escaped
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.pipeline.stage_names import STAGE_NAMES
-from penstock.scheduling.options import DEFAULTS, Options
+from penstock.pipeline.request import STAGE_NAMES
 
 if TYPE_CHECKING:
     from penstock.api.scanned import ModelFile
@@ -99,8 +96,9 @@ def scan(
         typer.Argument(metavar="FOLDER", help="Folder; its subfolders are scanned, too."),
     ],
     target: p.TargetName = DEFAULT_TARGET,
+    *,
     checks: Checks = NO_CHECKS,
-    limits: p.Limits = p.NO_LIMITS,
+    settings: api.Settings,
     workers: Annotated[
         int,
         typer.Option(
@@ -111,7 +109,6 @@ def scan(
         ),
     ] = 1,
     as_json: p.Json = False,
-    options: Options = DEFAULTS,
 ) -> None:
     """Compile every model of a folder and count what stops the others.  Reads all .tflite and .onnx
     files; writes nothing.  Prints the verdict of each model as soon as it is known.  For each
@@ -123,7 +120,7 @@ def scan(
     from penstock.reports import scan_table
     from penstock.reports.scan import GOOD_VERDICTS, Verdict
 
-    how = Examination.of(target, _settings(checks, limits, options))
+    how = Examination.of(target, _settings(checks, settings))
     found = distinct_models(folder)
     rows = scan_table.ModelRows(tuple(one.name for one in found), how.stop_after, how.verify)
     records: list[Scanned] = []
@@ -183,12 +180,12 @@ def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:
             return
 
 
-def _settings(checks: Checks, limits: p.Limits, options: Options) -> api.ScanSettings:
+def _settings(checks: Checks, settings: api.Settings) -> api.ScanSettings:
     """The settings that a command line states.  Raises UsageError."""
     reference = checks.reference
     check_reference(reference)
     return api.ScanSettings(
-        **values.settings(limits, options),
+        **settings,
         min_operators=checks.min_operators,
         stop_after=checks.stop_after,
         verify=checks.verify,

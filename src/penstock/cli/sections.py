@@ -10,16 +10,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from penstock.cli.examples import EXAMPLES
+from penstock.setting import COMMON, GROUPS
 
-COMMON_OPTIONS = "Common options"
-MEMORY_OPTIONS = "Memory"
-MODEL_OPTIONS = "Model"
-ACCELERATOR_OPTIONS = "Accelerators"
-SEARCH_OPTIONS = "Advanced search (the defaults suit most models)"
-_ORDER = (
-    *("Arguments", COMMON_OPTIONS, MEMORY_OPTIONS, MODEL_OPTIONS, ACCELERATOR_OPTIONS),
-    SEARCH_OPTIONS,
-)
 TERMS = 'The pages "Glossary" and "Search options" of the documentation define the terms.'
 
 
@@ -48,7 +40,7 @@ class SectionedCommand(TyperCommand):
         self, ctx: typer.Context, formatter: HelpFormatter
     ) -> None:
         """Write a list of parameters for each section."""
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _ORDER}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *GROUPS)}
         for parameter in self.get_params(ctx):  # pyright: ignore[reportArgumentType]
             record = parameter.get_help_record(ctx)  # pyright: ignore[reportArgumentType]
             if record is not None:
@@ -86,4 +78,4 @@ def _section_title(parameter: object) -> str:
     if _is_argument(parameter):
         return "Arguments"
     panel = parameter.rich_help_panel if isinstance(parameter, TyperOption) else None
-    return panel or COMMON_OPTIONS
+    return panel or COMMON

@@ -10,10 +10,9 @@ import typer
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.cli import values
 from penstock.cli.terminal import out, print_json
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.pipeline.request import STAGE_NAMES
 
 if TYPE_CHECKING:
     from penstock.pipeline.request import Request
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def show(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
-    accelerator: p.Accelerator = None,
+    *,
     stop_after: Annotated[
         str, typer.Option(metavar="STAGE", help=f"One of {', '.join(STAGE_NAMES)}.")
     ] = "simplify",
@@ -40,15 +39,7 @@ def show(
     with_data: Annotated[
         bool, typer.Option(help="Include constants, so that the text can be parsed back.")
     ] = False,
-    trust_target: p.TrustTarget = False,
-    strict: p.Strict = False,
-    assume_int8: p.AssumeInt8 = False,
-    quantise: p.Quantise = None,
-    size_limit: p.SizeLimit = "512MiB",
-    dimension: p.Dimension = None,
-    channels_last: p.ChannelsLast = None,
-    state: p.State = None,
-    incremental: p.Incremental = None,
+    settings: api.Settings,
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
@@ -57,20 +48,7 @@ def show(
     if model == "zoo:":
         _print_zoo(as_json)
         return
-    wanted = api.request(
-        model,
-        target,
-        trust_target=trust_target,
-        accelerators=accelerator or (),
-        strict=strict,
-        assume_int8=assume_int8,
-        quantise=quantise,
-        size_limit=size_limit,
-        dimensions=values.dimensions(dimension),
-        channels_last=channels_last or (),
-        states=values.states(state),
-        incremental=incremental,
-    )
+    wanted = api.request(model, target, **settings)
     if explain_pattern is not None:
         _print_explanation(api.explain_pattern(wanted, explain_pattern), as_json)
         return

@@ -7,33 +7,131 @@ from pathlib import Path
 
 from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.errors import UsageError
+from penstock.setting import (
+    COUNT,
+    EXTENTS,
+    FILE,
+    FLAG,
+    MODEL,
+    READING,
+    SIZE,
+    STATES,
+    TEXTS,
+    Setting,
+    declared,
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """`assume_int8`: import a floating-point model as if it were quantised, with arbitrary scales.
-        Shapes and costs are right; results are meaningless.
-    `dimensions`: (name, extent) of symbolic dimensions.
-    `states`: (input, output) pairs by name: the input is a state, whose new elements are the
-        output, see `frontends.explicit_states`.
-    `incremental`: frames that the network consumes per run, see `passes.incremental`; None: all of
-        its window.
-    `same_interface`: refuse an ONNX model whose inputs or outputs would have other element types
-        than in the file.
-    `channels_last`: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
-        where the file has (N, C, H, W).
-    `calibration`: archive of samples with which to quantise a floating-point ONNX model, see
-        `frontends.onnx.post_training`.
-    `size_limit_bytes`: memory that reading the model, or an archive, may take, see `allowance`."""
+    """How to interpret a model file.
 
-    assume_int8: bool = False
-    dimensions: tuple[tuple[str, int], ...] = ()
-    states: tuple[tuple[str, str], ...] = ()
-    incremental: int | None = None
+    assume_int8: import a floating-point model as if it were quantised, with arbitrary scales.
+        Shapes and costs are right; results are meaningless.
+    calibration: archive of samples with which to quantise a floating-point ONNX model, see
+        `frontends.onnx.post_training`.
+    size_limit_bytes: memory that reading the model, or an archive, may take, see `allowance`.
+    dimensions: (name, extent) of symbolic dimensions.
+    channels_last: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
+        where the file has (N, C, H, W).
+    states: (input, output) pairs by name: the input is a state, whose new elements are the
+        output, see `frontends.explicit_states`.
+    incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
+        its window.
+    same_interface: refuse an ONNX model whose inputs or outputs would have other element types
+        than in the file.
+    """
+
+    assume_int8: bool = declared(
+        False,
+        Setting(
+            FLAG,
+            "Treat a float ONNX model as int8, with arbitrary scales; for estimates only, since "
+            "the outputs are meaningless (see --quantise).",
+            "treat a float ONNX model as int8 with arbitrary scales; for estimates only",
+            group=MODEL,
+            commands=READING,
+        ),
+    )
+    calibration: Path | None = declared(
+        None,
+        Setting(
+            FILE,
+            "Quantise a float ONNX model to int8, with representative inputs: an array per input, "
+            "whose first axis is the sample.",
+            "quantise a float ONNX model to int8, with the samples in this .npz archive: an array "
+            "per input, whose first axis is the sample",
+            name="quantise",
+            group=MODEL,
+            metavar="FILE.npz",
+            commands=READING,
+        ),
+    )
+    size_limit_bytes: int = declared(
+        DEFAULT_SIZE_LIMIT_BYTES,
+        Setting(
+            SIZE,
+            "Memory that reading the model, or an archive of arrays, may take: a limit for files "
+            "of strangers, which may ask for more memory than there is.",
+            "memory that reading the model, or an archive of arrays, may take: a limit for files "
+            "that ask for more than there is",
+            name="size_limit",
+            group=MODEL,
+            commands=READING,
+        ),
+    )
+    dimensions: tuple[tuple[str, int], ...] = declared(
+        (),
+        Setting(
+            EXTENTS,
+            "Value of a dynamic dimension of the model; repeatable.",
+            "values of dynamic dimensions of the model, by name",
+            option="dimension",
+            group=MODEL,
+            commands=READING,
+            example='{"batch": 1}',
+        ),
+    )
+    channels_last: tuple[str, ...] = declared(
+        (),
+        Setting(
+            TEXTS,
+            "Supply INPUT of an ONNX model with its channels last (N x H x W x C), where the file "
+            "has N x C x H x W; a streamed row is then a row of the image; repeatable.",
+            "names of inputs of an ONNX model that the caller supplies with their channels last",
+            group=MODEL,
+            metavar="INPUT",
+            commands=READING,
+            example='["image"]',
+        ),
+    )
+    states: tuple[tuple[str, str], ...] = declared(
+        (),
+        Setting(
+            STATES,
+            "Make INPUT a state: in each run, it contains the elements of OUTPUT of the previous "
+            "run; in the first run, it represents 0; repeatable.",
+            "by the name of an input that is a state, the output with its new elements",
+            option="state",
+            group=MODEL,
+            commands=(*READING, "golden"),
+            example='{"state_in": "state_out"}',
+        ),
+    )
+    incremental: int | None = declared(
+        None,
+        Setting(
+            COUNT,
+            "For a network whose input is a window of frames, along the first axis after the "
+            "batch: consume only HOP new frames per run, and keep the results of earlier runs that "
+            "later runs need.  Before the first run, all frames are 0.",
+            "number of new frames that a network with a window of frames consumes per run",
+            group=MODEL,
+            metavar="HOP",
+            commands=READING,
+        ),
+    )
     same_interface: bool = False
-    calibration: Path | None = None
-    channels_last: tuple[str, ...] = ()
-    size_limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES
 
 
 def refused_calibration(model: str, why: str) -> UsageError:

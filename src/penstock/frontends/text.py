@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.graph import Graph
 from penstock.ir.text.attributes import Classes
 from penstock.ir.text.constants import Constants

@@ -13,15 +13,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.errors import PenstockError
-from penstock.hardware.frequency import parse_frequency
+from penstock.hardware.frequency import LARGEST_CLOCK_HZ, SMALLEST_CLOCK_HZ, parse_frequency
 from penstock.hardware.size import parse_size
 
 LARGEST_SIZE_BYTES = 2**40
 """1 TiB.  No memory of an embedded system is larger; sums of sizes stay far below 2**63."""
-LARGEST_CLOCK_HZ = 10**11
-"""100 GHz; no processor is faster."""
-SMALLEST_CLOCK_HZ = 1000
-"""1 kHz; processors are faster, and smaller numbers lack their unit."""
 LARGEST_FIGURE = 2**20
 """Upper limit of a rate or a cycle count.  A network of 2**40 operations then costs less than 2**63
 cycles."""

@@ -1,4 +1,4 @@
-"""Parses sizes with units, such as 64KiB, 64kB, 64k, 1.5MiB and 65536."""
+"""Sizes with units, such as 64KiB, 64kB, 64k, 1.5MiB and 65536."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from fractions import Fraction
 
 from penstock.errors import UsageError
+
+Size = int | str
+"""A number of bytes, or a text such as "64KiB"."""
 
 _UNITS = {
     prefix + suffix: 1024**power
@@ -41,3 +44,26 @@ def parse_size(text: str) -> int:
             help=_HELP,
         )
     return int(size)
+
+
+def size_bytes(size: Size, option: str) -> int:
+    """Return a size in bytes.  Raises UsageError, which names the option, if it is malformed or
+    negative."""
+    if isinstance(size, int) and size >= 0:
+        return size
+    try:
+        return parse_size(str(size))
+    except UsageError as error:
+        raise error.at(option) from None
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size in the largest unit of which it is a multiple.
+
+    >>> size_text(2**29), size_text(1536), size_text(1000)
+    ('512MiB', '1536', '1000')
+    """
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= size and size_bytes % size == 0:
+            return f"{size_bytes // size}{unit}"
+    return str(size_bytes)

@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
-from penstock.fixedpoint import Int64s, Rounding, quantise_multiplier, requantise
+from penstock.fixedpoint import Int64s, quantise_multiplier, requantise
 from penstock.ir.op import Table
 from penstock.ir.tensor import Array, TensorType
 

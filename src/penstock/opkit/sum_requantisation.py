@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.op import Kernel, Site, row_count
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Interval, Region

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region

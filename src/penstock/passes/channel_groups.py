@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from penstock.brief import Brief
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.ir.graph import Graph, Node
 from penstock.ops.fully_connected import FullyConnected
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import InterfaceTypes, Rounding
 from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import check_is_not_onnx, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.passes.incremental import incremental
-from penstock.passes.interface_types import InterfaceTypes
 from penstock.passes.order import PASSES, run_passes
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.passes.single_rounding import with_single_rounding

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from penstock.choices import Optimize
 from penstock.errors import BackendError, InternalError
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
-from penstock.scheduling.cascades.selection import Optimize
 
 
 @contextmanager

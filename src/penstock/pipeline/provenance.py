@@ -1,4 +1,4 @@
-"""Provenance: the name and the origin of a model in generated files."""
+"""Provenance: the name and the origin of a model in generated files, and the command for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from penstock.codegen.c_text import prefix
 from penstock.frontends.open import SUFFIXES, read_bytes
 from penstock.ir.text.printer import print_graph
-from penstock.pipeline.request import Request
+from penstock.pipeline.request import Request, stated
+from penstock.reports.command import CompileCommand
 
 
 def c_prefix(model_name: str) -> str:
@@ -57,3 +58,19 @@ def _named_file(path: Path, limit_bytes: int) -> str:
     """Return the name of a file and the SHA-256 digest of its contents."""
     digest = hashlib.sha256(read_bytes(path, limit_bytes)).hexdigest()
     return f"{path.name} (sha256 {digest[:16]})"
+
+
+def command_line(request: Request) -> CompileCommand:
+    """Return the command that states a request.
+
+    It names the model's file without its folder, so that reports do not depend on folders.  A graph
+    that was built in Python has no file; `GRAPH` stands for it."""
+    model = request.model if request.model.startswith("zoo:") else Path(request.model).name
+    return CompileCommand(
+        model if request.graph is None else "GRAPH",
+        request.target.name,
+        tuple(stated(request)),
+        request.sram_bytes,
+        None if request.optimize is None else request.optimize.value,
+        folder=request.name or default_folder(request.model),
+    )

@@ -1,6 +1,6 @@
 """The table of stages: each is a function from one frozen result to the next.
 
-`STAGES` defines the order and the functions of the stages, `stage_names.py` their names.
+`STAGES` defines the order and the functions of the stages, `STAGE_NAMES` their names.
 Compilation, `--stop-after`, progress and timing use this table.
 """
 
@@ -17,16 +17,14 @@ from penstock.backends.program_passes import after_stripes
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
-from penstock.pipeline import stage_names
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
-from penstock.pipeline.request import Request
+from penstock.pipeline.request import STAGE_NAMES, Request
 from penstock.pipeline.search import schedule
-from penstock.pipeline.stage_names import STAGE_NAMES
 from penstock.program.program import Program
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
@@ -96,19 +94,19 @@ def _lower(placed: Placed, context: Context) -> Program:
 
 
 READ: Stage[str, Graph] = Stage(
-    stage_names.READ,
+    "read",
     lambda model, context: read_request(context.request),
 )
 SIMPLIFY: Stage[Graph, Graph] = Stage(
-    stage_names.SIMPLIFY,
+    "simplify",
     lambda graph, context: simplify(graph, context.request.rounding, context.request.io),
 )
 ASSIGN: Stage[Graph, Parts] = Stage(
-    stage_names.ASSIGN,
+    "assign",
     lambda graph, context: assign_engines(graph, context.request),
 )
 SCHEDULE: Stage[Parts, Frontier] = Stage(
-    stage_names.SCHEDULE,
+    "schedule",
     lambda parts, context: schedule(
         parts,
         context.request.target,
@@ -117,15 +115,15 @@ SCHEDULE: Stage[Parts, Frontier] = Stage(
     ),
 )
 PLACE: Stage[Frontier, Placed] = Stage(
-    stage_names.PLACE,
+    "place",
     _place_and_choose,
 )
 LOWER: Stage[Placed, Program] = Stage(
-    stage_names.LOWER,
+    "lower",
     _lower,
 )
 WRITE: Stage[Program, Bundle] = Stage(
-    stage_names.WRITE,
+    "write",
     lambda program, context: write(program, context.request),
 )
 

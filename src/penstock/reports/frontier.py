@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.brief import Brief
+from penstock.choices import Optimize
 from penstock.reports.command import CompileCommand
 from penstock.reports.json_value import Json
 from penstock.reports.report import CascadeReport, striped
 from penstock.revision import described
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.schedule import Schedule
 
 SCHEMA = "penstock-frontier-1"

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.fixedpoint import INT32_MAX, Int64s, Rounding, multiply
+from penstock.choices import Rounding
+from penstock.fixedpoint import INT32_MAX, Int64s, multiply
 
 Booleans = NDArray[np.bool_]
 

@@ -9,8 +9,8 @@ import pytest
 from command_line import CommandLine
 from penstock import api
 from penstock.errors import UsageError
-from penstock.pipeline.command_line import command_line
-from penstock.pipeline.request import Request
+from penstock.pipeline.provenance import command_line
+from penstock.pipeline.request import SETTINGS, Request
 
 LINES = (
     "zoo:lenet5",
@@ -20,6 +20,8 @@ LINES = (
     "--accelerator dot4:sum_bytes=128",
     "zoo:lenet5 --accelerator nvdla --target host",
     "'a file.onnx' --dimension batch=1 --state a=b --incremental 2 --assume-int8 --io model",
+    "zoo:lenet5 --name abc --clock 84.5MHz --kernels portable --no-plan-streaming",
+    "net.onnx --size-limit 1MiB --plan-streaming",
     "net.onnx --quantise samples.npz --dimension batch=1 --channels-last 'an image'",
 )
 
@@ -41,6 +43,8 @@ def test_a_command_states_its_request(
     assert program == "penstock"
     penstock(*words)
     assert repr(requests[1]) == repr(first)
+    for one in SETTINGS:
+        assert list(one.stated(requests[1])) == list(one.stated(first))
     names = ("sram_bytes", "flash_bytes", "stack_bytes", "optimize", "options", "reading")
     for name in (*names, "stream_input", "rounding", "io", "strict", "model"):
         assert getattr(requests[1], name) == getattr(first, name)

@@ -14,14 +14,15 @@ import typer
 from command_line import CommandLine
 from penstock.cli.app import app
 from penstock.cli.examples import EXAMPLES
-from penstock.cli.sections import ACCELERATOR_OPTIONS, MEMORY_OPTIONS, SEARCH_OPTIONS, TERMS
+from penstock.cli.sections import TERMS
 from penstock.scheduling.options import Options
+from penstock.setting import ACCELERATORS, MEMORY, SEARCH
 
 
 @pytest.mark.parametrize("command", ["compile", "explore", "run", "verify", "profile"])
 def test_search_options_form_a_section(penstock: CommandLine, command: str) -> None:
     said = penstock(command, "--help").out
-    own, _, search = said.partition(f"{SEARCH_OPTIONS}:\n")
+    own, _, search = said.partition(f"{SEARCH}:\n")
     listed = re.findall(r"^  --([a-z-]+)", search, re.MULTILINE)
     assert listed == [f.name.replace("_", "-") for f in dataclasses.fields(Options)]
     assert "--sram" in own
@@ -43,8 +44,8 @@ def test_help_shows_no_python_types(penstock: CommandLine, command: str) -> None
 
 def test_memory_and_accelerators_are_sections(penstock: CommandLine) -> None:
     said = penstock("compile", "--help").out
-    memory = said.partition(f"{MEMORY_OPTIONS}:\n")[2].partition("\n\n")[0]
-    accelerators = said.partition(f"{ACCELERATOR_OPTIONS}:\n")[2].partition("\n\n")[0]
+    memory = said.partition(f"{MEMORY}:\n")[2].partition("\n\n")[0]
+    accelerators = said.partition(f"{ACCELERATORS}:\n")[2].partition("\n\n")[0]
     assert {"--sram", "--flash", "--stream-input"} <= set(re.findall(r"--[a-z-]+", memory))
     assert {"--accelerator", "--strict"} <= set(re.findall(r"--[a-z-]+", accelerators))
 

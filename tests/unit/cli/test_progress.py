@@ -10,7 +10,7 @@ import pytest
 from command_line import CommandLine
 from penstock.cli import progress as progress_module
 from penstock.cli.progress import progress
-from penstock.pipeline.stage_names import STAGE_NAMES
+from penstock.pipeline.request import STAGE_NAMES
 
 
 def test_stages_are_named_once_the_command_takes_long(

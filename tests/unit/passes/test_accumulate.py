@@ -10,8 +10,8 @@ import pytest
 from lowered import inputs_of_graph
 from penstock import api
 from penstock.backends.processor_parts import assign
+from penstock.choices import Rounding
 from penstock.errors import InternalError
-from penstock.fixedpoint import Rounding
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite

@@ -10,6 +10,7 @@ import pytest
 
 from penstock import api
 from penstock.alternatives import Planned, planned
+from penstock.choices import Optimize
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import climb, run_point
@@ -21,7 +22,6 @@ from penstock.program.expr import binary
 from penstock.program.program import Call, Command, Discard, Loop
 from penstock.program.steps import walk
 from penstock.scheduling.bands.variant import assigned_plans
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.graph import run_graph

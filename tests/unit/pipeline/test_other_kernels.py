@@ -10,9 +10,10 @@ import pytest
 import penstock
 from penstock import alternatives
 from penstock.api.compiled import Compiled
-from penstock.api.settings import Settings, request
+from penstock.api.requested import request
+from penstock.api.settings import Settings
 from penstock.hardware.load import load_target, parse_target, target_text
-from penstock.pipeline.command_line import command_line
+from penstock.pipeline.provenance import command_line
 from penstock.program.tables import table_bytes
 
 

@@ -11,13 +11,13 @@ import pytest
 from embedded_data import Page
 from rich.console import Console
 
+from penstock.choices import Optimize
 from penstock.exploration import Explored
 from penstock.reports.command import CompileCommand
 from penstock.reports.frontier import FrontierPoint, FrontierReport, MemoryTraffic
 from penstock.reports.html import render_frontier
 from penstock.reports.report import CascadeReport
 from penstock.reports.summary import choice_table
-from penstock.scheduling.cascades.selection import Optimize
 
 COMMAND = CompileCommand("net.tflite", "cortex-m4")
 

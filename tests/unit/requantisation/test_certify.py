@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.fixedpoint import Rounding, multiply, quantise_multiplier
+from penstock.choices import Rounding
+from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.requantisation.certify import FRACTIONS, certify, certify_each
 from penstock.requantisation.channels import Channels, reachable
 from penstock.requantisation.form import Class, Form, proved

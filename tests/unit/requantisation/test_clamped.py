@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.fixedpoint import Rounding
+from penstock.choices import Rounding
 from penstock.requantisation.channels import Channels
 from penstock.requantisation.clamped import ClampedForm, certify_clamped, proved
 from penstock.requantisation.form import Class

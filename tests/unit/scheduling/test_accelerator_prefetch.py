@@ -15,6 +15,7 @@ from lowered import inputs_of_graph
 from offloading import assert_exact
 from penstock.backends.engines import Engines
 from penstock.backends.processor_parts import Processor
+from penstock.choices import Optimize
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -23,7 +24,6 @@ from penstock.ops.leaky_relu import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Loop
-from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.scheduling.cascades.selection import Optimize, merged, noticeably_faster, pick
+from penstock.choices import Optimize
+from penstock.scheduling.cascades.selection import merged, noticeably_faster, pick
 
 Point = tuple[int, int]
 """Bytes and cycles."""

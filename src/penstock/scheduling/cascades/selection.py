@@ -8,11 +8,10 @@ remaining points for the user's goal (`Optimize`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from fractions import Fraction
 from typing import TypeVar
 
-from penstock.errors import UsageError, did_you_mean
+from penstock.choices import Optimize
 from penstock.pareto import frontier, thinned
 
 T = TypeVar("T")
@@ -21,32 +20,6 @@ NOTICED = Fraction(1, 1000)
 """Relative difference in cycles below which two points count as equally fast."""
 KNEE = Fraction(1, 100)
 """Relative increase over the least cycles that the goal `balanced` accepts to save memory."""
-
-
-class Optimize(StrEnum):
-    """The user's goal.  It determines which schedule is compiled, and the flags for the C compiler.
-
-    The schedule is a point of the Pareto front of memory and cycles (`pick`).
-    """
-
-    SPEED = "speed"
-    BALANCED = "balanced"
-    SIZE = "size"
-
-    @staticmethod
-    def of(name: str) -> Optimize:
-        """Return the goal with the given name: "speed", "balanced" or "size".
-
-        Raises UsageError if there is no such goal.
-        """
-        if name not in tuple(Optimize):
-            raise UsageError(
-                "usage-013",
-                f"unknown value {name!r}",
-                where="--optimize",
-                help=f"{did_you_mean(name, Optimize)}use one of {', '.join(Optimize)}",
-            )
-        return Optimize(name)
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:

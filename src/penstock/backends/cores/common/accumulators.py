@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, Rounding
+from penstock.choices import Rounding
+from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s
 from penstock.ir.op import Site
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sum_requantisation import SumRequantisation

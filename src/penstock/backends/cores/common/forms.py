@@ -11,7 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from penstock.backends.cores.common.accumulators import Requantised, reference_channels
-from penstock.fixedpoint import Int64s, Rounding
+from penstock.choices import Rounding
+from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.requantisation.certify import ChannelCertificate, certify_each
 from penstock.requantisation.channels import Channels

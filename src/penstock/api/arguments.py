@@ -1,15 +1,59 @@
-"""Types of arguments: finds what callers of the API mix up, such as a text and a number."""
+"""Arguments of the API beside settings: their choices and defaults, and checks of their types."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import UnionType
-from typing import Literal, Union, cast, get_args, get_origin
+from typing import Final, Literal, Union, cast, get_args, get_origin
 
-import numpy as np
-
+from penstock.choices import one_of
 from penstock.errors import UsageError
+
+LAST_RUNGS: Final = ("reference", "machine", "host", "core")
+"""The rungs at which `verify` can end, lowest first."""
+REFERENCES: Final = ("tflite", "onnx")
+"""Sources of ground truth."""
+COMPILERS: Final = ("zig", "gcc")
+"""C compilers for the program of a simulated core."""
+SEQUENCE_STEPS: Final = 8
+"""Runs of each random sequence for a model with state."""
+HOPS: Final = 200
+"""Runs of the random sequence for an incremental network."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Ignored:
+    """Ignores the beginning of a stage, and its progress.  `help` shows `name` as the default."""
+
+    name: str
+
+    def __call__(self, name: str, done: int = 0, of: int = 1) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ignore_stage = _Ignored("ignore_stage")
+ignore_progress = _Ignored("ignore_progress")
+
+
+def check_last_rung(name: str) -> str:
+    """The name of a rung.  Raises UsageError if `verify` cannot end there."""
+    return one_of(name, LAST_RUNGS, "--last-rung")
+
+
+def check_reference(name: str | None) -> None:
+    """Raises UsageError if there is no source of ground truth of that name."""
+    if name is not None:
+        one_of(name, REFERENCES, "--reference")
+
+
+def check_compiler(name: str) -> None:
+    """Raises UsageError if there is no compiler of that name."""
+    one_of(name, COMPILERS, "--compiler")
 
 
 def check_type(name: str, value: object, hint: object, where: str, help: str = "") -> None:
@@ -44,6 +88,8 @@ def check_count(where: str, name: str, value: int, least: int) -> None:
 
 def _is_instance(value: object, hint: object) -> bool:
     """Whether a value has the annotated type.  Any text passes for a literal: see `one_of`."""
+    import numpy as np  # slow to import; help texts need the choices of this module
+
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(_is_instance(value, one) for one in arguments)

@@ -1,0 +1,188 @@
+"""The request that arguments of the API state, and the help of the functions that take them."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, Unpack, get_type_hints
+
+from penstock.api.arguments import check_type
+from penstock.api.settings import Settings
+from penstock.backends.cores.targets import load_checked_target, with_kernels
+from penstock.backends.discovery import check_is_target, open_accelerators
+from penstock.choices import InterfaceTypes, Optimize
+from penstock.codegen.c_text import prefix
+from penstock.errors import UsageError, did_you_mean
+from penstock.frontends.reading import Reading
+from penstock.hardware.compiler_flags import first_outside
+from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.hardware.target import Target
+from penstock.ir.graph import Graph, Value
+from penstock.pipeline.request import KEYWORDS, Request
+from penstock.scheduling.options import Options
+from penstock.setting import AnySetting
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_WIDTH = 100
+
+Model = str | Path | Graph
+"""A model: a file, a zoo network `zoo:NAME`, or a graph built in Python."""
+
+
+def with_settings(function: _Function) -> _Function:
+    """Show each setting as a keyword parameter of a function, and describe it in its docstring.
+
+    Type checkers derive the same from `Unpack[Settings]`; `help` and notebooks do not."""
+    signature = inspect.signature(function)
+    *own, rest = signature.parameters.values()
+    assert rest.kind is inspect.Parameter.VAR_KEYWORD
+    shown = signature.replace(parameters=[*own, *_keywords()])
+    function.__signature__ = shown  # pyright: ignore[reportFunctionMemberAccess]
+    own_text = inspect.cleandoc(function.__doc__ or "")
+    function.__doc__ = "\n".join((own_text, "", "Settings:", *map(_described, KEYWORDS)))
+    return function
+
+
+def _keywords() -> list[inspect.Parameter]:
+    """The settings as parameters."""
+    kind, hints = inspect.Parameter.KEYWORD_ONLY, get_type_hints(Settings)
+    return [
+        inspect.Parameter(one.name, kind, default=one.python_default, annotation=hints[one.name])
+        for one in KEYWORDS
+    ]
+
+
+def _described(one: AnySetting) -> str:
+    """A setting and its description, wrapped."""
+    text = f"{one.name}: {one.python}."
+    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
+    """A request with sizes and names resolved.
+
+    Raises UsageError, TargetError, BackendError."""
+    check_is_model(model)
+    _check_names(settings)
+    _check_types(settings)
+    check_type("target", target, str, "the call")
+    check_is_target(target)
+    found: dict[tuple[str, ...], Any] = {
+        one.path: one.read(settings[one.name]) for one in KEYWORDS if one.name in settings
+    }
+    reading = {path[1]: value for path, value in found.items() if path[0] == "reading"}
+    own = {path[0]: value for path, value in found.items() if path[0] != "reading"}
+    _check_prefix(own.get("name"))
+    named = own.pop("accelerators", ())
+    wanted = Request(
+        model.name if isinstance(model, Graph) else str(model),
+        load_checked_target(target, trusted=own.get("trust_target", False)),
+        model if isinstance(model, Graph) else None,
+        **own,
+    )
+    is_same = wanted.io is InterfaceTypes.MODEL
+    return _on_target(replace(wanted, reading=Reading(**reading, same_interface=is_same)), named)
+
+
+def _on_target(wanted: Request, named: Iterable[str]) -> Request:
+    """A request with its settings applied to its target, which is as described.  Those that change
+    nothing are dropped.
+
+    named: the accelerators."""
+    described, sizes = wanted.target, dict(wanted.memory)
+    chip = described.resized(sizes)
+    if wanted.clock_hz is not None:
+        chip = replace(chip, clock_hz=wanted.clock_hz)
+    if wanted.kernels is not None:
+        chip = with_kernels(chip, wanted.kernels)
+    opened = tuple(one.resized(sizes) for one in open_accelerators(tuple(named), chip))
+    chip = chip.beside(memory for one in opened for memory in one.arenas)
+    _check_memories(chip, sizes)
+    goal = wanted.optimize
+    if goal is None and any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+        goal = Optimize.SPEED  # the capacity of a memory is a budget, too
+    if goal is Optimize.SIZE:
+        chip = chip.optimised_for("size")
+    known = {(memory.name, memory.size_bytes) for memory in described.memories}
+    flags = (chip.compiler.zig, chip.compiler.gcc)
+    return replace(
+        wanted,
+        target=chip,
+        accelerators=opened,
+        optimize=goal,
+        memory=tuple(one for one in wanted.memory if one not in known),
+        clock_hz=None if chip.clock_hz == described.clock_hz else chip.clock_hz,
+        kernels=None if chip.engines == described.engines else wanted.kernels,
+        trust_target=any(first_outside(some) is not None for some in flags),
+    )
+
+
+def _check_types(settings: Mapping[str, object]) -> None:
+    """Raises UsageError if a setting has another type than its keyword."""
+    hints = {**get_type_hints(Settings), "memory": Mapping}  # its sizes are checked where read
+    for one in KEYWORDS:
+        if one.kind.is_checked and one.name in settings:
+            help = f"write {one.name}={one.example}" if one.example else ""
+            check_type(one.name, settings[one.name], hints[one.name], "the call", help)
+
+
+def _check_names(settings: Mapping[str, object]) -> None:
+    """Raises UsageError if a setting is unknown, such as a misspelled one."""
+    known = [one.name for one in KEYWORDS]
+    for name in settings.keys() - known:
+        help = did_you_mean(name, known).rstrip()
+        if name in {field.name for field in fields(Options)}:
+            help = f"it is an option of the search: options=Options({name}=..)"
+        raise UsageError(
+            "usage-031",
+            f'there is no setting "{name}"',
+            where="the call",
+            why=f"the settings are {', '.join(known)}",
+            help=help or "see penstock.api.Settings",
+        )
+
+
+def _check_prefix(name: str | None) -> None:
+    """Raises UsageError if a name cannot be the prefix of C names and the name of files."""
+    if name is None or name == prefix(name):
+        return
+    raise UsageError(
+        "usage-150",
+        f"{name!r} cannot be the prefix of C names",
+        where="--name",
+        why="a prefix is a C identifier, no keyword, no name of a standard header or of a file of "
+        "the package, and does not begin with penstock",
+        help=f"{prefix(name)} is possible",
+    )
+
+
+def check_is_model(model: object) -> None:
+    """Raises UsageError unless `model` is a file name, the name of a zoo network, or a graph."""
+    if isinstance(model, Model):
+        return
+    unbuilt = callable(getattr(model, "build", None)) or isinstance(model, Value)
+    raise UsageError(
+        "usage-061",
+        f"a {type(model).__name__} is not a model",
+        where="the argument `model`",
+        why="a model is the name of a file, zoo:NAME, or a Graph",
+        help="pass the graph that GraphBuilder.build(outputs) returns"
+        if unbuilt
+        else "build a graph with penstock.GraphBuilder, or name a .tflite or .onnx file",
+    )
+
+
+def _check_memories(target: Target, named: Iterable[str]) -> None:
+    """Raises UsageError if neither the target nor an accelerator has one of the named memories."""
+    names = [memory.name for memory in target.memories]
+    for region in named:
+        if region not in names:
+            raise UsageError(
+                "usage-011",
+                f"target {target.name} has no memory {region!r}",
+                where="--memory",
+                help=f"{did_you_mean(region, names)}its memories are {', '.join(names)}",
+            )

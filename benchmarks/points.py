@@ -39,11 +39,10 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ops.requantise_sums import RequantiseSums
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.compilation import Compilation, compile_graph, with_point
+from penstock.pipeline.compilation import Compilation, compile_graph, stack_error, with_point
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
-from penstock.pipeline.stack_error import stack_error
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.schedule import Schedule
 from penstock.simulators.compare import Comparison, compare_sets

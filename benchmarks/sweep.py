@@ -30,7 +30,7 @@ from benchmarks.figures import TARGET, ZOO
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import find_shared
 from penstock.errors import CapacityError, PenstockError
-from penstock.pipeline.choosing import choose
+from penstock.pipeline.capacity import choose
 from penstock.pipeline.placed_point import PlacedPoint
 
 BUDGETS = 50

@@ -11,7 +11,7 @@ from penstock.codegen.c_program import generate
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
-from penstock.pipeline.provenance import c_prefix
+from penstock.pipeline.emission import c_prefix
 from penstock.simulators.machine import Machine
 from programs import Example
 

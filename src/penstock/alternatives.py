@@ -16,10 +16,9 @@ from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.capacity import chosen_index, smaller_kernels
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.culling import culled
-from penstock.pipeline.flash_capacity import smaller_kernels
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place

@@ -19,8 +19,7 @@ from penstock.codegen.names import Names
 from penstock.errors import InternalError, ToolError
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
-from penstock.pipeline.compilation import Compilation
-from penstock.pipeline.stack_error import stack_error
+from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.program.expr import evaluate
 from penstock.program.program import View
 from penstock.program.steps import calls, streams

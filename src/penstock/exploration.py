@@ -16,11 +16,11 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.optional import Failed, attempt, outcome, succeeded
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.capacity import chosen_index
+from penstock.pipeline.emission import command_line
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
-from penstock.pipeline.provenance import command_line
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY

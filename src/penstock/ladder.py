@@ -22,11 +22,9 @@ from penstock.hops import Hops
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.point_errors import located_at
-from penstock.pipeline.stack_error import stack_error
+from penstock.pipeline.placed_point import PlacedPoint, located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls
 from penstock.reports.engine_work import stated_cycles

@@ -33,8 +33,8 @@ from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.memory.text import parse as parse_problem
+from penstock.pipeline.capacity import boards_with
 from penstock.pipeline.compilation import compile_request
-from penstock.pipeline.flash_capacity import boards_with
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule

@@ -17,7 +17,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.codegen.packages.delivery import Delivery
 from penstock.codegen.packages.registry import package_formats
-from penstock.pipeline.delivery import delivery
+from penstock.pipeline.compilation import delivery
 from penstock.program.steps import streams
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine

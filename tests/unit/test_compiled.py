@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROGRAM = """
 import sys, numpy as np
-from penstock.cli.log import show_log
+from penstock.cli.terminal import show_log
 from penstock.pareto import _efficient_of_sorted
 show_log()
 costs = np.array([[1, 2], [2, 1]])

@@ -30,7 +30,7 @@ from penstock.optional import (
     strict,
     succeeded,
 )
-from penstock.pipeline import assignment, capacity, flash_error, placing, stages
+from penstock.pipeline import assignment, capacity, compilation, placing, stages
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.cascades.candidate import Proposal
@@ -267,7 +267,7 @@ def test_an_error_states_what_is_known(
 def test_an_error_about_flash_states_what_is_known(
     lenient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flash_error, "_fitting", fail)
+    monkeypatch.setattr(compilation, "_fitting", fail)
     with pytest.raises(CapacityError, match="constants"):
         api.compile(network(), "cortex-m4", flash=100)
 

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from penstock.cli.app import app
-from penstock.cli.examples import EXAMPLES
+from penstock.cli.help import EXAMPLES
 from tools.site.markdown import escaped
 
 HEAD = """# Command line

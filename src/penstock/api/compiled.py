@@ -27,13 +27,11 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.optional import Elsewhere, attempt, collected, recorded
-from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.pipeline.delivery import delivery
-from penstock.pipeline.flash_capacity import flash_limit_bytes
-from penstock.pipeline.flash_error import flash_error
+from penstock.pipeline.capacity import flash_limit_bytes
+from penstock.pipeline.compilation import Compilation, compile_request, delivery, flash_error
+from penstock.pipeline.emission import command_line
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.portable_layers import portable_layers
-from penstock.pipeline.provenance import command_line
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.program.stored_constants import weight_bytes_by_tensor

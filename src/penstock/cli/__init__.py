@@ -53,10 +53,10 @@ def _run(*, show_log: bool = False) -> None:
     try:
         sys.unraisablehook = _ignore_interruption
         _handle_signals()
-        from penstock.cli import app, log
+        from penstock.cli import app, terminal
 
         if show_log:
-            log.show_log()
+            terminal.show_log()
         app.main()
     except Interruption as error:
         error.is_delivered = True

@@ -14,9 +14,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from penstock.allowance import exhausted
-from penstock.cli import backend, build, check, compare, execute, lists, scan, show
+from penstock.cli import backend, build, check, execute, lists, scan, show
+from penstock.cli.help import TERMS, SectionedCommand
 from penstock.cli.parameters import with_options
-from penstock.cli.sections import TERMS, SectionedCommand
 from penstock.cli.terminal import print_error
 from penstock.errors import (
     OutputError,
@@ -55,7 +55,7 @@ for command in (
 ):
     app.command(cls=SectionedCommand, epilog=TERMS)(with_options(command))
 for command in (
-    *(compare.compare, check.golden, show.show, lists.targets, lists.ops, lists.options),
+    *(check.compare, check.golden, show.show, lists.targets, lists.ops, lists.options),
     build.demo,
 ):
     app.command(cls=SectionedCommand)(with_options(command))

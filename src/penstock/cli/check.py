@@ -1,4 +1,4 @@
-"""The commands that compare a model with ground truth: verify, golden."""
+"""The commands that compare: verify and golden with ground truth, compare with another report."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from penstock.pipeline.request import STAGE_NAMES
 
 RUNGS = 5
 """Steps of the verification ladder that progress expects."""
+WORSE = 1
+"""Exit code of `compare --fail-if-worse`, if a figure is worse."""
+_REPORT = "A report.json, a file with the output of --json, or an output directory."
 
 
 def verify(
@@ -138,3 +141,30 @@ def golden(
         print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
     else:
         out().print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
+
+
+def compare(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help=_REPORT)],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, of a later command.")],
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-worse",
+            help="Exit with 1 if RAM, flash or cycles are larger, or if the outputs that `run "
+            "--json` records differ.",
+        ),
+    ] = False,
+    as_json: p.Json = False,
+) -> None:
+    """Compare two reports, for example before and after an update.  Prints RAM, flash, cycles, and
+    the layers and facts about the schedule that differ.  Reports are what `compile` writes, and
+    what `compile`, `run`, `profile` and `verify` print with --json."""
+    found = api.compare(before, after)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        from penstock.reports.comparison_table import comparison_table
+
+        out().print(comparison_table(found), crop=False)
+    if fail_if_worse and found.worse:
+        raise typer.Exit(WORSE)

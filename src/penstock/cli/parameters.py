@@ -15,7 +15,7 @@ import typer
 from penstock import api
 from penstock.api.arguments import LAST_RUNGS
 from penstock.api.settings import Settings
-from penstock.cli.log import show_details
+from penstock.cli.terminal import show_details
 from penstock.errors import OutputError
 from penstock.pipeline.request import SETTINGS, options_of
 from penstock.scheduling.options import Options

@@ -1,8 +1,9 @@
-"""Output of commands: a console on stdout, and JSON."""
+"""Output of commands: a console on stdout, JSON, and on stderr errors and what penstock logs."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from functools import cache
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from penstock.errors import PenstockError
+
 
 WIDTH = 120
 
@@ -59,3 +61,25 @@ def print_error(error: PenstockError) -> None:
 def print_json(value: object) -> None:
     """Print the JSON value of a command."""
     print(json.dumps(value, indent=2))
+
+
+class _StandardError(logging.Handler):
+    """Prints on `sys.stderr`, which a progress bar replaces while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            print(record.getMessage(), file=sys.stderr, flush=True)
+
+
+def show_details(wanted: bool) -> bool:
+    """Also print what penstock logs for those who look for defects; returns the argument."""
+    if wanted:
+        logging.getLogger("penstock").setLevel(logging.DEBUG)
+    return wanted
+
+
+def show_log() -> None:
+    """Print what penstock logs until the process ends."""
+    logger = logging.getLogger("penstock")
+    logger.addHandler(_StandardError())
+    logger.setLevel(logging.INFO)

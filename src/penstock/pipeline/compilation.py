@@ -1,17 +1,30 @@
-"""Compilation: the results of all stages for one request."""
+"""Compilation: the results of all stages for one request, and their errors and delivery."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
+from penstock.codegen.interface import interface
+from penstock.codegen.names import Names
+from penstock.codegen.packages.delivery import Delivery
+from penstock.errors import CapacityError
+from penstock.hardware.load import board_names
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
-from penstock.pipeline.emission import lower_point, write
+from penstock.optional import attempt_each
+from penstock.pipeline.capacity import (
+    boards_with,
+    flash_limit_bytes,
+    slower_kernels,
+    smaller_kernels,
+    with_last_resort,
+)
+from penstock.pipeline.emission import c_prefix, lower_point, provenance, write
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.provenance import c_prefix
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import (
     LOWER,
@@ -26,6 +39,8 @@ from penstock.pipeline.stages import (
     run_stages,
 )
 from penstock.program.program import Program
+from penstock.program.stored_constants import weight_bytes
+from penstock.reports.report import Report
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
@@ -115,3 +130,78 @@ def with_point(done: Compilation, point: PlacedPoint) -> Compilation:
     """Return the compilation with another point selected, lowered and written."""
     program = lower_point(point, done.request.accelerators)
     return replace(done, point=point, program=program, bundle=write(program, done.request))
+
+
+def delivery(done: Compilation) -> Delivery:
+    """Return the generated files of a compilation, with what build systems need to know."""
+    target = done.request.target
+    return Delivery(
+        done.bundle,
+        interface(done.program, Names.of(done.program, done.prefix)),
+        provenance(done.request),
+        target.name,
+        target.compiler.gcc,
+        target.compiler.optimise,
+        done.request.stack_bytes,
+    )
+
+
+def flash_error(report: Report, done: Compilation) -> CapacityError:
+    """Return the error for a compilation whose constants and code exceed the flash."""
+    flash, request = report.flash_bytes, done.request
+    memory = request.target.memory_for("constant")
+    remedies = tuple(attempt_each("a remedy", lambda: _fitting(report, done)))
+    subject = "constants" if flash.code is None else "constants and code"
+    return CapacityError(
+        "capacity-002",
+        f"{subject} need {flash.total} bytes of {memory.name}, "
+        f"there are {flash_limit_bytes(request)}",
+        where=report.model,
+        why=f"the constants of the model are {flash.model} bytes; the kernels of "
+        f"{request.target.name} store them in {flash.weights}, with tables that save cycles and "
+        "without what no result depends on",
+        help="; ".join(with_last_resort(remedies)),
+    )
+
+
+def _fitting(report: Report, done: Compilation) -> Iterator[str]:
+    """Yield clauses about changes with which constants and code fit."""
+    needed, request = report.flash_bytes.total, done.request
+    capacity = request.target.memory_for("constant").size_bytes
+    if needed <= capacity:
+        yield f"use at least --flash {needed}"
+    smaller = _fitting_kernels(report, done)
+    if smaller is not None:
+        yield slower_kernels(*smaller)
+    if needed > capacity and request.flash_bytes is None and request.sram_bytes is None:
+        boards = boards_with(report.ram_bytes.total, needed, request.target)
+        if boards and request.target.name in board_names():
+            yield f"use a board with more flash: {', '.join(boards)}"
+
+
+def _fitting_kernels(report: Report, done: Compilation) -> tuple[str, int] | None:
+    """Return the core family whose kernels fit into the RAM and the flash of the request, and the
+    bytes of their constants; None if there is none.  Their code is assumed to be no larger."""
+    flash, request, limit = report.flash_bytes, done.request, flash_limit_bytes(done.request)
+    smaller = smaller_kernels(done.parts, request)
+    if smaller is None or flash.total - smaller[1] > limit:
+        return None
+    other = replace(request, target=request.target.with_kernels(smaller[0]))
+    try:
+        size = weight_bytes(compile_graph(done.model, other).program)
+    except CapacityError:
+        return None
+    return (smaller[0], size) if size + (flash.code or 0) <= limit else None
+
+
+def stack_error(compilation: Compilation, stack_bytes: int) -> CapacityError | None:
+    """The error that a measured stack exceeds the reserve of a compilation; None if it does not."""
+    reserve = compilation.request.stack_bytes
+    if stack_bytes <= reserve:
+        return None
+    return CapacityError(
+        "capacity-003",
+        f"the stack needs {stack_bytes} bytes, {reserve} are reserved",
+        where=compilation.model.name,
+        help=f"use at least --stack {stack_bytes}",
+    )

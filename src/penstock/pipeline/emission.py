@@ -1,22 +1,91 @@
-"""The stages `lower` (placed schedule to program) and `write` (program to C files)."""
+"""The stages `lower` and `write`; the names, the origin and the command in what they write."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.program_passes import after_placement
 from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
+from penstock.codegen.c_text import prefix
 from penstock.codegen.drivers import DriverCode
+from penstock.frontends.open import SUFFIXES, read_bytes
+from penstock.ir.text.printer import print_graph
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.provenance import c_prefix, provenance
-from penstock.pipeline.request import Request
+from penstock.pipeline.request import Request, stated
 from penstock.program.lower import lower
 from penstock.program.program import Program
+from penstock.reports.command import CompileCommand
 from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+def c_prefix(model_name: str) -> str:
+    """Return the prefix of all public C names, derived from the name of a file or zoo network.
+
+    A file suffix and everything after it are removed.
+    """
+    name = model_name.removeprefix("zoo:").removesuffix(".gz")
+    suffix = next((s for s in SUFFIXES if s in name), "\0")
+    return prefix(name.rsplit(suffix, 1)[0])
+
+
+def default_folder(model: str) -> str:
+    """Return the name of the default output directory of a model file or zoo network."""
+    is_zoo = model.startswith("zoo:")
+    return c_prefix(model.split(":")[1] if is_zoo else Path(model).name)
+
+
+def provenance(request: Request) -> str:
+    """Return a text for the head of each file: model, digest, target, and how it was read."""
+    text = f"{_source(request)}, for {request.target.name}"
+    if request.reading.assume_int8:
+        text += ", as if it were int8: scales are made up, answers mean nothing"
+    limit_bytes = request.reading.size_limit_bytes
+    if request.reading.calibration is not None:
+        text += f", quantised with {_named_file(request.reading.calibration, limit_bytes)}"
+    hop = request.reading.incremental
+    if hop is not None:
+        frames = "frame" if hop == 1 else "frames"
+        text += f"; incremental: each run takes {hop} new {frames}, before the first run all are 0"
+    return text
+
+
+def _source(request: Request) -> str:
+    """Return the name of a zoo network, or the name and the SHA-256 digest of a file or graph."""
+    model = request.model
+    if request.graph is not None:
+        digest = hashlib.sha256(print_graph(request.graph, with_data=True).encode()).hexdigest()
+        return f"graph {model}, built in Python (sha256 {digest[:16]})"
+    if model.startswith("zoo:"):
+        return model
+    return _named_file(Path(model), request.reading.size_limit_bytes)
+
+
+def _named_file(path: Path, limit_bytes: int) -> str:
+    """Return the name of a file and the SHA-256 digest of its contents."""
+    digest = hashlib.sha256(read_bytes(path, limit_bytes)).hexdigest()
+    return f"{path.name} (sha256 {digest[:16]})"
+
+
+def command_line(request: Request) -> CompileCommand:
+    """Return the command that states a request.
+
+    It names the model's file without its folder, so that reports do not depend on folders.  A graph
+    that was built in Python has no file; `GRAPH` stands for it."""
+    model = request.model if request.model.startswith("zoo:") else Path(request.model).name
+    return CompileCommand(
+        model if request.graph is None else "GRAPH",
+        request.target.name,
+        tuple(stated(request)),
+        request.sram_bytes,
+        None if request.optimize is None else request.optimize.value,
+        folder=request.name or default_folder(request.model),
+    )
 
 
 def lower_point(point: PlacedPoint, accelerators: Sequence[Accelerator] = ()) -> Program:

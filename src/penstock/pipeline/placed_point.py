@@ -1,11 +1,14 @@
-"""PlacedPoint: a schedule of the frontier with the addresses of all blocks."""
+"""PlacedPoint: a schedule of the frontier with the addresses of all blocks; errors about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.brief import Brief
+from penstock.choices import Optimize
+from penstock.errors import BackendError, InternalError
 from penstock.hardware.target import Target
 from penstock.memory.problem import Placement
 from penstock.pipeline.request import Request
@@ -78,3 +81,19 @@ class PlacedPoint(Brief):
     def is_feasible(self, request: Request) -> bool:
         """Return whether the point fits into the target's memories and into the RAM budget."""
         return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
+
+
+@contextmanager
+def located_at(point: PlacedPoint, request: Request) -> Generator[None]:
+    """Name a point, and the settings that verify it alone, in errors of the reference machine."""
+    try:
+        yield
+    except (BackendError, InternalError) as error:
+        budget, goal, last = point.ram_bytes(request), Optimize.SPEED, "machine"
+        alone = f"--sram {budget} --optimize {goal} --last-rung {last}"
+        if request.graph is not None:
+            alone = f'sram={budget}, optimize="{goal}", last_rung="{last}"'
+        again = f"to run this point only, repeat the verification with {alone}"
+        where = f"{point.schedule.parts.graph.name}, the point of {point.height_bytes} bytes"
+        help = f"{error.help}; {again}" if error.help else again
+        raise error.at(where).but(help=help) from error

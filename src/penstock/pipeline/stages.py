@@ -18,7 +18,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.choosing import choose
+from penstock.pipeline.capacity import choose
 from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint

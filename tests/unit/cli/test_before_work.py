@@ -17,8 +17,8 @@ from penstock.codegen import bundle
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.manifest import MANIFEST
 from penstock.errors import InternalError, OutputError
+from penstock.pipeline.emission import c_prefix
 from penstock.pipeline.graphs import read
-from penstock.pipeline.provenance import c_prefix
 from penstock.toolchains import host
 
 

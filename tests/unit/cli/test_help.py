@@ -13,8 +13,7 @@ import typer
 
 from command_line import CommandLine
 from penstock.cli.app import app
-from penstock.cli.examples import EXAMPLES
-from penstock.cli.sections import TERMS
+from penstock.cli.help import EXAMPLES, TERMS
 from penstock.scheduling.options import Options
 from penstock.setting import ACCELERATORS, MEMORY, SEARCH
 

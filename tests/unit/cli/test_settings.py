@@ -14,7 +14,7 @@ from command_line import CommandLine
 from penstock import api
 from penstock.api.settings import Settings
 from penstock.cli.app import app
-from penstock.pipeline.provenance import command_line
+from penstock.pipeline.emission import command_line
 from penstock.pipeline.request import KEYWORDS, SETTINGS
 from penstock.scheduling.options import Options
 from penstock.setting import SEARCH, Setting

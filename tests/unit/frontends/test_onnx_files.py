@@ -18,7 +18,7 @@ from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.ladder import run_machine
-from penstock.pipeline.provenance import c_prefix
+from penstock.pipeline.emission import c_prefix
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 

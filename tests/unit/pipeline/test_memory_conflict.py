@@ -7,9 +7,9 @@ import pytest
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.memory.problem import LiveBuffer, PlacementProblem
-from penstock.pipeline import memory_conflict as module
+from penstock.pipeline import capacity as module
+from penstock.pipeline.capacity import memory_conflict
 from penstock.pipeline.compilation import compile_request
-from penstock.pipeline.memory_conflict import memory_conflict
 
 pytestmark = pytest.mark.usefixtures("constraint_solver")
 

@@ -13,7 +13,7 @@ from penstock.api.compiled import Compiled
 from penstock.api.requested import request
 from penstock.api.settings import Settings
 from penstock.hardware.load import load_target, parse_target, target_text
-from penstock.pipeline.provenance import command_line
+from penstock.pipeline.emission import command_line
 from penstock.program.tables import table_bytes
 
 

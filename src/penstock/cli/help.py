@@ -1,15 +1,14 @@
-"""Help texts with sections: options that state a section are listed under its title."""
+"""Help texts: sections of options, and examples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from penstock.cli.examples import EXAMPLES
 from penstock.setting import COMMON, GROUPS
 
 TERMS = 'The pages "Glossary" and "Search options" of the documentation define the terms.'
@@ -79,3 +78,52 @@ def _section_title(parameter: object) -> str:
         return "Arguments"
     panel = parameter.rich_help_panel if isinstance(parameter, TyperOption) else None
     return panel or COMMON
+
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "penstock compile": (
+        "kws.tflite",
+        "kws.tflite --target cortex-m0plus --sram 16KiB -o out",
+        "kws.tflite --target cortex-m55 --accelerator ethos_u55:macs=128",
+    ),
+    "penstock explore": (
+        "kws.tflite -o frontier",
+        "kws.tflite --target cortex-m0plus --keep-input",
+    ),
+    "penstock run": (
+        "kws.tflite --input features.npy --output scores.npy",
+        "kws.tflite --target host",
+    ),
+    "penstock verify": (
+        "kws.tflite --reference tflite",
+        "kws.tflite --goldens kws.npz --sram 16KiB --every-point",
+    ),
+    "penstock profile": (
+        "kws.tflite --top 5",
+        "kws.tflite --target cortex-m7 -o profile",
+        "kws.tflite --no-simulate --json",
+    ),
+    "penstock scan": (
+        "models --stop-after read",
+        "models --target cortex-m4 --sram 256KiB --jobs 2",
+    ),
+    "penstock compare": (
+        "before.json after.json",
+        "kws-before kws-after --fail-if-worse",
+    ),
+    "penstock golden": (
+        "kws.tflite -o kws.npz",
+        "recurrent.tflite -o recurrent.npz --state state_in=state_out",
+    ),
+    "penstock show": (
+        "zoo:",
+        "kws.tflite --nodes",
+        "kws.tflite --stop-after schedule",
+    ),
+    "penstock targets": ("", "--show cortex-m4 > board.toml"),
+    "penstock ops": ("", "nn.conv2d"),
+    "penstock options": ("", "--json"),
+    "penstock demo": ("", "--target cortex-m0plus -o digits"),
+    "penstock backend list": ("", "--json"),
+    "penstock backend new": ("my_npu", "my_npu --layout files -o packages/my_npu"),
+}

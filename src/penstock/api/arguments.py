@@ -45,10 +45,11 @@ def check_last_rung(name: str) -> str:
     return one_of(name, LAST_RUNGS, "--last-rung")
 
 
-def check_reference(name: str | None) -> None:
-    """Raises UsageError if there is no source of ground truth of that name."""
-    if name is not None:
-        one_of(name, REFERENCES, "--reference")
+def check_reference(name: str | None) -> Literal["tflite", "onnx"] | None:
+    """The name of a source of ground truth.  Raises UsageError if there is none of that name."""
+    if name is None:
+        return None
+    return "onnx" if one_of(name, REFERENCES, "--reference") == "onnx" else "tflite"
 
 
 def check_compiler(name: str) -> None:

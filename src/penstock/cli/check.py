@@ -76,12 +76,12 @@ def verify(
     ground truth for the operators.  Without it, the inputs are random, and program and C code are
     compared with penstock's own arithmetic of the operators."""
     wanted = api.request(model, target, **settings)
-    check_reference(reference)
+    source = check_reference(reference)
     with progress(len(STAGE_NAMES) + RUNGS) as on_stage:
         done = api.verify(
             wanted,
             goldens=goldens,
-            reference="onnx" if reference == "onnx" else "tflite" if reference else None,
+            reference=source,
             every_point=every_point,
             last_rung=last_rung,
             separate_regions=separate_regions,

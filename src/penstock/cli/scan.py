@@ -182,14 +182,12 @@ def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:
 
 def _settings(checks: Checks, settings: api.Settings) -> api.ScanSettings:
     """The settings that a command line states.  Raises UsageError."""
-    reference = checks.reference
-    check_reference(reference)
     return api.ScanSettings(
         **settings,
         min_operators=checks.min_operators,
         stop_after=checks.stop_after,
         verify=checks.verify,
-        reference="onnx" if reference == "onnx" else "tflite" if reference else None,
+        reference=check_reference(checks.reference),
         last_rung=checks.last_rung,
         time_limit_seconds=checks.time_limit,
         memory_limit=checks.memory_limit,

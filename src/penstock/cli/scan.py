@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from penstock import api
-from penstock.api.arguments import LAST_RUNGS, check_reference
+from penstock.api.arguments import LAST_RUNGS
 from penstock.cli import parameters as p
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
@@ -31,7 +32,7 @@ INTERNAL = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """What is done with each model: one field per option."""
+    """What is done with each model: one field per option, named as in `ScanSettings`."""
 
     min_operators: Annotated[
         int,
@@ -69,9 +70,10 @@ class Checks:
             "implies --verify.",
         ),
     ] = None
-    time_limit: Annotated[
+    time_limit_seconds: Annotated[
         float | None,
         typer.Option(
+            "--time-limit",
             metavar="SECONDS",
             help="Stop each model after this time, and go on with the next; which models are "
             "stopped depends on the machine.",
@@ -120,7 +122,8 @@ def scan(
     from penstock.reports import scan_table
     from penstock.reports.scan import GOOD_VERDICTS, Verdict
 
-    how = Examination.of(target, _settings(checks, settings))
+    every = cast(api.ScanSettings, {**settings, **dataclasses.asdict(checks)})
+    how = Examination.of(target, every)
     found = distinct_models(folder)
     rows = scan_table.ModelRows(tuple(one.name for one in found), how.stop_after, how.verify)
     records: list[Scanned] = []
@@ -178,17 +181,3 @@ def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:
             with suppress(OSError, AttributeError):  # standard error is closed
                 print(escaped(words), file=sys.stderr, flush=True)
             return
-
-
-def _settings(checks: Checks, settings: api.Settings) -> api.ScanSettings:
-    """The settings that a command line states.  Raises UsageError."""
-    return api.ScanSettings(
-        **settings,
-        min_operators=checks.min_operators,
-        stop_after=checks.stop_after,
-        verify=checks.verify,
-        reference=check_reference(checks.reference),
-        last_rung=checks.last_rung,
-        time_limit_seconds=checks.time_limit,
-        memory_limit=checks.memory_limit,
-    )

@@ -57,7 +57,7 @@ def test_commands_state_what_changes_the_target_of_a_file(name: str, tmp_path: P
     assert command_line(request("zoo:lenet5", str(path))).options == ()
     given: Settings = {"kernels": "portable", "clock": "1MHz", "memory": {"sram": "80KiB"}}
     assert command_line(request("zoo:lenet5", str(path), **given)).options == (
-        *("--memory", "sram=81920", "--kernels", "portable", "--clock", "1MHz"),
+        *("--clock", "1MHz", "--kernels", "portable", "--memory", "sram=81920"),
     )
 
 

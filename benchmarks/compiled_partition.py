@@ -41,7 +41,7 @@ from penstock.pipeline.capacity import choose
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
-from penstock.reports.resource_use import resource_use
+from penstock.reports.steps import resource_use
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph

@@ -30,7 +30,7 @@ from benchmarks.peers import BOUNDS, CMSIS_NN, CORTEX_M, Peers, read_peers
 from benchmarks.shared import REPOSITORY, Shared, find_shared
 from penstock import api
 from penstock.errors import PenstockError
-from penstock.reports.json_value import Json
+from penstock.reports.codec import Json
 from penstock.toolchains.command import Command
 from penstock.workers import executor_of, mapped
 

@@ -12,11 +12,12 @@ Functions, one for each command; `help(penstock.compile)` describes one with all
     verify    compare every element of every tensor with a reference: Verified
     scan      compile all models of a folder: an iterator of Scanned
     compare   two results or recorded reports, for example before and after an update
+    read_report  a report.json: Reported, which shows what the compilation shows
     golden    run a model in TensorFlow Lite Micro and record the results
     show      the result of a stage of the compiler as text
 
-Records of the results: Compiled, Explored, Ran, Scanned, Verified.  All are frozen; in notebooks,
-all but Scanned show a page.
+Records of the results: Compiled, Explored, Ran, Reported, Scanned, Verified.  All are frozen; in
+notebooks, all but Scanned show a page.
 Models built in Python: GraphBuilder, Graph, Region, Affine.  Options of the search: Options.
 Exceptions: PenstockError and its subclasses, with a code and the parts what, where, why, help.
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Compiled,
         Explored,
         Ran,
+        Reported,
         Scanned,
         Verified,
         compare,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         explore,
         golden,
         profile,
+        read_report,
         run,
         scan,
         show,
@@ -69,8 +72,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "penstock.api": (
-        "Compiled", "Explored", "Ran", "Scanned", "Verified",
-        "compare", "compile", "explore", "golden", "profile", "run", "scan", "show", "verify",
+        "Compiled", "Explored", "Ran", "Reported", "Scanned", "Verified",
+        "compare", "compile", "explore", "golden", "profile", "read_report", "run", "scan", "show",
+        "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -100,6 +104,7 @@ __all__ = [
     "PenstockError",
     "Ran",
     "Region",
+    "Reported",
     "Scanned",
     "TargetError",
     "ToolError",
@@ -111,6 +116,7 @@ __all__ = [
     "explore",
     "golden",
     "profile",
+    "read_report",
     "run",
     "scan",
     "show",

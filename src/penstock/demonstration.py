@@ -13,10 +13,9 @@ from penstock import api
 from penstock.api.ran import RUN
 from penstock.pipeline.graphs import read
 from penstock.pipeline.stages import READ
-from penstock.reports.formats import ABSENT
-from penstock.reports.json_value import Json
+from penstock.reports.codec import Json
+from penstock.reports.formats import ABSENT, duration
 from penstock.reports.report import Report
-from penstock.reports.times import duration
 from penstock.simulators.core_tools import require_tools
 
 STEPS = 4

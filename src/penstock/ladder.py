@@ -27,7 +27,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint, located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls
-from penstock.reports.engine_work import stated_cycles
+from penstock.reports.making import stated_cycles
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
 from penstock.scheduling.bands.tensor_configs import tensor_configs

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from penstock.ir.breakdown import Breakdown
 from penstock.reports.command import CompileCommand
-from penstock.reports.engine_times import Activity, EngineSpan, EngineTimes
 from penstock.reports.html import render_html
-from penstock.reports.layer_report import LayerReport
-from penstock.reports.model_layer import model_layers
+from penstock.reports.layer import Step, model_layers
 from penstock.reports.report import (
     CycleCounts,
     Flash,
@@ -20,7 +18,15 @@ from penstock.reports.report import (
     RamUsage,
     Report,
 )
-from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
+from penstock.reports.timeline import (
+    Activity,
+    EngineSpan,
+    EngineTimes,
+    LivePiece,
+    MemorySpan,
+    Stretch,
+    Timeline,
+)
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -63,9 +69,12 @@ def odd_report(count: int) -> bytes:
         tuple(Point(30000 + 50 * k, 10**9 - k, 10**12, k == 3) for k in range(40)),
         Optimality("optimal", 0.2, 0.9),
         CompileCommand(NAMES[1], NAMES[0]),
+        layers=layers,
+        model_layers=model_layers(layers),
+        timelines=(Timeline(spans, stretches),),
+        engine_times=times,
     )
-    timeline = Timeline(spans, stretches)
-    return render_html(report, model_layers(layers), (timeline,), times)
+    return render_html(report)
 
 
 def _stretches(count: int) -> Iterator[Stretch]:
@@ -77,10 +86,10 @@ def _stretches(count: int) -> Iterator[Stretch]:
             yield from (Stretch(1, 1, (k, k), None) for k in range(first, end))
 
 
-def _layer(index: int, stretches: tuple[Stretch, ...]) -> LayerReport:
+def _layer(index: int, stretches: tuple[Stretch, ...]) -> Step:
     striped = index // 10 % 2 == 1
     offloaded = index % 3 == 0
-    return LayerReport(
+    return Step(
         step=index,
         name=f"{NAMES[index % len(NAMES)]}/{index}",
         kind="Conv2D<b>" if index % 7 == 0 else "Conv2D",
@@ -102,7 +111,7 @@ def _layer(index: int, stretches: tuple[Stretch, ...]) -> LayerReport:
     )
 
 
-def _spans(layers: tuple[LayerReport, ...], stretches: tuple[Stretch, ...], ticks: int):
+def _spans(layers: tuple[Step, ...], stretches: tuple[Stretch, ...], ticks: int):
     """A block for each layer, in its stretch and the next tick; blocks do not overlap."""
     index, tick = 0, 1
     for stretch in stretches:

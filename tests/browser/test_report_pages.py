@@ -12,8 +12,8 @@ from available import SMALL_VWW
 from browser import PROBES, Browser
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
-from penstock.reports.layer_tensor import TensorRole
-from penstock.reports.row import rows
+from penstock.reports.html import render_html
+from penstock.reports.layer import TensorRole
 from penstock.simulators.counts import ExecutionCounts
 
 WIDTHS = (360, 800, 1440)
@@ -47,7 +47,7 @@ def opened(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> 
     name = getattr(request, "param", "kws")
     page = compiled(name)
     path = tmp_path / "report.html"
-    path.write_bytes(page.page(page.report))
+    path.write_bytes(page.page())
     browser.requests()
     browser.console()
     browser.resize(1440)
@@ -289,7 +289,7 @@ def test_steps_of_a_layer_are_shown_on_demand(opened: str, browser: Browser) -> 
     assert not scales.find_element("css selector", "div").is_displayed()
     browser.run("arguments[0].open = true", scales)
     listed = scales.find_element("css selector", "div").text.split()
-    assert len(listed) in {len(one.scales) for one in layer.tensors}
+    assert len(listed) in {len(one.channel_scales) for one in layer.tensors}
     assert has_no_wide_page(browser)
     assert browser.console() == []
 
@@ -300,13 +300,13 @@ def has_no_wide_page(browser: Browser) -> bool:
 
 def test_a_profile_shows_what_was_simulated(browser: Browser, tmp_path: Path) -> None:
     done = compiled("kws")
-    whole = done.model_layers
     steps = [
         ExecutionCounts(instructions=10 * k, cycles=1000 * (k + 1)) for k in range(len(done.layers))
     ]
-    counts = [row.cycles for row in rows(whole, steps)]
+    report = done.report.with_counts(steps)
+    counts = [layer.best_cycles for layer in report.model_layers]
     path = tmp_path / "profile.html"
-    path.write_bytes(done.page(done.report, steps))
+    path.write_bytes(render_html(report))
     browser.console()
     browser.open(path)
     heads = [text.replace("\n", " ") for text in browser.texts("#layers thead th")]
@@ -454,7 +454,7 @@ def test_the_ends_of_short_names_are_seen_on_a_phone(browser: Browser, tmp_path:
         y = net.conv2d(y, 4, 3, name=name)
     done = api.compile(net.build(y))
     path = tmp_path / "report.html"
-    path.write_bytes(done.page(done.report))
+    path.write_bytes(done.page())
     browser.open(path)
     browser.resize(400)
     ends = browser.texts("#layers tbody th .cut > .end")

@@ -213,10 +213,10 @@ def test_the_last_wait_comes_before_the_next_cascade() -> None:
 def test_layers_keep_their_names_in_reports() -> None:
     done = lowered(chain(), SLOW, fastest(ROWS_ONLY))
     assert done is not None
-    steps = {one.step.tensor: one for one in numbered_steps(done.schedule, done.program)}
+    steps = {one.tensor: one for one in numbered_steps(done.schedule, done.program)}
     assert {name for name, one in steps.items() if one.number is not None} == {"first", "second"}
     assert [*steps][-2:] == ["second", "second/tcm"]
-    copy = steps["second/tcm"].step
+    copy = steps["second/tcm"]
     assert copy.inputs == ("second",)
     assert not copy.moves
     slow, fast = timelines(done.schedule, done.program)

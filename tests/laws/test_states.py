@@ -182,7 +182,7 @@ def test_layers_and_frontiers_contain_the_updates(number: int, tmp_path: Path) -
     assert len(done.schedule.updating) == len(done.graph.states)
     text = print_frontier(done.frontier)
     assert read_frontier(text, done.parts, band_source(done.request.target)) == done.frontier
-    assert found.page(found.report)
+    assert found.page()
 
 
 def test_a_profile_simulates_the_updates(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from offloading import assert_exact
 from penstock import alternatives, api
-from penstock.api import compiled
+from penstock.api import compiled, reported
 from penstock.errors import BackendError, CapacityError, InternalError, ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -247,7 +247,7 @@ def test_the_same_failure_is_raised_in_tests(
 
 
 def test_a_page_that_fails_is_left_out(lenient: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "render_html", fail)
+    monkeypatch.setattr(reported, "render_html", fail)
     files = dict(api.compile(network(), "host").bundle().files)
     assert "report.html" not in files
     assert json.loads(files["report.json"])["dropped"][0]["plan"] == "report.html"

@@ -18,7 +18,7 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.program import Call, Command, Discard, Invoke, Loop, Program
 from penstock.program.unroll import Variables, iterations
-from penstock.reports.layer_report import layers
+from penstock.reports.steps import layers
 from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine
 from penstock_nvdla.configurations import LARGE, SMALL

@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ops.concatenation import Concatenation
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.steps import steps
-from penstock.reports.layer_report import layers
+from penstock.reports.steps import layers
 from penstock.scheduling.options import DEFAULTS, RESIDENT, Options
 from penstock.simulators.machine import Machine
 from penstock_nvdla import model, programs

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.api.compiled import Compiled, compile
     from penstock.api.explored import explain_pattern, explore, nodes, show
     from penstock.api.ran import Ran, profile, run
+    from penstock.api.reported import Reported, read_report
     from penstock.api.requested import request
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
@@ -35,6 +36,7 @@ _MODULES = {
     "penstock.api.compiled": ("Compiled", "compile"),
     "penstock.api.explored": ("explain_pattern", "explore", "nodes", "show"),
     "penstock.api.ran": ("Ran", "profile", "run"),
+    "penstock.api.reported": ("Reported", "read_report"),
     "penstock.api.arguments": ("LAST_RUNGS",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.requested": ("request",),
@@ -55,6 +57,7 @@ __all__ = [
     "Explored",
     "OnStage",
     "Ran",
+    "Reported",
     "ScanSettings",
     "Scanned",
     "Settings",
@@ -74,6 +77,7 @@ __all__ = [
     "onnx_reference",
     "profile",
     "read_inputs",
+    "read_report",
     "request",
     "run",
     "scan",

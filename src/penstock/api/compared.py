@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from penstock.api.compiled import Compiled
 from penstock.api.ran import Ran
-from penstock.api.verified import Verified
+from penstock.api.reported import Reported
 from penstock.errors import UsageError
 from penstock.reports import comparison
-from penstock.reports.comparison import ReportComparison
-from penstock.reports.json_value import Json
-from penstock.reports.report_file import RecordedReport, read_report, recorded_report
-
-Reported = str | Path | Compiled | Ran | Verified
-"""A result with a report, or a report.json, the output of --json, or an output directory."""
+from penstock.reports.comparison import ReportComparison, StatedReport
+from penstock.reports.report import report_json
 
 
-def compare(before: Reported, after: Reported) -> ReportComparison:
+def compare(before: str | Path | Reported, after: str | Path | Reported) -> ReportComparison:
     """Compare two results or recorded reports, for example before and after an update.
 
     Each is a result of `compile`, `run`, `profile` or `verify`, a report.json, a file with the
@@ -27,16 +21,16 @@ def compare(before: Reported, after: Reported) -> ReportComparison:
     `worse`, the names of the totals that grew.
 
     Raises UsageError if one is not a report."""
-    return comparison.compare(_recorded(before), _recorded(after))
+    return comparison.compare(_stated(before), _stated(after))
 
 
-def _recorded(one: object) -> RecordedReport:
+def _stated(one: object) -> StatedReport:
     if isinstance(one, str | Path):
-        return read_report(str(one))
-    if isinstance(one, Compiled | Ran):
-        record = one.as_json() if isinstance(one, Compiled) else one.recorded()
-    elif isinstance(one, Verified):
-        record = one.report.as_json()
+        return StatedReport(str(one), report_json(str(one)))
+    if isinstance(one, Ran):
+        found = one.recorded()
+    elif isinstance(one, Reported):
+        found = one.as_json()
     else:
         raise UsageError(
             "usage-147",
@@ -44,5 +38,4 @@ def _recorded(one: object) -> RecordedReport:
             where="penstock.compare",
             help="pass a result of compile, run, profile or verify, or the name of a report.json",
         )
-    plain: Json = json.loads(json.dumps(record))
-    return recorded_report(f"{one.report.model} for {one.report.target}", plain)
+    return StatedReport(f"{one.report.model} for {one.report.target}", found)

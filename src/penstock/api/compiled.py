@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from penstock.alternatives import (
     with_smaller_kernels,
 )
 from penstock.api.arguments import ignore_stage
+from penstock.api.reported import Reported
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
-from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
 from penstock.hardware.default_target import DEFAULT_TARGET
@@ -34,20 +33,12 @@ from penstock.pipeline.graphs import read_request
 from penstock.pipeline.portable_layers import portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
-from penstock.program.stored_constants import weight_bytes_by_tensor
-from penstock.reports.engine_times import engine_times
-from penstock.reports.formats import short_names
-from penstock.reports.goal import totals
-from penstock.reports.html import framed, render_html
 from penstock.reports.interface_tensor import InterfaceTensor
-from penstock.reports.json_value import Json
-from penstock.reports.layer_report import LayerReport, layers
-from penstock.reports.live_bytes import live_bytes
-from penstock.reports.model_layer import ModelLayer, model_layers
-from penstock.reports.report import Point, Report, make_report
-from penstock.reports.timeline import Timeline, timelines
+from penstock.reports.layer import Layer, Step
+from penstock.reports.making import make_report, ram_usage
+from penstock.reports.report import Point, Report
+from penstock.reports.timeline import Timeline
 from penstock.revision import commit
-from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers, executor_of, mapped
 
 OTHER_OPTIONS = "other options"
@@ -55,20 +46,13 @@ OTHER_OPTIONS = "other options"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Compiled(Brief):
+class Compiled(Reported):
     """A compiled model.
 
-    compilation: the results of all stages.
-    report: the figures, as report.json contains them."""
+    report: the figures, as report.json contains them.
+    compilation: the results of all stages."""
 
     compilation: Compilation
-    report: Report
-
-    def __repr__(self) -> str:
-        return shortened(f"Compiled({totals(self.report)})")
-
-    def _repr_html_(self) -> str:
-        return framed(self.page(self.report))
 
     def bundle(self, packages: str | Sequence[str] = DEFAULT_PACKAGES) -> Bundle:
         """The C files in the layouts of build systems, with report.json and report.html.
@@ -77,35 +61,12 @@ class Compiled(Brief):
 
         Raises UsageError for an unknown format."""
         with recorded() as dropped:
-            page = attempt("report.html", lambda: self.page(self.report), lambda: None)
-        found = self.as_json()
-        found["dropped"] = [dataclasses.asdict(d) for d in (*self.report.dropped, *dropped)]
-        text = json.dumps(found, indent=2) + "\n"
-        files = [("report.json", text.encode())]
+            page = attempt("report.html", self.page, lambda: None)
+        report = dataclasses.replace(self.report, dropped=(*self.report.dropped, *dropped))
+        files = [("report.json", report.text().encode())]
         if page is not None:
             files.append(("report.html", page))
         return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(*files)
-
-    def as_json(self) -> dict[str, Json]:
-        """The contents of report.json: the report with its layers and their steps."""
-        return {
-            **self.report.as_json(),
-            "model_layers": self.model_layer_rows(),
-            "layers": [layer.as_json() for layer in self.layers],
-        }
-
-    def page(self, report: Report, measured: Sequence[ExecutionCounts | None] = ()) -> bytes:
-        """A report as HTML; `measured` holds the simulated counts of each step."""
-        request = self.compilation.request
-        budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
-        return render_html(
-            report,
-            self.model_layers,
-            self.timelines,
-            engine_times(self.compilation.schedule, request.target),
-            measured or None,
-            budget,
-        )
 
     @property
     def inputs(self) -> tuple[InterfaceTensor, ...]:
@@ -118,28 +79,15 @@ class Compiled(Brief):
         return self.report.interface.outputs
 
     @property
-    def layers(self) -> tuple[LayerReport, ...]:
+    def layers(self) -> tuple[Step, ...]:
         """One record per step, in execution order: a layer, or equal bands of one."""
-        return layers(self.compilation.schedule, self.compilation.program)
+        return self.report.layers
 
     @property
-    def model_layers(self) -> tuple[ModelLayer, ...]:
+    def model_layers(self) -> tuple[Layer, ...]:
         """One record per operator of the model file, in the order of the model: the sum over the
         steps that compute it."""
-        done = self.compilation
-        arena, *_ = self.timelines
-        return model_layers(
-            self.layers,
-            done.model,
-            weight_bytes_by_tensor(done.program),
-            live_bytes(done.schedule, arena),
-        )
-
-    def model_layer_rows(self) -> list[dict[str, Json]]:
-        """The layers of the model as JSON objects; `short_name` is unique where names allow it."""
-        layers = self.model_layers
-        names = short_names(layer.name for layer in layers)
-        return [{**layer.as_json(), "short_name": names[layer.name]} for layer in layers]
+        return self.report.model_layers
 
     @property
     def offloaded_steps(self) -> frozenset[int]:
@@ -150,7 +98,7 @@ class Compiled(Brief):
     @property
     def timelines(self) -> tuple[Timeline, ...]:
         """The contents of each memory over one inference, the arena first."""
-        return timelines(self.compilation.schedule, self.compilation.program)
+        return self.report.timelines
 
     def write(
         self,
@@ -188,7 +136,7 @@ def compile(
     with recorded() as dropped:
         done, report = _compiled(wanted, workers, on_stage)
         check_flash(report, done)
-    return Compiled(done, dataclasses.replace(report, dropped=tuple(dropped)))
+    return Compiled(dataclasses.replace(report, dropped=tuple(dropped)), done)
 
 
 def _compiled(wanted: Request, workers: Workers, on_stage: OnStage) -> tuple[Compilation, Report]:
@@ -198,29 +146,20 @@ def _compiled(wanted: Request, workers: Workers, on_stage: OnStage) -> tuple[Com
         done = compile_request(wanted, on_stage, executor)
         on_stage(OTHER_OPTIONS)
         with_streaming = _with_streaming(done, elsewhere)
-    report = make_report(
-        done.model,
-        wanted.target.name,
-        done.schedule,
-        done.placement,
-        done.program,
-        done.point.unbudgeted_bytes,
-        wanted.stack_bytes,
-        _frontier(done),
-        command_line(wanted),
-        None if with_streaming is None else with_streaming.least_bytes,
-    )
+    free_bytes = done.point.unbudgeted_bytes
+    ram = ram_usage(done.schedule, done.program, free_bytes, wanted.stack_bytes)
+    frontier = _frontier(done)
+    report = make_report(done, wanted.target, ram, frontier, command_line(wanted), free_bytes)
     return done, dataclasses.replace(
         report,
+        ram_bytes_streamed_input=None if with_streaming is None else with_streaming.least_bytes,
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
-        optimised_for=wanted.target.compiler.optimise,
         portable_layers=attempt("portable layers", lambda: portable_layers(done), tuple),
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),
         commit=commit(),
-        clock_hz=wanted.target.clock_hz,
     )
 
 

@@ -17,7 +17,7 @@ from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import STAGE_NAMES, run_through
 from penstock.pipeline.texts import print_stage
-from penstock.reports.engine_work import NodeLine
+from penstock.reports.layer import NodeLine
 from penstock.workers import Workers, executor_of
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,18 @@ from penstock.alternatives import with_measured_stack
 from penstock.api.arguments import check_compiler, check_flags, ignore_stage
 from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
+from penstock.api.reported import Reported
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
-from penstock.brief import Brief, shortened
+from penstock.brief import shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
-from penstock.reports.engine_work import CycleCounts
-from penstock.reports.goal import totals
-from penstock.reports.html import framed
-from penstock.reports.json_value import Json
-from penstock.reports.report import Instructions, Report
-from penstock.reports.row import rows
+from penstock.reports.codec import Json
+from penstock.reports.phrases import totals
+from penstock.reports.report import CycleCounts, Instructions, Report
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.counts import ExecutionCounts
 from penstock.workers import Workers
@@ -39,39 +36,31 @@ RUN: Final = "run"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Ran(Brief):
+class Ran(Reported):
     """One or more inferences.
 
+    report: the report with measured figures.
     compiled: the compiled model.
     outputs: the outputs of each inference by name; empty if nothing was simulated.
-    report: the report with measured figures.
     steps: the counts of each step; None for steps of accelerators, where the core executes a
-        stand-in for the driver.
-    functions: the name and the bytes of each function of the model's code.
-    unmeasured: the reason why a profile simulated nothing, or an empty text."""
+        stand-in for the driver."""
 
     compiled: Compiled
     outputs: tuple[Mapping[str, Array], ...]
-    report: Report
     steps: tuple[ExecutionCounts | None, ...]
-    functions: tuple[tuple[str, int], ...] = ()
-    unmeasured: str = ""
 
     def __repr__(self) -> str:
         return shortened(f"Ran({len(self.outputs)} inferences, {totals(self.report)})")
 
-    def _repr_html_(self) -> str:
-        return framed(self.compiled.page(self.report, self.steps))
+    @property
+    def functions(self) -> tuple[tuple[str, int], ...]:
+        """The name and the bytes of each function of the model's code."""
+        return tuple(self.report.functions.items())
 
-    def as_json(self) -> dict[str, Json]:
-        """The report with layers and functions."""
-        return {
-            **self.report.as_json(),
-            "model_layers": self.model_layer_rows(),
-            "layers": self.layer_rows(),
-            "functions": dict(self.functions),
-            "unmeasured": self.unmeasured or None,
-        }
+    @property
+    def unmeasured(self) -> str:
+        """The reason why a profile simulated nothing, or an empty text."""
+        return self.report.unmeasured or ""
 
     @property
     def joined_outputs(self) -> Mapping[str, Array]:
@@ -87,32 +76,10 @@ class Ran(Brief):
         arrays: dict[str, Json] = {name: array.tolist() for name, array in outputs.items()}
         return {**self.as_json(), "outputs": arrays}
 
-    def model_layer_rows(self) -> list[dict[str, Json]]:
-        """The layers of the model as JSON objects, with simulated figures where there are any."""
-        found = self.compiled.model_layer_rows()
-        if self.steps:
-            for row, line in zip(found, rows(self.compiled.model_layers, self.steps), strict=True):
-                row["simulated_cycles"] = line.simulated_cycles
-                row["simulated_instructions"] = line.instructions
-        return found
-
-    def layer_rows(self) -> list[dict[str, Json]]:
-        """The steps of the layers as JSON objects, with simulated figures where there are any."""
-        found: list[dict[str, Json]] = []
-        for layer in self.compiled.layers:
-            row = layer.as_json()
-            if self.steps:
-                counts = None if layer.step is None else self.steps[layer.step]
-                row["simulated_cycles"] = counts.cycles if counts else None
-                row["simulated_instructions"] = counts.instructions if counts else None
-            found.append(row)
-        return found
-
     def bundle(self) -> Bundle:
         """profile.json and profile.html."""
-        text = json.dumps(self.as_json(), indent=2) + "\n"
-        page = self.compiled.page(self.report, self.steps)
-        return Bundle((("profile.json", text.encode()), ("profile.html", page)))
+        text = self.report.text().encode()
+        return Bundle((("profile.json", text), ("profile.html", self.page())))
 
     def write(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
@@ -161,7 +128,7 @@ def run(
     if wanted.target.core is None:
         tensors = execution.run_on_host(done, sets, steps=len(sets)).tensors
         outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
-        return Ran(compiled, outputs, compiled.report, ())
+        return Ran(compiled.report, compiled, outputs, ())
     return _on_core(compiled, sets, compiler)
 
 
@@ -200,7 +167,7 @@ def profile(
     if not why and (missing := ladder.without_c(compiled.compilation)):
         why = f"{', '.join(missing)} has no model of its driver in C"
     if why:
-        return Ran(compiled, (), compiled.report, (), unmeasured=why)
+        return Ran(dataclasses.replace(compiled.report, unmeasured=why), compiled, (), ())
     return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
 
 
@@ -210,11 +177,12 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
     with execution.firmware(done, compiler) as chip:
         runs = [chip.run(inputs, reset=number == 0) for number, inputs in enumerate(sets)]
         report = _with_measurements(compiled, runs, chip.sections)
-        functions = chip.functions
+        functions = dict(chip.functions)
     check_flash(report, done)
     offloaded = compiled.offloaded_steps
-    steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
-    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
+    steps = [None if k in offloaded else counts for k, counts in enumerate(runs[0].steps)]
+    report = dataclasses.replace(report.with_counts(steps), functions=functions)
+    return Ran(report, compiled, tuple(r.tensors for r in runs), tuple(steps))
 
 
 def _with_measurements(

@@ -17,7 +17,7 @@ from penstock.brief import Brief, shortened
 from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.compilation import compile_request
-from penstock.reports.layer_report import layers
+from penstock.reports.steps import layers
 from penstock.workers import Workers, executor_of, mapped
 
 AttributeValue = str | int | bool | float

@@ -25,9 +25,10 @@ from penstock.api.arguments import (
 )
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
+from penstock.api.reported import Reported
 from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
-from penstock.brief import Brief, shortened
+from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.frontends.explicit_states import Feedback, feedbacks
 from penstock.frontends.onnx.recognition import looks_like_onnx
@@ -44,10 +45,9 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read, read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
-from penstock.reports.engine_work import is_offloaded
-from penstock.reports.goal import totals
-from penstock.reports.html import framed
-from penstock.reports.report import NodeReport, Report, RungReport
+from penstock.reports.phrases import totals
+from penstock.reports.report import NodeReport, RungReport
+from penstock.reports.steps import is_offloaded
 from penstock.simulators.compare import Difference
 from penstock.simulators.core_tools import require_tools
 from penstock.simulators.drawn_inputs import KINDS
@@ -89,16 +89,15 @@ _OFFLOADED_HELP = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verified(Brief):
+class Verified(Reported):
     """The result of a verification.
 
+    report: the report, with the number of mismatches on each rung.
     compiled: the compiled model.
-    rungs: the comparison on each rung of the ladder, lowest first.
-    report: the report, with the number of mismatches on each rung."""
+    rungs: the comparison on each rung of the ladder, lowest first."""
 
     compiled: Compiled
     rungs: tuple[ladder.Rung, ...]
-    report: Report
 
     def __repr__(self) -> str:
         found = ", ".join(
@@ -106,9 +105,6 @@ class Verified(Brief):
             for r in self.rungs
         )
         return shortened(f"Verified({found}; {totals(self.report)})")
-
-    def _repr_html_(self) -> str:
-        return framed(self.compiled.page(self.report))
 
     def mismatch(self) -> MismatchError | None:
         """The first difference on the lowest rung that has one, as an error; None if all agree."""
@@ -250,7 +246,7 @@ def verify(
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))
     verified = tuple(map(_rung_report, rungs))
-    return Verified(compiled, rungs, replace(compiled.report, verified=verified))
+    return Verified(replace(compiled.report, verified=verified), compiled, rungs)
 
 
 def _judged(
@@ -269,8 +265,9 @@ def _rung_report(rung: ladder.Rung) -> RungReport:
     found = rung.comparison
     tensors, elements = (0, 0) if found is None else (found.tensors, found.elements)
     nodes = tuple(map(_node_report, rung.judgement.tensors if rung.judgement else ()))
+    error = "" if rung.error is None else rung.error.what
     return RungReport(
-        rung.step, tensors, elements, rung.mismatches, rung.note, rung.measured, nodes
+        rung.step, tensors, elements, rung.mismatches, rung.note, rung.measured, nodes, error
     )
 
 

@@ -110,10 +110,10 @@ def explore(
     if as_json:
         print_json(found.choices.as_json())
     else:
-        from penstock.reports import summary
+        from penstock.reports.tables import choice_table
 
         named = CompileCommand(model, target)
-        out().print(summary.choice_table(found.choices, named), crop=False)
+        out().print(choice_table(found.choices, named), crop=False)
         out().print(f"written to {folder}/", highlight=False)
 
 

@@ -103,9 +103,9 @@ def verify(
 
 def _print_verified(done: api.Verified) -> None:
     from penstock.reports import summary
-    from penstock.reports.ladder_table import ladder_table
+    from penstock.reports.tables import ladder_table
 
-    out().print(ladder_table(done.rungs))
+    out().print(ladder_table(done.report.verified))
     for rung in done.rungs:
         for exception in rung.judgement.exceptions if rung.judgement else ():
             out().print(f"documented deviation: {exception}", highlight=False)
@@ -163,7 +163,7 @@ def compare(
     if as_json:
         print_json(found.as_json())
     else:
-        from penstock.reports.comparison_table import comparison_table
+        from penstock.reports.tables import comparison_table
 
         out().print(comparison_table(found), crop=False)
     if fail_if_worse and found.worse:

@@ -164,14 +164,14 @@ def profile(
 def _print_profile(done: api.Ran, named: CompileCommand, selection: LayerSelection) -> None:
     from penstock.reports import layer_table, summary
 
-    layers, report = done.compiled.model_layers, done.report
-    out().print(layer_table.layer_table(layers, done.steps, report.clock_hz, selection))
+    report = done.report
+    out().print(layer_table.LayerTable(report.model_layers, report.clock_hz, selection))
     if selection.verbose:
-        for line in layer_table.constant_lines(layers):
+        for line in layer_table.constant_lines(report.model_layers):
             out().print(line)
-    if done.functions:
+    if report.functions:
         code_bytes = report.flash_bytes.code
-        out().print(layer_table.code_table(done.functions, code_bytes, selection.verbose))
-    if done.unmeasured:
-        out().print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
+        out().print(layer_table.code_table(report.functions, code_bytes, selection.verbose))
+    if report.unmeasured:
+        out().print(f"nothing is simulated: {report.unmeasured}", highlight=False, markup=False)
     out().print(summary.summary(report, named, selection.verbose), crop=False)

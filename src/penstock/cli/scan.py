@@ -119,13 +119,13 @@ def scan(
     decide, unless --sram, --flash or --target say otherwise.  Exits with 0 if every model compiles,
     with 4 if some do not, with 3 if penstock itself fails at one."""
     from penstock.api.scanned import Examination, distinct_models, examined
-    from penstock.reports import scan_table
+    from penstock.reports import tables
     from penstock.reports.scan import GOOD_VERDICTS, Verdict
 
     every = cast(api.ScanSettings, {**settings, **dataclasses.asdict(checks)})
     how = Examination.of(target, every)
     found = distinct_models(folder)
-    rows = scan_table.ModelRows(tuple(one.name for one in found), how.stop_after, how.verify)
+    rows = tables.ModelRows(tuple(one.name for one in found), how.stop_after, how.verify)
     records: list[Scanned] = []
     has_heading = False
     try:
@@ -155,12 +155,12 @@ def scan(
 
 def _print_result(records: Sequence[Scanned], stop_after: str | None, as_json: bool) -> None:
     """Print the causes and totals of the models that are done; as JSON, also the models."""
-    from penstock.reports import scan_table
+    from penstock.reports import tables
     from penstock.reports.scan import cause_counts
 
     causes = cause_counts(records)
     if as_json:
-        counts = scan_table.counts(records)
+        counts = tables.verdict_counts(records)
         print_json(
             {
                 "counts": {verdict.value: count for verdict, count in counts.items()},
@@ -169,8 +169,8 @@ def _print_result(records: Sequence[Scanned], stop_after: str | None, as_json: b
             }
         )
     elif records:
-        out().print(*([scan_table.cause_table(causes)] if causes else []))
-        out().print(scan_table.totals(records, stop_after), highlight=False)
+        out().print(*([tables.cause_table(causes)] if causes else []))
+        out().print(tables.scan_totals(records, stop_after), highlight=False)
 
 
 def _say_unfinished(found: Sequence[ModelFile], done: Collection[str]) -> None:

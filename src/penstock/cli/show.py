@@ -16,7 +16,7 @@ from penstock.pipeline.request import STAGE_NAMES
 
 if TYPE_CHECKING:
     from penstock.pipeline.request import Request
-    from penstock.reports.engine_work import NodeLine
+    from penstock.reports.layer import NodeLine
 
 
 def show(
@@ -73,9 +73,9 @@ def _print_nodes(nodes: Sequence[NodeLine], as_json: bool) -> None:
     if as_json:
         print_json({"nodes": [dataclasses.asdict(node) for node in nodes]})
         return
-    from penstock.reports import summary
+    from penstock.reports.tables import node_table
 
-    out().print(summary.node_table(nodes))
+    out().print(node_table(nodes))
 
 
 def _print_explanation(lines: Sequence[str], as_json: bool) -> None:

@@ -22,8 +22,8 @@ def portable_layers(done: Compilation) -> tuple[PortableLayer, ...]:
         return ()
     cycles = Counter[str]()
     for one in numbered_steps(schedule, done.program):
-        if one.step.part.engine == processor.name:
-            cycles[one.step.tensor] += one.step.cost.cycles
+        if one.part.engine == processor.name:
+            cycles[one.tensor] += one.cost.cycles
     found: list[PortableLayer] = []
     for node in schedule.assigned_parts.graph.nodes:
         share = cycles[node.name] / max(1, schedule.cost.cycles)

@@ -1,14 +1,116 @@
-"""Comparison of two reports: the figures that differ, and those that are worse."""
+"""Comparison of two reports: the figures that differ, and those that are worse.
+
+Reports are compared as JSON, because older versions of penstock state less than `Report` contains.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.brief import Brief
-from penstock.reports.json_value import Json
-from penstock.reports.report_file import FIGURES, REQUEST_FACTS, RecordedLayer, RecordedReport
+from penstock.reports.codec import Json
+from penstock.reports.report import no_report
+
+FIGURES = (
+    "ram_bytes.total",
+    "ram_bytes.arena",
+    "ram_bytes.static",
+    "ram_bytes.stack",
+    "stack_bytes_measured",
+    "ram_bytes_streamed_input",
+    "flash_bytes.total",
+    "flash_bytes.weights",
+    "flash_bytes.code",
+    "macs.executed",
+    "cycles.estimated",
+    "cycles.simulated",
+    "instructions.simulated",
+)
+"""Paths of the counts that are compared."""
+FACTS = ("model", "target", "version", "commit", "command", "goal", "cascades")
+"""What describes the model, the request and the schedule."""
+REQUEST_FACTS = ("model", "target", "goal", "command")
+"""The keys of the facts that state what was requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFigures:
+    """The figures of a layer or step that are compared, summed over all rows of its name."""
+
+    name: str
+    kernels: tuple[str, ...]
+    calls: int
+    macs: int
+    cycles: int
+    simulated_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatedReport:
+    """A report as JSON. One of an older version may state less than `Report` contains.
+
+    name: where it is from."""
+
+    name: str
+    json: Mapping[str, Json]
+
+    def fact(self, key: str) -> str | None:
+        """Return a text that describes request or schedule; None if it is not stated."""
+        if key == "cascades":
+            return self._cascades()
+        value = self.json.get("optimize" if key == "goal" else key)
+        return None if value is None or value == "" else str(value)
+
+    def count(self, path: str, record: Mapping[str, Json] | None = None) -> int | None:
+        """Return the count at a path of keys, such as `ram_bytes.total`; None if it is not stated.
+
+        Raises UsageError if the value is no count."""
+        value: Json = self.json if record is None else record
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        raise no_report(self.name, f'"{path}" is {value!r}, must be an integer')
+
+    def layers(self, key: str) -> Mapping[str, LayerFigures]:
+        """Return the records of a list of layers by name, those of the same name summed; none if
+        the list is absent.  Raises UsageError."""
+        found: dict[str, LayerFigures] = {}
+        for row in self._records(key):
+            kernels = row.get("kernels", (row.get("kernel", ""),))
+            layer = LayerFigures(
+                str(row.get("name", "")),
+                tuple(map(str, kernels)) if isinstance(kernels, Sequence) else (),
+                self.count("calls", row) or 0,
+                self.count("macs", row) or 0,
+                self.count("cycles", row) or 0,
+                self.count("simulated_cycles", row),
+            )
+            before = found.get(layer.name)
+            found[layer.name] = layer if before is None else _sum(before, layer)
+        return found
+
+    def _cascades(self) -> str:
+        """Return cascades as layers × rows, and their kernel calls."""
+        words: list[str] = []
+        for record in self._records("cascades"):
+            counts = {key: self.count(key, record) for key in ("layers", "rows", "calls")}
+            for key, count in counts.items():
+                if count is None:
+                    raise no_report(self.name, f'"cascades.{key}" is missing')
+            words.append("{layers}×{rows} ({calls} calls)".format_map(counts))
+        return " ".join(words)
+
+    def _records(self, key: str) -> Iterator[Mapping[str, Json]]:
+        """Yield the objects of a list; none if it is absent.  Raises UsageError."""
+        value = self.json.get(key)
+        for record in value if isinstance(value, Sequence) else ():
+            if not isinstance(record, Mapping):
+                raise no_report(self.name, f'"{key}" contains {record!r}, must be objects')
+            yield record
+
 
 _FLASH = "flash_bytes.total"
 """The figure that includes the size of the code, if a report states it."""
@@ -42,8 +144,8 @@ class LayerChange:
     """A layer that differs, or that only one of the reports lists."""
 
     name: str
-    before: RecordedLayer | None
-    after: RecordedLayer | None
+    before: LayerFigures | None
+    after: LayerFigures | None
 
     @property
     def cycles(self) -> FigureChange:
@@ -118,48 +220,63 @@ class ReportComparison(Brief):
         }
 
 
-def compare(before: RecordedReport, after: RecordedReport) -> ReportComparison:
-    """Compare two reports."""
-    recorded = before.outputs is not None and after.outputs is not None
-    pairs = ((name, (before.figures[name], after.figures[name])) for name in FIGURES)
+def compare(before: StatedReport, after: StatedReport) -> ReportComparison:
+    """Compare two reports.  Raises UsageError if one is malformed."""
+    outputs = before.json.get("outputs"), after.json.get("outputs")
+    facts = {key: (before.fact(key), after.fact(key)) for key in FACTS}
     return ReportComparison(
-        before.path,
-        after.path,
-        tuple(FigureChange(name, *pair, _comparable(name, before, after)) for name, pair in pairs),
-        {
-            key: (text, after.facts[key])
-            for key, text in before.facts.items()
-            if text != after.facts[key]
-        },
+        before.name,
+        after.name,
+        tuple(
+            FigureChange(
+                name, before.count(name), after.count(name), _comparable(name, before, after)
+            )
+            for name in FIGURES
+        ),
+        {key: pair for key, pair in facts.items() if pair[0] != pair[1]},
         _layer_changes(before, after),
-        before.outputs == after.outputs if recorded else None,
+        None if None in outputs else outputs[0] == outputs[1],
     )
 
 
-def _comparable(name: str, before: RecordedReport, after: RecordedReport) -> bool:
+def _comparable(name: str, before: StatedReport, after: StatedReport) -> bool:
     """Whether both values of a figure include the same parts of the program."""
-    code = (one.figures["flash_bytes.code"] for one in (before, after))
+    code = (one.count("flash_bytes.code") for one in (before, after))
     return name != _FLASH or len({size is None for size in code}) == 1
 
 
-def _layer_changes(before: RecordedReport, after: RecordedReport) -> tuple[LayerChange, ...] | None:
+def _layer_changes(before: StatedReport, after: StatedReport) -> tuple[LayerChange, ...] | None:
     """The layers that differ, in the order of the first report, then those of the second only; None
     unless both reports list layers.
 
     Layers are operators of the model if both reports list these: the steps that compute an operator
     depend on the schedule."""
-    lists = ((before.model_layers, after.model_layers), (before.steps, after.steps))
-    first, second = next((pair for pair in lists if all(pair)), ({}, {}))
+    pairs = ((before.layers(key), after.layers(key)) for key in ("model_layers", "layers"))
+    first, second = next((pair for pair in pairs if all(pair)), ({}, {}))
     if not first:
         return None
-    pairs = ((name, first.get(name), second.get(name)) for name in dict.fromkeys((*first, *second)))
-    return tuple(LayerChange(*found) for found in pairs if _differ(*found[1:]))
+    found = ((name, first.get(name), second.get(name)) for name in dict.fromkeys((*first, *second)))
+    return tuple(LayerChange(*one) for one in found if _differ(*one[1:]))
 
 
-def _differ(one: RecordedLayer | None, other: RecordedLayer | None) -> bool:
+def _differ(one: LayerFigures | None, other: LayerFigures | None) -> bool:
     """Whether layers differ; simulated cycles count only if both were simulated."""
     if one is None or other is None:
         return True
     if None in (one.simulated_cycles, other.simulated_cycles):
         one, other = replace(one, simulated_cycles=None), replace(other, simulated_cycles=None)
     return one != other
+
+
+def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:
+    """The figures of two rows of a layer, such as those of two intervals of bands."""
+    simulated = (one.simulated_cycles, other.simulated_cycles)
+    known = [cycles for cycles in simulated if cycles is not None]
+    return LayerFigures(
+        one.name,
+        tuple(dict.fromkeys((*one.kernels, *other.kernels))),
+        one.calls + other.calls,
+        one.macs + other.macs,
+        one.cycles + other.cycles,
+        sum(known) if len(known) == len(simulated) else None,
+    )

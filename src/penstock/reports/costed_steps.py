@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.program.program import Program
 from penstock.program.steps import steps
-from penstock.reports.band_range import BandRange, band_ranges
+from penstock.reports.layer import BandRange
 from penstock.scheduling.bands.tensor_configs import band_stripes
-from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
@@ -28,6 +28,9 @@ class CostedStep:
     stripes: the stripe of each call.
     in_cascade: whether its plan runs in stripes; otherwise, each part computes its output at once.
     bands: the bands of columns that it computes; None for all columns.
+    number: its number in the program, see `numbered_steps`; None for a streamed input, whose rows
+        the caller supplies, and for bands that are calls of the step of other bands.
+    cascade: number of its cascade among those that run in stripes; None if it runs whole.
     """
 
     tensor: str
@@ -37,6 +40,8 @@ class CostedStep:
     stripes: Stripes
     in_cascade: bool
     bands: BandRange | None = None
+    number: int | None = None
+    cascade: int | None = None
 
     @property
     def moves(self) -> bool:
@@ -44,39 +49,25 @@ class CostedStep:
         return self.tensor in self.inputs
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedStep:
-    """A step with its number in the program.
-
-    number: None for a streamed input, whose rows the caller supplies, and for bands that are calls
-        of the step of other bands.
-    cascade: number of its cascade among those that run in stripes; None if it runs whole.
-    """
-
-    number: int | None
-    step: CostedStep
-    cascade: int | None
-
-
-def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, ...]:
-    """Return the steps of a schedule, cascade by cascade and within a cascade in the order of the
-    program; last, the updates of states."""
+def numbered_steps(schedule: Schedule, program: Program) -> tuple[CostedStep, ...]:
+    """Return the steps of a schedule with their numbers, cascade by cascade and within a cascade in
+    the order of the program; last, the updates of states."""
     waiting: dict[tuple[str, str], list[int]] = {}
     for call, number in steps(program).items():
         waiting.setdefault((call.output.tensor, call.op.kind), []).append(number)
 
-    def numbered(step: CostedStep, cascade: int | None) -> NumberedStep:
+    def numbered(step: CostedStep, cascade: int | None) -> CostedStep:
         numbers = waiting.get((step.tensor, step.part.kind_and_origin[0]))
-        return NumberedStep(numbers.pop(0) if numbers else None, step, cascade)
+        return replace(step, number=numbers.pop(0) if numbers else None, cascade=cascade)
 
-    found: list[NumberedStep] = []
+    found: list[CostedStep] = []
     cascades = 0
     expanded = ExpandedSchedule(schedule)
     for cascade in expanded.cascades:
         costed = costed_steps(schedule, cascade)
         in_stripes = costed[0].in_cascade
         some = [numbered(step, cascades if in_stripes else None) for step in costed]
-        found += sorted(some, key=partial(_place, {one.step.tensor: one.number for one in some}))
+        found += sorted(some, key=partial(_place, {one.tensor: one.number for one in some}))
         cascades += in_stripes
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         name = update_name(schedule.parts, part.output)
@@ -86,14 +77,14 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[NumberedStep, 
     return tuple(found)
 
 
-def _place(numbers: Mapping[str, int | None], one: NumberedStep) -> int:
+def _place(numbers: Mapping[str, int | None], one: CostedStep) -> int:
     """Return the sort key of a step of a cascade: its number, or that of the tensor it copies out.
 
     numbers: number of the step that computes each tensor, by name of the tensor.
     """
-    copy = one.step.part.row_copy
+    copy = one.part.row_copy
     out = copy is not None and copy.out
-    number = numbers[one.step.inputs[0]] if out else one.number
+    number = numbers[one.inputs[0]] if out else one.number
     return -1 if number is None else number
 
 
@@ -136,3 +127,18 @@ def _steps_in_bands(
                 bands.call_rows is not None or band.plan.stripe is not None,
                 found,
             )
+
+
+def band_ranges(schedule: Schedule, name: str) -> Iterator[tuple[Band, BandRange]]:
+    """Yield each sequence of equal bands in which a part of a schedule runs, and its range.
+
+    name: name of the part.
+    """
+    chains = [bands.name for bands in schedule.bands if bands.call_rows is not None]
+    bands = next(bands for bands in schedule.bands if bands.name == name)
+    chain = None if bands.call_rows is None else chains.index(name)
+    total = sum(band.count for band in bands.bands)
+    lower = 0
+    for band in bands.bands:
+        yield band, BandRange(chain, lower, lower + band.count, total)
+        lower += band.count

@@ -1,10 +1,9 @@
-"""Formatting of numbers, shapes and names, shared by pages, figures and the terminal."""
+"""Formatting of numbers, times, shapes and names, shared by pages, figures and the terminal."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from penstock.errors import escaped
 
@@ -96,32 +95,39 @@ def extents(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape)) if shape else "scalar"
 
 
-class Stripes(Protocol):
-    """A cascade: the number of layers, and the maximum rows per stripe."""
+def duration(cycles: int, clock_hz: int | None) -> str:
+    """Return the duration of an inference and inferences per second at a clock; empty if it is not
+    known.
 
-    @property
-    def layers(self) -> int: ...
+    >>> duration(4_823_148, 168_000_000), duration(0, 1_000), duration(1_000, None)
+    ('28.7 ms at 168 MHz, 34.8 inferences/s', '', '')
+    """
+    if not clock_hz or not cycles:
+        return ""
+    rate = rounded(clock_hz / cycles)
+    return f"{milliseconds(cycles, clock_hz)} ms at {clock_hz / 1e6:g} MHz, {rate} inferences/s"
 
-    @property
-    def rows(self) -> int: ...
+
+def milliseconds(cycles: int | None, clock_hz: int) -> str:
+    """Return cycles as milliseconds with three significant digits.
+
+    >>> milliseconds(4_823_148, 168_000_000), milliseconds(2_000_000_000, 1_000_000)
+    ('28.7', '2,000,000')
+    """
+    return ABSENT if cycles is None else rounded(1000 * cycles / clock_hz)
 
 
-def striped(cascades: Iterable[Stripes]) -> str:
-    """Return cascades as layers × rows."""
-    return " ".join(f"{c.layers}×{c.rows}" for c in cascades) or ABSENT
+def rounded(value: float) -> str:
+    """Return a number with three significant digits, or all digits before the decimal point.
+
+    >>> rounded(0.012345), rounded(1234.5)
+    ('0.0123', '1,234')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 printable = escaped
 """Escape control characters and lone surrogates, which XML and terminals do not accept."""
-
-
-def cut(text: str, letters: int) -> str:
-    """Return the text, truncated if it is longer than `letters`.
-
-    >>> cut("short", 5), cut("longer", 5)
-    ('short', 'lon..')
-    """
-    return text if len(text) <= letters else f"{text[: letters - 2]}.."
 
 
 def shorten_middle(text: str, letters: int) -> str:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
+from penstock.reports.codec import Json, encoded_fields, named
 from penstock.reports.command import CompileCommand
-from penstock.reports.json_value import Json
-from penstock.reports.report import CascadeReport, striped
+from penstock.reports.making import striped
+from penstock.reports.report import CascadeReport
 from penstock.revision import described
 from penstock.scheduling.model.schedule import Schedule
 
@@ -22,16 +23,15 @@ SCHEMA = "penstock-frontier-1"
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTraffic:
+class MovedBytes:
     """Bytes of the regions that kernels read from and write to one memory."""
 
-    memory: str
-    read_bytes: int
-    written_bytes: int
+    read: int
+    written: int
 
     @property
-    def total_bytes(self) -> int:
-        return self.read_bytes + self.written_bytes
+    def total(self) -> int:
+        return self.read + self.written
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,7 +40,7 @@ class FrontierPoint(Brief):
 
     `ram_bytes` is the sum of the arena, the `static_bytes` of other memories, and the stack
     reserve. `live_bytes` is the peak of the live bytes in the arena, a lower bound for every
-    placement of this schedule.
+    placement of this schedule. `moved_bytes` is the traffic by memory.
     """
 
     ram_bytes: int
@@ -51,29 +51,13 @@ class FrontierPoint(Brief):
     calls: int
     macs_executed: int
     macs_constant: int
-    moved: tuple[MemoryTraffic, ...]
+    moved_bytes: Mapping[str, MovedBytes]
     cascades: tuple[CascadeReport, ...]
 
     @property
     def gap_bytes(self) -> int:
         """Overhead of placement: arena bytes above the peak of live bytes."""
         return self.arena_bytes - self.live_bytes
-
-    def as_json(self) -> dict[str, Json]:
-        return {
-            "ram_bytes": self.ram_bytes,
-            "arena_bytes": self.arena_bytes,
-            "static_bytes": self.static_bytes,
-            "live_bytes": self.live_bytes,
-            "cycles": self.cycles,
-            "calls": self.calls,
-            "macs_executed": self.macs_executed,
-            "macs_constant": self.macs_constant,
-            "moved_bytes": {
-                m.memory: {"read": m.read_bytes, "written": m.written_bytes} for m in self.moved
-            },
-            "cascades": [asdict(cascade) for cascade in self.cascades],
-        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,16 +74,16 @@ class FrontierReport(Brief):
 
     model: str
     target: str
-    macs: int
+    macs: int = field(metadata=named("macs_model"))
     stack_bytes: int
     limit_bytes: int
     stream_input: bool
-    choices: tuple[FrontierPoint, ...]
+    choices: tuple[FrontierPoint, ...] = field(metadata=named("frontier"))
     optimize: Optimize
     chosen: int | None
-    streamed: tuple[FrontierPoint, ...] | None
+    streamed: tuple[FrontierPoint, ...] | None = field(metadata=named("frontier_streamed_input"))
     version: str
-    command: CompileCommand
+    command: CompileCommand = field(metadata=named("command_parts"))
     clock_hz: int | None = None
     commit: str = ""
 
@@ -130,27 +114,17 @@ class FrontierReport(Brief):
         streamed = self.streamed
         return {
             "schema": SCHEMA,
-            "model": self.model,
-            "target": self.target,
-            "macs_model": self.macs,
-            "stack_bytes": self.stack_bytes,
-            "limit_bytes": self.limit_bytes,
-            "stream_input": self.stream_input,
-            "optimize": self.optimize,
-            "chosen": self.chosen,
+            **encoded_fields(self),
             "frontier": [self._point(choice) for choice in self.choices],
             "frontier_streamed_input": (
                 None if streamed is None else [self._point(choice) for choice in streamed]
             ),
-            "version": self.version,
-            "commit": self.commit,
             "command": str(self.command),
-            "clock_hz": self.clock_hz,
         }
 
     def _point(self, choice: FrontierPoint) -> dict[str, Json]:
         """Return a point for frontier.json, with the duration of an inference if it is known."""
-        found = choice.as_json()
+        found = encoded_fields(choice)
         if self.clock_hz is not None:
             found["milliseconds"] = round(1000 * choice.cycles / self.clock_hz, 6)
         return found
@@ -158,7 +132,7 @@ class FrontierReport(Brief):
     def as_csv(self) -> str:
         """Return the contents of frontier.csv: one line per point, those with a streamed input
         last. Cascades are written as layers x rows."""
-        memories = [moved.memory for moved in self.choices[0].moved]
+        memories = self.choices[0].moved_bytes
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
@@ -189,7 +163,7 @@ class FrontierReport(Brief):
                 choice.macs_executed,
                 f"{self.factor(choice):.4f}",
             ),
-            *(size for m in choice.moved for size in (m.read_bytes, m.written_bytes)),
+            *(size for m in choice.moved_bytes.values() for size in (m.read, m.written)),
             " ".join(f"{c.layers}x{c.rows}" for c in choice.cascades),
         ]
 
@@ -214,6 +188,6 @@ def choice(
         cost.calls,
         cost.macs,
         cost.constant_macs,
-        tuple(MemoryTraffic(name, read.get(name, 0), written.get(name, 0)) for name in memories),
+        {name: MovedBytes(read.get(name, 0), written.get(name, 0)) for name in memories},
         striped(schedule),
     )

@@ -7,23 +7,18 @@ policy allows these scripts only, and no request. Equal data yields equal bytes.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 
-from penstock.reports.engine_times import EngineTimes
+from penstock.reports.codec import Json
+from penstock.reports.formats import printable
 from penstock.reports.frontier import FrontierReport
-from penstock.reports.model_layer import ModelLayer
-from penstock.reports.page.frontier_data import frontier_data
-from penstock.reports.page.records import PageData
-from penstock.reports.page.report_data import report_data
+from penstock.reports.page.data import Data, frontier_data, report_data
 from penstock.reports.report import Report
-from penstock.reports.row import Measured
-from penstock.reports.timeline import Timeline
 
 _ASSETS = files("penstock.reports.page") / "assets"
 D3_MODULES = (
@@ -40,32 +35,25 @@ _STYLES = ("colors", "page", "figures")
 """The styles of a page, in order."""
 
 
-def render_html(
-    report: Report,
-    layers: Sequence[ModelLayer],
-    timelines: Sequence[Timeline],
-    times: EngineTimes | None,
-    measured: Sequence[Measured | None] | None = None,
-    budget_bytes: int | None = None,
-) -> bytes:
-    """Return the page of a compilation; see `report_data` for the parameters."""
-    return page(report_data(report, layers, timelines, times, measured, budget_bytes))
+def render_html(report: Report) -> bytes:
+    """Return the page of a report."""
+    return page(report_data(report))
 
 
 def render_frontier(found: FrontierReport) -> bytes:
-    """Return the page of an exploration; see `frontier_data` for the parameters."""
+    """Return the page of an exploration."""
     return page(frontier_data(found))
 
 
-def page(data: PageData) -> bytes:
-    """Return the page that shows `data`."""
+def page(data: Data) -> bytes:
+    """Return the page that shows data, as `report_data` describes it."""
     style, script = _style(), _script()
     policy = (
         f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'"
     )
     holes = {
-        "title": escape(f"{data.title} – penstock"),
+        "title": escape(printable(f"{data['title']} – penstock")),
         "policy": policy,
         "style": style,
         "data": embedded(data),
@@ -85,25 +73,31 @@ def framed(page: bytes) -> str:
     )
 
 
-def embedded(data: PageData) -> str:
+def embedded(data: Data) -> str:
     """Return data as JSON that can stand inside of a script element."""
-    text = json.dumps(_without_absent(dataclasses.asdict(data)), separators=(",", ":"))
+    text = json.dumps(_shown(data), separators=(",", ":"))
     for character in "<>&":  # no text can end the element, or begin a comment
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _without_absent(value: object) -> object:
-    """Remove fields that are None, False or empty; scripts treat absent ones alike."""
-    if isinstance(value, dict):
-        return {
-            key: _without_absent(item)
-            for key, item in value.items()
-            if item is not None and item is not False and item not in ("", (), [], {})
-        }
-    if isinstance(value, (list, tuple)):
-        return [_without_absent(item) for item in value]
-    return value
+def _shown(value: Json) -> Json:
+    """Remove values that are None, False or empty, which scripts treat like absent ones, and escape
+    control characters."""
+    match value:
+        case str():
+            return printable(value)
+        case Mapping():
+            found = ((key, item) for key, item in value.items() if not _is_absent(item))
+            return {printable(key): _shown(item) for key, item in found}
+        case Sequence():
+            return [_shown(item) for item in value]
+        case _:
+            return value
+
+
+def _is_absent(value: Json) -> bool:
+    return value is None or value is False or (not isinstance(value, int | float) and not value)
 
 
 @cache

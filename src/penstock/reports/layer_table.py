@@ -5,35 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from math import prod
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from penstock.reports.formats import (
     ABSENT,
     extents,
+    milliseconds,
     number,
     per_mac,
     percent,
     printable,
     share_or_none,
-    short_names,
+    shorten_middle,
 )
-from penstock.reports.model_layer import ModelLayer
-from penstock.reports.row import (
-    LayerRow,
-    Measured,
-    has_bands,
-    has_floors,
-    has_limits,
-    has_stripes,
-    rows,
-)
-from penstock.reports.shortened_name import ShortenedName
-from penstock.reports.times import milliseconds
+from penstock.reports.layer import Layer, Step, above_floor, number_words
+from penstock.scheduling.model.row_stripes import count_stripes
 
+Line = Layer | Step
+"""A line of a table: a layer, or one of its steps below it."""
+LEAST_LETTERS = 8
+"""Names are not shortened further than this unless the table has no room at all."""
 MOST_OF_NAMES, MOST_OF_OPERATORS = 16, 20
 """Columns of the terminal that names and operators claim before figures do."""
 
@@ -50,13 +47,13 @@ class LayerOrder(StrEnum):
     RAM = "ram"
 
 
-_FIGURES: Mapping[LayerOrder, Callable[[LayerRow], int]] = {
-    LayerOrder.STEP: lambda row: -1 if row.layer.step is None else -row.layer.step,
-    LayerOrder.CYCLES: lambda row: row.cycles,
-    LayerOrder.MACS: lambda row: row.layer.macs,
-    LayerOrder.MOVED: lambda row: row.layer.moved_bytes,
-    LayerOrder.WEIGHTS: lambda row: row.weight_bytes or 0,
-    LayerOrder.RAM: lambda row: row.live_bytes or 0,
+_FIGURES: Mapping[LayerOrder, Callable[[Layer], int]] = {
+    LayerOrder.STEP: lambda layer: -1 if layer.step is None else -layer.step,
+    LayerOrder.CYCLES: lambda layer: layer.best_cycles,
+    LayerOrder.MACS: lambda layer: layer.macs,
+    LayerOrder.MOVED: lambda layer: layer.moved_bytes,
+    LayerOrder.WEIGHTS: lambda layer: layer.weight_bytes,
+    LayerOrder.RAM: lambda layer: layer.live_bytes or 0,
 }
 
 
@@ -75,13 +72,13 @@ class LayerSelection:
     bands: bool = False
     verbose: bool = False
 
-    def of(self, lines: Sequence[LayerRow]) -> Sequence[LayerRow]:
-        """Return the selected rows. Layers with equal figures remain in the order of the model."""
+    def of(self, layers: Sequence[Layer]) -> Sequence[Layer]:
+        """Return the selected layers. Those with equal figures remain in the order of the model."""
         order = self.order or (LayerOrder.MODEL if self.top is None else LayerOrder.CYCLES)
         if order in _FIGURES:
             figure = _FIGURES[order]
-            lines = sorted(lines, key=lambda row: -figure(row))
-        return lines[: self.top]
+            layers = sorted(layers, key=lambda layer: -figure(layer))
+        return layers[: self.top]
 
 
 EVERY_LAYER = LayerSelection()
@@ -95,23 +92,26 @@ class LayerTable:
     columns.
 
     every: all layers.
+    clock_hz: adds a column with the time of each layer.
     selection: which layers and columns are shown.
     """
 
-    every: Sequence[LayerRow]
-    selection: LayerSelection
-    clock_hz: int | None
+    every: Sequence[Layer]
+    clock_hz: int | None = None
+    selection: LayerSelection = EVERY_LAYER
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
         shown = self.selection.of(self.every)
-        lines = [line for row in shown for line in (row, *(row.steps if self._has_steps else ()))]
+        lines = [line for layer in shown for line in (layer, *self._listed_steps(layer))]
         found = _columns(self.every, self.clock_hz, self.selection)
         columns = self._fitting(found, lines, options.max_width)
         yield self._table(lines, columns)
         if len(shown) < len(self.every):
             count = f"{len(shown)} of {len(self.every)} layers"
             yield Text(f"{count}; the totals are those of all layers", "dim")
-        several = sum(bool(row.steps) for row in shown)
+        several = sum(len(layer.steps) > 1 for layer in shown)
         if several and not self._has_steps:
             layers = "1 layer runs" if several == 1 else f"{several} layers run"
             yield Text(f"{layers} in several steps, which --bands lists", "dim")
@@ -128,33 +128,31 @@ class LayerTable:
     def _has_steps(self) -> bool:
         return self.selection.bands or self.selection.verbose
 
-    @property
-    def _names(self) -> Mapping[str, str]:
-        return short_names(row.layer.name for row in self.every)
+    def _listed_steps(self, layer: Layer) -> Sequence[Step]:
+        return layer.steps if self._has_steps and len(layer.steps) > 1 else ()
 
     @property
     def _has_engines(self) -> bool:
         """Whether several engines compute layers; a caller that supplies inputs is none."""
-        return len({row.main.engine for row in self.every if row.main.step is not None}) > 1
+        return len({one.main.engine for one in self.every if one.main.step is not None}) > 1
 
-    def _fixed_width(self, lines: Sequence[LayerRow]) -> int:
+    def _fixed_width(self, lines: Sequence[Line]) -> int:
         """Return the width of the columns that every terminal shows."""
 
         def longest(texts: Iterable[str]) -> int:
             return max(map(len, texts), default=0) + 1
 
-        names = self._names
         return (
             2
-            + max(5, longest(line.numbers for line in lines))
-            + min(MOST_OF_OPERATORS, longest(line.layer.kind for line in lines))
-            + self._has_engines * longest(line.layer.engine for line in lines)
-            + min(MOST_OF_NAMES, longest(names.get(line.layer.name, "") for line in lines))
-            + longest(extents(line.layer.shape) for line in lines)
+            + max(5, longest(map(number_words, lines)))
+            + min(MOST_OF_OPERATORS, longest(line.kind for line in lines))
+            + self._has_engines * longest(line.engine for line in lines)
+            + min(MOST_OF_NAMES, longest(line.short_name for line in _layers(lines)))
+            + longest(extents(line.shape) for line in lines)
         )
 
     def _fitting(
-        self, found: Sequence[_Column], lines: Sequence[LayerRow], width: int
+        self, found: Sequence[_Column], lines: Sequence[Line], width: int
     ) -> Sequence[_Column]:
         """Return the columns that a terminal of that width shows: all that are basic, and of the
         others as many as fit, the most important ones first."""
@@ -167,8 +165,7 @@ class LayerTable:
             kept.append(column)
         return [column for column in found if column in kept]
 
-    def _table(self, lines: Sequence[LayerRow], columns: Sequence[_Column]) -> Table:
-        names = self._names
+    def _table(self, lines: Sequence[Line], columns: Sequence[_Column]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
         table.add_column("step", "", justify="right", no_wrap=True)
         table.add_column("operator", "total", overflow="ellipsis")
@@ -180,30 +177,29 @@ class LayerTable:
             justify = "right" if column.is_numeric else "left"
             table.add_column(column.header, column.total, justify=justify, no_wrap=True)
         for line in lines:
-            layer = line.layer
-            is_layer = isinstance(layer, ModelLayer)
-            operator = Text(f"{'' if is_layer else '  '}{printable(layer.kind)}")
-            engine = (Text(printable(layer.engine)),) if self._has_engines else ()
-            name = ShortenedName(names[layer.name]) if is_layer else Text("")
+            is_layer = isinstance(line, Layer)
+            operator = Text(f"{'' if is_layer else '  '}{printable(line.kind)}")
+            engine = (Text(printable(line.engine)),) if self._has_engines else ()
+            name = _ShortenedName(line.short_name) if is_layer else Text("")
             cells = (column.cell(line) for column in columns)
-            shape = Text(extents(layer.shape))
+            shape = Text(extents(line.shape))
             style = "" if is_layer else "dim"
-            table.add_row(line.numbers, operator, *engine, name, shape, *cells, style=style)
+            table.add_row(number_words(line), operator, *engine, name, shape, *cells, style=style)
         return table
 
 
-def layer_table(
-    layers: Sequence[ModelLayer],
-    measured: Sequence[Measured | None] | None = None,
-    clock_hz: int | None = None,
-    selection: LayerSelection = EVERY_LAYER,
-) -> LayerTable:
-    """Return a table of layers.
+@dataclass(frozen=True, slots=True)
+class _ShortenedName:
+    """A name in a table. The ends of names tell similar layers apart, so both are kept."""
 
-    `measured` contains the counts of a simulated core per step, in the order of the program, or is
-    None. `clock_hz` adds a column with the time of each layer.
-    """
-    return LayerTable(rows(layers, measured), selection, clock_hz)
+    name: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(len(self.name), LEAST_LETTERS), Text(self.name).cell_len)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        name = shorten_middle(self.name, options.max_width)
+        yield Text(name, no_wrap=True, overflow="ellipsis")
 
 
 class Importance(IntEnum):
@@ -229,7 +225,7 @@ class _Column:
     importance: Importance
     header: str
     total: str
-    cell: Callable[[LayerRow], str]
+    cell: Callable[[Line], str]
     is_numeric: bool = True
 
     @property
@@ -237,13 +233,13 @@ class _Column:
         """The header as words on one line."""
         return self.header.replace("-\n", "").replace("\n", " ").strip()
 
-    def width(self, lines: Sequence[LayerRow]) -> int:
+    def width(self, lines: Sequence[Line]) -> int:
         texts = (*self.header.split("\n"), self.total, *map(self.cell, lines))
         return max(map(len, texts)) + 1
 
 
 def code_table(
-    functions: Sequence[tuple[str, int]], code_bytes: int | None, verbose: bool = False
+    functions: Mapping[str, int], code_bytes: int | None, verbose: bool = False
 ) -> Table:
     """Return a table of the functions of the model's code, largest first; with `verbose`, those of
     single steps, too.
@@ -251,8 +247,8 @@ def code_table(
     code_bytes: size of the code with its read-only data."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
     table.add_column("function", "total", overflow="ellipsis")
-    total = sum(size for _, size in functions)
-    listed = [(name, size) for name, size in functions if verbose or "_step_" not in name]
+    total = sum(functions.values())
+    listed = [(name, size) for name, size in functions.items() if verbose or "_step_" not in name]
     steps = len(functions) - len(listed)
     if steps:
         rest = total - sum(size for _, size in listed)
@@ -265,7 +261,7 @@ def code_table(
     return table
 
 
-def constant_lines(layers: Iterable[ModelLayer]) -> Iterator[Text]:
+def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
     """Yield a line for each layer with output channels that do not depend on the input."""
     for layer in layers:
         found = layer.main.constant
@@ -274,23 +270,23 @@ def constant_lines(layers: Iterable[ModelLayer]) -> Iterator[Text]:
 
 
 def _columns(
-    lines: Sequence[LayerRow], clock_hz: int | None, selection: LayerSelection
+    layers: Sequence[Layer], clock_hz: int | None, selection: LayerSelection
 ) -> tuple[_Column, ...]:
-    """Return the columns after the shape, with totals over `lines`.
+    """Return the columns after the shape, with totals over all layers.
 
     Simulated cycles have no total and no share if an accelerator runs a layer, because its cycles
     are unknown.
     """
-    macs = sum(row.layer.macs for row in lines)
-    moved = sum(row.layer.moved_bytes for row in lines)
-    weights = sum(row.weight_bytes or 0 for row in lines)
-    live = max((row.live_bytes or 0 for row in lines), default=0)
-    measured = any(row.measured for row in lines)
-    known = not (measured and any(row.layer.offloaded for row in lines))
-    estimated = sum(row.layer.cycles for row in lines)
-    simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
-    instructions = sum(row.instructions or 0 for row in lines) if known else None
-    cycles = sum(row.cycles for row in lines) if known else None
+    macs = sum(one.macs for one in layers)
+    moved = sum(one.moved_bytes for one in layers)
+    weights = sum(one.weight_bytes for one in layers)
+    live = max((one.live_bytes or 0 for one in layers), default=0)
+    measured = any(one.simulated_cycles is not None for one in layers)
+    known = not (measured and any(one.offloaded for one in layers))
+    estimated = sum(one.cycles for one in layers)
+    simulated = sum(one.simulated_cycles or 0 for one in layers) if known else None
+    instructions = sum(one.simulated_instructions or 0 for one in layers) if known else None
+    cycles = sum(one.best_cycles for one in layers)
     found: list[_Column] = []
 
     def add(
@@ -298,59 +294,103 @@ def _columns(
         importance: Importance,
         header: str,
         total: str,
-        cell: Callable[[LayerRow], str],
+        cell: Callable[[Line], str],
         *,
         is_numeric: bool = True,
     ) -> None:
         if condition:
             found.append(_Column(importance, header, total, cell, is_numeric))
 
-    def add_cycles(kind: str, total: int | None, cell: Callable[[LayerRow], int | None]) -> None:
+    def add_cycles(kind: str, total: int | None, cell: Callable[[Line], int | None]) -> None:
         is_basic = (kind == "simulated") == measured
         importance = Importance.BASIC if is_basic else Importance.ESTIMATE
-        add(True, importance, f"cycles\n{kind}", number(total), lambda row: number(cell(row)))
+        add(True, importance, f"cycles\n{kind}", number(total), lambda line: number(cell(line)))
 
-    verbose, in_bands, limits = selection.verbose, has_bands(lines), has_limits(lines)
+    verbose, in_bands = selection.verbose, any(one.main.bands for one in layers)
+    limits = any(one.limit for one in layers)
+    floors = measured and any(above_floor(one) is not None for one in layers)
     asked, ratio, limit = Importance.ASKED_FOR, Importance.RATIO, Importance.LIMIT
-    steps = in_bands and (selection.bands or verbose)
-    add(verbose and has_stripes(lines), asked, "stripes", "", lambda row: row.stripes)
-    add(steps, asked, "chain:\nbands", "", lambda row: row.short_bands)
-    add(in_bands, Importance.BASIC, "F", "", lambda row: f"{row.layer.factor:.2f}")
-    add(True, Importance.WORK, "MACs", number(macs), lambda row: number(row.layer.macs))
-    add_cycles("estimated", estimated, lambda row: row.layer.cycles)
+    stripes = verbose and any(_stripes(one) != ABSENT for one in layers)
+    add(stripes, asked, "stripes", "", _stripes)
+    add(in_bands and (selection.bands or verbose), asked, "chain:\nbands", "", _bands)
+    add(in_bands, Importance.BASIC, "F", "", lambda line: f"{line.factor:.2f}")
+    add(True, Importance.WORK, "MACs", number(macs), lambda line: number(line.macs))
+    add_cycles("estimated", estimated, lambda line: line.cycles)
     if measured:
-        add_cycles("simulated", simulated, lambda row: row.simulated_cycles)
+        add_cycles("simulated", simulated, lambda line: line.simulated_cycles)
     if clock_hz:
-        total = milliseconds(cycles, clock_hz)
-        add(True, Importance.TIME, "ms", total, lambda row: milliseconds(row.cycles, clock_hz))
-    add(known, Importance.BASIC, "share", "", lambda row: percent(row.share))
+        total = milliseconds(cycles if known else None, clock_hz)
+        add(
+            True,
+            Importance.TIME,
+            "ms",
+            total,
+            lambda line: milliseconds(line.best_cycles, clock_hz),
+        )
+    add(
+        known,
+        Importance.BASIC,
+        "share",
+        "",
+        lambda line: percent(line.best_cycles / max(1, cycles)),
+    )
     if verbose and measured:
         total = number(instructions)
-        add(True, asked, "instruc-\ntions", total, lambda row: number(row.instructions))
-    add(True, ratio, "cycles\n/MAC", per_mac(cycles, macs), _per_mac)
-    add(measured and has_floors(lines), ratio, ABOVE_FLOOR, "", _above_floor)
+        add(
+            True,
+            asked,
+            "instruc-\ntions",
+            total,
+            lambda line: number(line.simulated_instructions),
+        )
+    total = per_mac(cycles if known else None, macs)
+    add(True, ratio, "cycles\n/MAC", total, lambda line: per_mac(line.best_cycles, line.macs))
+    add(floors, ratio, ABOVE_FLOOR, "", _above_floor)
     memory, traffic = Importance.MEMORY, Importance.TRAFFIC
-    add(live, memory, "RAM\nlive", number(live), lambda row: _count(row.live_bytes))
-    add(weights, memory, "weight\nbytes", number(weights), lambda row: _count(row.weight_bytes))
-    add(True, traffic, "bytes\nmoved", number(moved), lambda row: number(row.layer.moved_bytes))
-    add(limits, limit, "limited\nby", "", lambda row: printable(row.layer.limit or ABSENT))
-    add(limits, limit, "multi-\npliers", "", lambda row: share_or_none(row.layer.utilisation))
-    kernels = any(row.main.kernel for row in lines)
+    add(live, memory, "RAM\nlive", number(live), _live_bytes)
+    add(weights, memory, "weight\nbytes", number(weights), _weight_bytes)
+    add(True, traffic, "bytes\nmoved", number(moved), lambda line: number(line.moved_bytes))
+    add(limits, limit, "limited\nby", "", lambda line: printable(line.limit or ABSENT))
+    add(limits, limit, "multi-\npliers", "", lambda line: share_or_none(line.utilisation))
+    kernels = any(one.main.kernel for one in layers)
     add(kernels, Importance.KERNEL, " kernel", "", _kernel, is_numeric=False)
     return tuple(found)
 
 
-def _kernel(row: LayerRow) -> str:
-    return f" {printable(row.main.kernel)}"
+def _layers(lines: Iterable[Line]) -> Iterator[Layer]:
+    return (line for line in lines if isinstance(line, Layer))
 
 
-def _count(value: int | None) -> str:
-    return "" if value is None else number(value)
+def _stripes(line: Line) -> str:
+    """Return the number of stripes and the shape of the largest one; absent if it runs whole."""
+    main = line.main
+    if main.calls == 1 or not main.stripes:
+        return ABSENT
+    largest = max((config.shape for config in main.stripes), key=prod)
+    return f"{number(count_stripes(main.stripes))} of {extents(largest)}"
 
 
-def _per_mac(row: LayerRow) -> str:
-    return per_mac(row.cycles, row.layer.macs)
+def _bands(line: Line) -> str:
+    """Return the number of the chain; for a step, with those of the bands."""
+    bands = line.main.bands
+    if bands is None:
+        return ABSENT
+    return bands.short if isinstance(line, Step) else bands.short_total
 
 
-def _above_floor(row: LayerRow) -> str:
-    return ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
+def _above_floor(line: Line) -> str:
+    above = above_floor(line)
+    return ABSENT if above is None else f"{above:.2f}"
+
+
+def _live_bytes(line: Line) -> str:
+    known = line.live_bytes if isinstance(line, Layer) else None
+    return "" if known is None else number(known)
+
+
+def _weight_bytes(line: Line) -> str:
+    return number(line.weight_bytes) if isinstance(line, Layer) else ""
+
+
+def _kernel(line: Line) -> str:
+    return f" {printable(line.main.kernel)}"

@@ -1,37 +1,37 @@
-"""The contents of report.json. The keys are a stable interface; there are no times among them."""
+"""The contents of report.json, the only result that summaries, tables, pages and comparisons show.
+
+The keys are a stable interface; there are no times among them.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from penstock.brief import Brief
-from penstock.ir.graph import Graph
-from penstock.memory.problem import Placement
+from penstock.errors import UsageError
 from penstock.optional import Dropped
-from penstock.program.program import Kind, Program
-from penstock.program.stored_constants import weight_bytes
-from penstock.reports.command import CompileCommand
-from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
-from penstock.reports.costed_steps import costed_steps
-from penstock.reports.engine_work import (
-    CycleCounts,
-    EngineWork,
-    FallbackReport,
-    engine_work,
-    left_to_cpu,
+from penstock.reports.codec import (
+    Json,
+    NotDecodedError,
+    decoded,
+    encoded_fields,
+    named,
+    without_breaks_in_numbers,
 )
-from penstock.reports.interface_tensor import ModelInterface, model_interface
-from penstock.reports.json_value import Json
-from penstock.reports.layer_report import requantisation_classes
-from penstock.reports.times import times
+from penstock.reports.command import CompileCommand
+from penstock.reports.formats import ABSENT
+from penstock.reports.interface_tensor import ModelInterface
+from penstock.reports.layer import ConstantChannels, Counted, Layer, Step, linked, with_counts
+from penstock.reports.timeline import EngineTimes, Timeline
 from penstock.revision import described
-from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
-from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 SCHEMA = "penstock-report-1"
+FILES = ("report.json", "profile.json")
+"""What an output directory contains, by preference."""
+_HELP = "name a report.json, a file with the output of --json, or a directory that contains one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class NodeReport:
 class RungReport:
     """A rung of the verification ladder. `mismatches` is None if the rung was not run. `note` is
     additional text; `measured` is the difference from the reference, on rungs that measure it, and
-    `nodes` lists it node by node."""
+    `nodes` lists it node by node. `error` states the limit that the rung exceeded, if it did."""
 
     step: str
     tensors: int
@@ -159,6 +159,7 @@ class RungReport:
     note: str = ""
     measured: RealDifference | None = None
     nodes: tuple[NodeReport, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,50 @@ class Requantised:
     classes: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class CycleCounts:
+    """Cycles by the cost model, and by the timing model of a simulated core."""
+
+    estimated: int
+    simulated: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineWork:
+    """The work of one engine: nodes, kernel calls, multiply-accumulates and cycles. Simulated
+    cycles exist only for engines that a simulated core executes."""
+
+    name: str
+    nodes: int
+    calls: int
+    macs: int
+    cycles: CycleCounts
+
+    def simulated(self, cycles: int) -> EngineWork:
+        """Return a copy with simulated cycles."""
+        return replace(self, cycles=CycleCounts(self.cycles.estimated, cycles))
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackReport:
+    """A node that falls back to the CPU: its position in the model file, the reason, and its
+    estimated cycles on the processor."""
+
+    node: str
+    origin: str
+    reason: str
+    cycles: int
+
+    @property
+    def where(self) -> str:
+        """Its position in the model file, without the name of the model."""
+        return self.origin.split(": ", 1)[-1] or self.node
+
+    @property
+    def why(self) -> str:
+        return self.reason or ABSENT
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Brief):
     """The facts about a compiled model that report.json contains.
@@ -207,7 +252,11 @@ class Report(Brief):
     any. `interface` lists the inputs and outputs of the generated code. `optimised_for` is what the
     C compiler optimises: "speed" (-O3) or "size" (-Os); estimated cycles are always those of -O3.
     `portable_layers` take many cycles because the core family has no kernel for them.
-    `dropped` lists optional work that failed because of a defect of penstock.
+    `dropped` lists optional work that failed because of a defect of penstock. `layers` are the
+    steps of the schedule, `model_layers` the layers that they compute. `timelines` are the contents
+    of each memory, the arena first, and `engine_times` what each engine does, over one inference.
+    `functions` are the bytes of each function of the model's code, if it was compiled;
+    `unmeasured` is the reason why a profile simulated nothing, if it did not.
     """
 
     model: str
@@ -219,7 +268,7 @@ class Report(Brief):
     instructions: Instructions
     frontier: tuple[Point, ...]
     optimality: Optimality
-    command: CompileCommand
+    command: CompileCommand = field(metadata=named("command_parts"))
     ram_bytes_streamed_input: int | None = None
     cascades: tuple[CascadeReport, ...] = ()
     verified: tuple[RungReport, ...] = ()
@@ -240,6 +289,12 @@ class Report(Brief):
     optimised_for: str = "speed"
     portable_layers: tuple[PortableLayer, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    layers: tuple[Step, ...] = ()
+    model_layers: tuple[Layer, ...] = ()
+    timelines: tuple[Timeline, ...] = ()
+    engine_times: EngineTimes | None = None
+    functions: Mapping[str, int] = field(default_factory=dict[str, int])
+    unmeasured: str | None = None
 
     @property
     def estimated_note(self) -> str:
@@ -251,112 +306,117 @@ class Report(Brief):
         """The compiler, with its version, and its commit if that is known."""
         return f"penstock {described(self.version, self.commit)}"
 
+    def with_counts(self, counts: Sequence[Counted | None]) -> Report:
+        """Return the report with the simulated figures of each step, see `layer.with_counts`."""
+        steps = with_counts(self.layers, counts)
+        return replace(self, layers=steps, model_layers=linked(self.model_layers, steps))
+
     def as_json(self) -> dict[str, Json]:
         """Return the contents of report.json."""
-        found: dict[str, Json] = {"schema": SCHEMA, **dataclasses.asdict(self)}
-        found |= times(self.cycles, self.clock_hz)
-        found["command"] = str(self.command)
-        found["alternatives"] = [
-            {**dataclasses.asdict(one), "command": str(self.command.with_options(one.options))}
-            for one in self.alternatives
-        ]
-        return found
+        return {
+            "schema": SCHEMA,
+            **encoded_fields(self),
+            **times(self.cycles, self.clock_hz),
+            "command": str(self.command),
+            "alternatives": [
+                {**encoded_fields(one), "command": str(self.command.with_options(one.options))}
+                for one in self.alternatives
+            ],
+        }
+
+    def text(self) -> str:
+        """Return report.json."""
+        return without_breaks_in_numbers(json.dumps(self.as_json(), indent=2)) + "\n"
+
+    @staticmethod
+    def from_json(found: Mapping[str, Json]) -> Report:
+        """Return the report that `as_json` has written.  Raises NotDecodedError."""
+        report = decoded(Report, found)
+        known = set(range(len(report.layers)))
+        if not all(one.indices and known.issuperset(one.indices) for one in report.model_layers):
+            raise NotDecodedError('a record of "model_layers" does not name steps of "layers"')
+        return replace(report, model_layers=linked(report.model_layers, report.layers))
 
 
-def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
-    """Return the cascades of a schedule that run in stripes, in order."""
-    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
-        return ()
-    cascades = ExpandedSchedule(schedule).cascades
-    every = (costed_steps(schedule, cascade) for cascade in cascades)
-    found = ([one for one in costed if one.part.row_copy is None] for costed in every)
-    return tuple(
-        CascadeReport(
-            len({one.tensor for one in costed}),
-            max(highest_stripe(one.stripes) for one in costed),
-            sum(count_stripes(one.stripes) for one in costed),
-        )
-        for costed in found
-        if costed[0].in_cascade
-    )
+def cascade_words(cascades: Iterable[CascadeReport]) -> str:
+    """Return cascades as layers × rows."""
+    return " ".join(f"{c.layers}×{c.rows}" for c in cascades) or ABSENT
 
 
-def make_report(
-    model: Graph,
-    target: str,
-    schedule: Schedule,
-    placement: Placement,
-    program: Program,
-    free_bytes: Mapping[str, int],
-    stack_bytes: int,
-    frontier: tuple[Point, ...],
-    command: CompileCommand,
-    streamed_bytes: int | None,
-) -> Report:
-    """Return the report of a compilation. Measured figures are None until the caller adds them.
+def has_simulated(engines: Sequence[EngineWork]) -> bool:
+    """Return whether one of the engines has simulated cycles."""
+    return any(engine.cycles.simulated is not None for engine in engines)
 
-    `free_bytes` maps memories that do not count as RAM to bytes. `streamed_bytes` is the least
-    total RAM with a streamed input; None if that was not planned.
+
+def shares(engines: Sequence[EngineWork]) -> tuple[float, ...]:
+    """Return the fraction of the estimated cycles of each engine, in [0, 1]."""
+    total = max(1, sum(engine.cycles.estimated for engine in engines))
+    return tuple(engine.cycles.estimated / total for engine in engines)
+
+
+def times(cycles: CycleCounts, clock_hz: int | None) -> dict[str, Json]:
+    """Return the duration of an inference in milliseconds, and inferences per second, by kind of
+    cycles.
+
+    >>> times(CycleCounts(84_000, None), 168_000_000)["milliseconds"]
+    {'estimated': 0.5, 'simulated': None}
     """
-    cost = schedule.cost
-    weights = weight_bytes(program)
-    constants = sum(v.type.size_bytes for v in schedule.assigned_parts.graph.constants())
-    arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
-    ram = RamUsage(
-        total=arena + sum(others) + stack_bytes,
-        arena=arena,
-        static=sum(others),  # the objects of the model contain no other data
-        stack=stack_bytes,
-        io=_kind_bytes(program, Kind.IO),
-        scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
-        state=_kind_bytes(program, Kind.STATE),
-    )
-    return Report(
-        model.name,
-        target,
-        ram,
-        Flash(weights, weights, None, constants),
-        Macs(
-            model.macs(),
-            cost.macs,
-            cost.constant_macs + folded_macs(model, schedule.assigned_parts.graph),
-        ),
-        CycleCounts(cost.cycles, None),
-        Instructions(None),
-        frontier,
-        Optimality(
-            certificate(schedule.gaps.order),
-            certificate(schedule.gaps.partition),
-            certificate(placement.gap),
-        ),
-        command,
-        streamed_bytes,
-        striped(schedule),
-        engines=engine_work(schedule),
-        left_to_cpu=left_to_cpu(schedule),
-        requantisation=tuple(
-            Requantised(part.label, part.kernel.name, requantisation_classes(part))
-            for part in schedule.steps
-            if part.kernel.classes
-        ),
-        constant_channels=tuple(constant_by_layer(schedule).values()),
-        free_bytes=free_bytes,
-        interface=model_interface(model, schedule.assigned_parts.graph),
-    )
+    kinds = asdict(cycles)
+    seconds = {k: n / clock_hz if n and clock_hz else None for k, n in kinds.items()}
+    return {
+        "milliseconds": {k: s and round(1000 * s, 6) for k, s in seconds.items()},
+        "inferences_per_second": {k: s and round(1 / s, 6) for k, s in seconds.items()},
+    }
 
 
-def _kind_bytes(program: Program, kind: Kind) -> int:
-    """Return the bytes, over all memories, of the union of the buffers of a kind."""
-    total = 0
-    for memory in program.ram():
-        inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
-        end = 0
-        for lower, upper in sorted((b.address, b.address + b.size_bytes) for b in inside):
-            total += max(0, upper - max(lower, end))
-            end = max(end, upper)
-    return total
+def report_json(name: str) -> Mapping[str, Json]:
+    """Return the JSON object of a report.json, of a profile.json or of the output of `--json`.
+
+    name: the file, or an output directory that contains it.
+
+    Raises UsageError."""
+    path = _file(Path(name))
+    try:
+        found: Json = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            "usage-141",
+            "the report cannot be read",
+            where=name,
+            why=str(error.strerror or error).lower(),
+            help=_HELP,
+        ) from None
+    except UnicodeDecodeError:
+        raise no_report(name, "the file is not JSON") from None
+    except ValueError as error:
+        raise no_report(name, f"the file is not JSON: {error}") from None
+    if not isinstance(found, Mapping) or "schema" not in found:
+        raise no_report(name, 'the JSON value has no key "schema"')
+    if found["schema"] != SCHEMA:
+        raise no_report(name, f"its schema is {found['schema']!r}, must be {SCHEMA!r}")
+    return found
 
 
-def certificate(gap: float) -> str | float:
-    """Return "optimal" if the proved gap is zero, or else the gap."""
-    return "optimal" if gap == 0.0 else gap
+def read_report(name: str) -> Report:
+    """Return the report of a file, see `report_json`; it shows what the compilation shows.
+
+    Raises UsageError, also for the report of an older version that lacks a key."""
+    try:
+        return Report.from_json(report_json(name))
+    except NotDecodedError as error:
+        raise no_report(name, str(error)) from None
+
+
+def no_report(where: str, why: str) -> UsageError:
+    """Return the error for a file that contains no report."""
+    return UsageError("usage-142", "this is not a report", where=where, why=why, help=_HELP)
+
+
+def _file(path: Path) -> Path:
+    """The path itself, or the report in a directory."""
+    if not path.is_dir():
+        return path
+    inside = next((path / file for file in FILES if (path / file).is_file()), None)
+    if inside is None:
+        raise no_report(str(path), f"the directory contains neither {' nor '.join(FILES)}")
+    return inside

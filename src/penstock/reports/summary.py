@@ -15,24 +15,18 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from penstock.reports.command import CompileCommand
-from penstock.reports.engine_work import EngineWork, FallbackReport, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
     counted,
-    extents,
+    duration,
     kib,
     number,
     percent,
     printable,
     relative,
     short_names,
-    striped,
 )
-from penstock.reports.frontier import FrontierPoint, FrontierReport
-from penstock.reports.goal import goal_words
-from penstock.reports.guidance import proposals
-from penstock.reports.report import Report
-from penstock.reports.times import duration, milliseconds
-from penstock.reports.verdict import verdicts
+from penstock.reports.phrases import alternative_words, goal_words, verdicts
+from penstock.reports.report import EngineWork, FallbackReport, Report, has_simulated, shares
 
 
 def summary(
@@ -71,7 +65,7 @@ def summary(
         if rung.mismatches is not None:
             found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
-    return Group(title, totals, proven, *_engine_tables(report), *proposals(report, named))
+    return Group(title, totals, proven, *_engine_tables(report), *_proposals(report, named))
 
 
 def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
@@ -125,18 +119,6 @@ def _engine_table(engines: Sequence[EngineWork]) -> Table:
     return table
 
 
-def node_table(nodes: Sequence[NodeLine]) -> Table:
-    """Return a table of nodes. Long names are shortened."""
-    names = short_names(node.name for node in nodes)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for header in ("operator", "output", "engine", "name"):
-        table.add_column(header, overflow="ellipsis")
-    for node in nodes:
-        words = (printable(node.kind), extents(node.shape), printable(node.engine))
-        table.add_row(*map(Text, words), names[node.name])
-    return table
-
-
 def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
     """With accelerators, yield one line per engine."""
     for engine in engines:
@@ -163,76 +145,6 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
         words = Text(printable(node.where)), number(node.cycles), Text(printable(node.why))
         table.add_row(*words)
     return table
-
-
-def choice_table(choices: FrontierReport, named: CompileCommand) -> RenderableType:
-    """Return a table of the points of the front with the selected one marked, and, if it was
-    planned, a table of the points with a streamed input.
-
-    named: model and target as the user named them, for the command that is proposed."""
-    title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
-    shown: list[RenderableType] = [title, _point_table(choices, choices.choices, choices.chosen)]
-    shown.append(Text(_limit_words(choices), "dim"))
-    if choices.streamed:
-        shown.append(Text("\nwith the input streamed (--stream-input):"))
-        shown.append(_point_table(choices, choices.streamed, None))
-    least = named.with_rest(choices.command).selecting(choices.choices[0].ram_bytes)
-    shown.append(Text("to compile the first point (--sram selects one):", "dim"))
-    shown.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
-    return Group(*shown)
-
-
-def _point_table(
-    choices: FrontierReport, points: Sequence[FrontierPoint], chosen: int | None
-) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("")
-    elsewhere = any(point.static_bytes for point in points)
-    others = ("other\nmemories",) if elsewhere else ()
-    clock_hz = choices.clock_hz
-    timed = () if clock_hz is None else (f"ms at\n{clock_hz / 1e6:g} MHz",)
-    for header in (
-        "RAM",
-        "KiB",
-        "arena",
-        "live",
-        *others,
-        "cycles",
-        *timed,
-        "above\nfastest",
-        "calls",
-        "F",
-    ):
-        table.add_column(header, justify="right", no_wrap=True)
-    for moved in points[0].moved:
-        table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
-    table.add_column("cascades: layers×rows")
-    for k, point in enumerate(points):
-        cells = (
-            number(point.ram_bytes),
-            kib(point.ram_bytes).removesuffix(" KiB"),
-            number(point.arena_bytes),
-            number(point.live_bytes),
-            *((number(point.static_bytes),) if elsewhere else ()),
-            number(point.cycles),
-            *(() if clock_hz is None else (milliseconds(point.cycles, clock_hz),)),
-            f"{100 * choices.slowdown(point):.4f} %",
-            number(point.calls),
-            f"{choices.factor(point):.2f}",
-            *(number(moved.total_bytes) for moved in point.moved),
-            striped(point.cascades),
-        )
-        table.add_row(">" if k == chosen else "", *cells, style="bold" if k == chosen else "")
-    return table
-
-
-def _limit_words(choices: FrontierReport) -> str:
-    """Describe the point that the budget selects."""
-    limit = "1 byte" if choices.limit_bytes == 1 else f"{number(choices.limit_bytes)} bytes"
-    if choices.chosen is None:
-        return f"nothing fits into {limit}"
-    within = "" if choices.command.sram_bytes is not None else f", in {limit}"
-    return f">: {goal_words(choices)}{within}"
 
 
 def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -339,3 +251,24 @@ def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
         ("cycles", simulated, f"simulated{time}; estimated {estimated}{model}"),
         ("instructions", number(report.instructions.simulated), "simulated"),
     )
+
+
+def _proposals(report: Report, named: CompileCommand | None) -> Iterator[RenderableType]:
+    """Yield what other options yield, each with the command to copy, which is not wrapped."""
+    found = tuple(alternative_words(report))
+    is_complete = report.ram_bytes_streamed_input is not None
+    if not found and report.smaller_kernels is None and is_complete:
+        return
+    yield Text("\nother options:")
+    command = report.command if named is None else named.with_rest(report.command)
+    for words, other in zip(found, report.alternatives, strict=True):
+        yield Text(words, "dim")
+        whole = str(command.with_options(other.options))
+        yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
+    if report.smaller_kernels is not None:
+        saved = number(report.smaller_kernels.saved_bytes)
+        yield Text(f"about {saved} bytes of flash less: slower kernels with smaller tables", "dim")
+        whole = str(command.with_options(f"--kernels {report.smaller_kernels.kernels}"))
+        yield Text(f"    {whole}", no_wrap=True, overflow="ignore")
+    if not is_complete:
+        yield Text("a streamed input was not planned: --plan-streaming", "dim")

@@ -1,4 +1,4 @@
-"""The contents of a memory over one inference, tick by tick.
+"""What each memory holds and what each engine does over one inference, as report.json has it.
 
     bytes ^  +--+                       Span: a tensor or scratch buffer. Piece: bytes of a span
           |  |b1+--+                    with one live range; a span that is live as a whole is
@@ -9,25 +9,38 @@
 
 Tick 0 is the caller writing the inputs. Each kernel call is one tick. In the last tick, the caller
 reads the outputs. `scheduling/simulate/` uses the same ticks.
+
+    processor   ####  ##....#########      #: computes, .: waits for a copy
+    copy engine       ====                 =: copies a constant
+                +------------------> cycles
+
+The cycles of a layer are exact; those of its calls are in proportion to the rows that they compute,
+because the cost model does not divide the cost of a layer further.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.brief import Brief
+from penstock.hardware.target import Target
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import walk, written_views
 from penstock.reports.costed_steps import costed_steps, numbered_steps
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     placement_problems,
     prefetch_name,
@@ -37,8 +50,7 @@ from penstock.scheduling.simulate.placement_problems import (
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class LivePiece:
+class LivePiece(NamedTuple):
     """Bytes [lower_byte, upper_byte) in ticks [born, dead)."""
 
     lower_byte: int
@@ -56,24 +68,19 @@ class MemorySpan(Brief):
     """The bytes of a tensor, scratch buffer or copied constant.
 
     `layers` names the layers that write a tensor; it is empty for other buffers and for inputs.
+    `by_rows` tells that its rows have live ranges or places of their own; `pieces` are as few
+    rectangles as cover them.
     """
 
     name: str
     kind: str
     pieces: tuple[LivePiece, ...]
     layers: tuple[str, ...] = ()
-
-    @property
-    def lower_byte(self) -> int:
-        return min(piece.lower_byte for piece in self.pieces)
+    by_rows: bool = False
 
     @property
     def upper_byte(self) -> int:
         return max(piece.upper_byte for piece in self.pieces)
-
-    @property
-    def born(self) -> int:
-        return min(piece.born for piece in self.pieces)
 
     @property
     def dead(self) -> int:
@@ -123,11 +130,6 @@ class Timeline(Brief):
         """Number of ticks: one per call, and two of the caller."""
         return 2 + sum(stretch.calls for stretch in self.stretches)
 
-    @property
-    def layers(self) -> int:
-        """Number of layers of all stretches."""
-        return sum(stretch.layers for stretch in self.stretches)
-
     @cached_property
     def live_bytes(self) -> Numbers:
         """Bytes that are live at each tick."""
@@ -147,17 +149,33 @@ class Timeline(Brief):
         """Highest address in use, in bytes."""
         return max((span.upper_byte for span in self.spans), default=0)
 
-    def when(self, tick: int) -> str:
-        """Describe a tick as a phrase."""
-        begun = 1
-        if tick < begun:
-            return "before the run"
-        for stretch in self.stretches:
-            if tick < begun + stretch.calls:
-                call = f" (call {tick - begun + 1} of {stretch.calls})"
-                return stretch.words + (call if stretch.calls > 1 else "")
-            begun += stretch.calls
-        return "after the run"
+
+class Activity(Enum):
+    """What an engine does."""
+
+    COMPUTES = "computes"
+    WAITS = "waits"
+    COPIES = "copies"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineSpan(Brief):
+    """Cycles [lower, upper) that an engine spends on one activity, for some layers."""
+
+    engine: str
+    activity: Activity
+    lower_cycles: float
+    upper_cycles: float
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineTimes(Brief):
+    """The spans of all engines, and the cycles at which each call begins, followed by the end of
+    the last one."""
+
+    spans: tuple[EngineSpan, ...]
+    call_cycles: tuple[float, ...]
 
 
 def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
@@ -205,8 +223,14 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
         buffer = buffers[storage.name]
         rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.slots)
         places = buffer.address + _offsets(views[storage.name].rows, storage.slots)
-        pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
-        yield MemorySpan(storage.name, buffer.kind.value, tuple(pieces), writers[storage.name])
+        found = tuple(_pieces(places, lives.born[rows], ends[rows], storage.row_bytes))
+        yield MemorySpan(
+            storage.name,
+            buffer.kind.value,
+            merged_areas(found),
+            writers[storage.name],
+            by_rows=len(found) > 1,
+        )
 
 
 def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
@@ -288,3 +312,141 @@ def _live(pieces: Iterable[LivePiece], ticks: int) -> Numbers:
     np.add.at(change, table[:, 0], table[:, 2])
     np.add.at(change, table[:, 1], -table[:, 2])
     return np.cumsum(change)[:-1]
+
+
+def merged_areas(pieces: Iterable[LivePiece]) -> tuple[LivePiece, ...]:
+    """Return the area of pieces as few rectangles: pieces that follow each other at the same
+    addresses are merged, then rectangles above each other with the same ticks."""
+    over_time: list[LivePiece] = []
+    for piece in sorted(pieces):
+        last = over_time[-1] if over_time else None
+        if last is not None and last[:2] == piece[:2] and last.dead == piece.born:
+            over_time[-1] = last._replace(dead=piece.dead)
+        else:
+            over_time.append(piece)
+    found: list[LivePiece] = []
+    for piece in sorted(over_time, key=lambda p: (p.born, p.dead, p.lower_byte)):
+        last = found[-1] if found else None
+        if last is not None and last[2:] == piece[2:] and last.upper_byte == piece.lower_byte:
+            found[-1] = last._replace(upper_byte=piece.upper_byte)
+        else:
+            found.append(piece)
+    return tuple(found)
+
+
+def engine_times(schedule: Schedule, target: Target) -> EngineTimes:
+    """Return the engine times of a schedule."""
+    expanded = ExpandedSchedule(schedule)
+    spans: list[EngineSpan] = []
+    calls: list[float] = []
+    now = before = 0.0
+    for cascade in expanded.cascades:
+        plan, begun = cascade.plan, now
+        layers = tuple(step.tensor for step in costed_steps(schedule, cascade))
+        waits = plan.copying.cycles + plan.waiting.cycles
+        spans += _copies(schedule, plan, target, before, begun)
+        durations = list(_durations(schedule, cascade))
+        first = schedule.parts.parts[plan.parts[0]]
+        if waits:
+            name = first.engine
+            spans.append(EngineSpan(name, Activity.WAITS, now, now + waits, layers))
+        ends = list(accumulate(durations, initial=now + waits))
+        calls += [now, *ends[1:-1]]  # the first call begins with the stall
+        spans += _computing(schedule, cascade, ends)
+        now, before = ends[-1], begun
+    for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
+        spans.append(
+            EngineSpan(part.engine, Activity.COMPUTES, now, now + cost.cycles, (part.output.name,))
+        )
+        now += cost.cycles
+    return EngineTimes(tuple(spans), (*calls, now))
+
+
+def _durations(schedule: Schedule, cascade: ExpandedCascade) -> Iterator[float]:
+    """Yield the cycles of each call of a cascade, without stalls."""
+    plan = cascade.plan
+    rows = [0] * len(plan.parts)
+    calls: list[tuple[int, int]] = [
+        (position - cascade.lower, end - first)
+        for position, first, end in cascade.calls[:, :3].tolist()
+    ]
+    for k, height in calls:
+        rows[k] += height
+    for k, height in calls:
+        yield plan.costs[k].cycles * height / rows[k]
+
+
+def _computing(
+    schedule: Schedule, cascade: ExpandedCascade, ends: Sequence[float]
+) -> Iterator[EngineSpan]:
+    """Yield a span for each sequence of consecutive calls on one engine."""
+    parts, plan = schedule.parts.parts, cascade.plan
+    last: EngineSpan | None = None
+    for call, position in enumerate(cascade.calls[:, 0].tolist()):
+        k = plan.parts[position - cascade.lower]
+        names = (
+            tuple(step.tensor for step in costed_steps(schedule, cascade))
+            if schedule.find_bands(parts[k]) is not None
+            else (parts[k].name,)
+        )
+        if last is not None and last.engine == parts[k].engine:
+            merged = tuple(dict.fromkeys((*last.layers, *names)))
+            last = replace(last, upper_cycles=ends[call + 1], layers=merged)
+            continue
+        if last is not None:
+            yield last
+        last = EngineSpan(
+            parts[k].engine, Activity.COMPUTES, ends[call], ends[call + 1], tuple(names)
+        )
+    if last is not None:
+        yield last
+
+
+def _copies(
+    schedule: Schedule, plan: Plan, target: Target, before: float, begun: float
+) -> Iterator[EngineSpan]:
+    """Yield the copies of the copy engine for a plan, one after the other: early ones begin with
+    the previous cascade, at `before`, the others with the plan's own, at `begun`."""
+    if target.copier is None:
+        return
+    end = before
+    for copy in sorted(plan.copies, key=lambda copy: not copy.early):
+        start = end if copy.early else max(begun, end)
+        end = start + _memories(target).copy_cycles(copy.source, copy.target, copy.size_bytes)
+        layers = _readers(schedule, plan, copy)
+        yield EngineSpan(target.copier.name, Activity.COPIES, start, end, layers)
+
+
+def _memories(target: Target) -> MemorySystem:
+    return MemorySystem(
+        target.memories_for("arena"),
+        target.memory_for("constant"),
+        target.engines[0],
+        target.copier,
+    )
+
+
+def _readers(schedule: Schedule, plan: Plan, copy: Prefetch) -> tuple[str, ...]:
+    """Return the names of the parts of a plan that read a copied constant."""
+    parts = (schedule.parts.parts[k] for k in plan.parts)
+    return tuple(
+        part.label for part in parts if copy.constant in {value.name for value in part.inputs}
+    )
+
+
+def live_bytes(schedule: Schedule, arena: Timeline) -> Mapping[str, int]:
+    """Return the maximum of the live bytes in the calls that compute each tensor, by name.
+
+    A call of a chain computes all tensors of the chain.
+    """
+    found: defaultdict[str, int] = defaultdict(int)
+    for cascade in ExpandedSchedule(schedule).cascades:
+        for call, position in enumerate(cascade.calls[:, 0].tolist()):
+            part = schedule.parts.parts[cascade.plan.parts[position - cascade.lower]]
+            bands = schedule.find_bands(part)
+            sections = () if bands is None else (s for b in bands.bands for s in b.sections)
+            names = {part.label} if bands is None else {section.tensor for section in sections}
+            live = int(arena.live_bytes[cascade.tick + call])
+            for name in names:
+                found[name] = max(found[name], live)
+    return found

@@ -16,7 +16,7 @@ from examples.uma import phases
 from penstock.backends.author import breakdown_of
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError
-from penstock.reports.layer_report import layers
+from penstock.reports.steps import layers
 from penstock.uma import Breakdown, OpStrategy
 
 Number = Callable[[int], Any]

@@ -356,12 +356,12 @@ def test_a_mismatch_on_the_processor_is_reported_as_a_bug_of_penstock(step: str)
     compiled = api.compile(toy_request("zoo:lenet5", "host"))
     first = Difference("pool1", 0, (0, 0), 1, 2, 1)
     rungs = (ladder.Rung(step, Comparison(1, 4, 1, first)),)
-    error = api.Verified(compiled, rungs, compiled.report).mismatch()
+    error = api.Verified(compiled.report, compiled, rungs).mismatch()
     assert error is not None
     assert "please report" in error.help
     of_conv1 = replace(first, tensor="conv1")
     rungs = (ladder.Rung("reference", Comparison(1, 4, 1, of_conv1)),)
-    error = api.Verified(compiled, rungs, compiled.report).mismatch()
+    error = api.Verified(compiled.report, compiled, rungs).mismatch()
     assert error is not None
     assert "goldens" in error.help
 

@@ -11,7 +11,7 @@ import penstock as penstock_api
 from command_line import CommandLine
 from penstock.codegen.manifest import MANIFEST
 from penstock.frontends.builder import GraphBuilder
-from penstock.reports.row import rows
+from penstock.reports.layer import above_floor
 
 
 def test_profile_writes_a_page_and_its_data(penstock: CommandLine, model: Path) -> None:
@@ -66,6 +66,6 @@ def test_the_floor_is_that_of_kernels_and_below_their_cycles() -> None:
     graph = net.build(net.conv2d(net.input((1, 6, 6, 512)), 32, 1))
     for target, expected in (("cortex-m4", True), ("cortex-m4-portable", False)):
         done = penstock_api.profile(graph, target)
-        (ratio,) = (row.above_floor for row in rows(done.compiled.model_layers, done.steps))
+        (ratio,) = map(above_floor, done.report.model_layers)
         assert (ratio is not None) == expected
         assert ratio is None or 1 < ratio < 1.1

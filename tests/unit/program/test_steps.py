@@ -10,8 +10,7 @@ from penstock.program.expr import TableEntry, Var
 from penstock.program.program import Program
 from penstock.program.steps import calls, lives, steps, streams
 from penstock.program.tables import bound_tables, entry_bytes, row_tables, table_bytes
-from penstock.reports.command import CompileCommand
-from penstock.reports.report import make_report
+from penstock.reports.making import ram_usage
 
 
 def program_named(name: str) -> Program:
@@ -70,18 +69,7 @@ def test_entries_take_as_few_bytes_as_they_can() -> None:
 def test_blocks_beside_the_arena_are_static_ram() -> None:
     example = next(e for e in EVERY_PROGRAM if e.name == "three deep, two memories")
     done = compilation_of(example)
-    report = make_report(
-        done.model,
-        "two",
-        replace(done.schedule, plans=()),  # those of another model
-        done.placement,
-        done.program,
-        free_bytes={},
-        stack_bytes=512,
-        frontier=(),
-        command=CompileCommand("two", "two"),
-        streamed_bytes=0,
-    )
-    ram = report.ram_bytes
+    schedule = replace(done.schedule, plans=())  # those of another model
+    ram = ram_usage(schedule, done.program, {}, stack_bytes=512)
     assert (ram.arena, ram.static, ram.stack, ram.total) == (4096, 4096, 512, 8704)
     assert ram.io == 11 * 5 * 3 + 5 * 5 * 4  # in two memories, so that nothing overlaps

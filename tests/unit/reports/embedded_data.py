@@ -12,6 +12,11 @@ VOID = {"meta"}
 EXPECTED = {"html", "head", "meta", "title", "style", "body", "noscript", "p", "div", "script"}
 
 
+def plain(data: object) -> Any:
+    """Data of a page as a reader of its JSON has it."""
+    return json.loads(json.dumps(data))
+
+
 class Page(HTMLParser):
     """The elements of a page, and its data; fails where an element is not closed in its turn."""
 

@@ -1,9 +1,9 @@
 """A handwritten compilation: three layers, five buffers of three kinds, and their report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.reports.command import CompileCommand
-from penstock.reports.layer_report import LayerReport
+from penstock.reports.layer import Step, model_layers
 from penstock.reports.report import (
     CycleCounts,
     Flash,
@@ -32,9 +32,15 @@ class Example:
     """What the reports are made from."""
 
     report: Report
-    layers: tuple[LayerReport, ...]
-    timeline: Timeline
     counts: tuple[Count, ...]
+
+    @property
+    def layers(self) -> tuple[Step, ...]:
+        return self.report.layers
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.report.timelines[0]
 
 
 def span(
@@ -54,20 +60,8 @@ def of_steps(spans: tuple[MemorySpan, ...], steps: int) -> Timeline:
 
 def make_example() -> Example:
     """The small compilation."""
-    report = Report(
-        "small.tflite",
-        "cortex-m4",
-        RamUsage(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
-        Flash(total=45678, weights=45678, code=None),
-        Macs(model=1234567, executed=1300000, constant=0),
-        CycleCounts(estimated=9876543, simulated=None),
-        Instructions(None),
-        (Point(13312, 9876543, 1300000),),
-        Optimality("optimal", 0.25, "optimal"),
-        COMMAND,
-    )
     layers = (
-        LayerReport(
+        Step(
             0,
             "net/conv/Relu;net/bias",
             "Conv2D",
@@ -85,7 +79,7 @@ def make_example() -> Example:
             False,
             "conv2d_s8_dsp",
         ),
-        LayerReport(
+        Step(
             1,
             "net/pool",
             "MaxPool2D",
@@ -102,7 +96,7 @@ def make_example() -> Example:
             "cpu",
             False,
         ),
-        LayerReport(
+        Step(
             2,
             "net/dense",
             "FullyConnected",
@@ -128,4 +122,22 @@ def make_example() -> Example:
         span("net/dense", "io", 0, 10, 2, 3),
     )
     counts = (Count(8000001, 5000001), Count(600000, 400000), Count(150000, 90000))
-    return Example(report, layers, of_steps(spans, 3), counts)
+    report = Report(
+        "small.tflite",
+        "cortex-m4",
+        RamUsage(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
+        Flash(total=45678, weights=45678, code=None),
+        Macs(model=1234567, executed=1300000, constant=0),
+        CycleCounts(estimated=9876543, simulated=None),
+        Instructions(None),
+        (Point(13312, 9876543, 1300000),),
+        Optimality("optimal", 0.25, "optimal"),
+        COMMAND,
+        timelines=(of_steps(spans, 3),),
+    )
+    return Example(with_steps(report, layers), counts)
+
+
+def with_steps(report: Report, steps: tuple[Step, ...]) -> Report:
+    """The report with other steps, and the layers that they compute."""
+    return replace(report, layers=steps, model_layers=model_layers(steps))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from embedded_data import plain
+
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.emission import lower_point
-from penstock.reports.engine_times import engine_times
-from penstock.reports.layer_report import layers
-from penstock.reports.model_layer import model_layers
-from penstock.reports.page.memory_data import memory_data, stretches
-from penstock.reports.timeline import timelines
+from penstock.reports.layer import model_layers
+from penstock.reports.page.data import memory_data, stretches
+from penstock.reports.steps import layers
+from penstock.reports.timeline import engine_times, timelines
 from penstock.scheduling.options import Options
 
 
@@ -30,13 +31,13 @@ def test_bands_are_layers_of_a_cascade_and_their_arena_is_a_block() -> None:
         assert timeline.height_bytes == point.placement.height_bytes
         assert all(read < place for place, layer in enumerate(found) for read in layer.reads)
         whole = model_layers(found, done.model)
-        for stretch in stretches(timeline.stretches, whole):
-            assert stretch.layers
-            for n in stretch.layers:
-                assert stretch.cascade in {step.cascade for step in whole[n].steps}
+        for stretch in plain(stretches(timeline.stretches, whole)):
+            assert stretch["layers"]
+            for n in stretch["layers"]:
+                assert stretch["cascade"] in {step.cascade for step in whole[n].steps}
         assert any(stretch.cascade is not None for stretch in timeline.stretches)
-        blocks = memory_data(timeline, whole, None).blocks
-        (arena,) = (block for block in blocks if block.kind == "scratch")
-        assert len(arena.layers) > 1
+        blocks = plain(memory_data(timeline, whole, None))["blocks"]
+        (arena,) = (block for block in blocks if block["kind"] == "scratch")
+        assert len(arena["layers"]) > 1
         times = engine_times(point.schedule, done.request.target)
         assert round(times.call_cycles[-1]) == point.schedule.cost.cycles

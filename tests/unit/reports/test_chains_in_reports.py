@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from embedded_data import plain
 from rich.console import Console
 
 from penstock import api
@@ -15,19 +16,17 @@ from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.steps import steps
-from penstock.reports.band_range import BandRange
-from penstock.reports.engine_times import engine_times
-from penstock.reports.layer_report import LayerReport, layers
+from penstock.reports.layer import BandRange, Layer, Step, model_layers
 from penstock.reports.layer_table import (
     EVERY_LAYER,
     LayerOrder,
     LayerSelection,
-    layer_table,
+    LayerTable,
 )
-from penstock.reports.model_layer import ModelLayer, model_layers
-from penstock.reports.page.memory_data import memory_data, stretches
+from penstock.reports.page.data import memory_data, stretches
 from penstock.reports.report import Macs
-from penstock.reports.timeline import timelines
+from penstock.reports.steps import layers
+from penstock.reports.timeline import engine_times, timelines
 from penstock.simulators.machine import Machine
 
 
@@ -54,7 +53,7 @@ def points() -> tuple[PlacedPoint, ...]:
 
 
 @cache
-def found(k: int) -> tuple[LayerReport, ...]:
+def found(k: int) -> tuple[Step, ...]:
     """The layers of a point."""
     return layers(points()[k].schedule, lower_point(points()[k]))
 
@@ -127,26 +126,26 @@ def test_chains_share_a_block_in_the_timeline() -> None:
                 taken[piece.born : piece.dead, piece.lower_byte : piece.upper_byte] += 1
         assert taken.max() == 1
         whole = model_layers(found(k), compiled().model)
-        blocks = memory_data(timeline, whole, None).blocks
-        scratch = [set(block.layers) for block in blocks if block.kind == "scratch"]
+        blocks = plain(memory_data(timeline, whole, None))["blocks"]
+        scratch = [set(block["layers"]) for block in blocks if block["kind"] == "scratch"]
         for cascade in {layer.cascade for layer in found(k) if layer.bands}:
             own = {
                 n for n, one in enumerate(whole) if one.main.bands and one.main.cascade == cascade
             }
             assert any(own <= block for block in scratch)
-        for stretch in stretches(timeline.stretches, whole):
-            assert stretch.layers
-            for n in stretch.layers:
-                assert stretch.cascade in {step.cascade for step in whole[n].steps}
+        for stretch in plain(stretches(timeline.stretches, whole)):
+            assert stretch["layers"]
+            for n in stretch["layers"]:
+                assert stretch["cascade"] in {step.cascade for step in whole[n].steps}
         times = engine_times(point.schedule, compiled().request.target)
         assert round(times.call_cycles[-1]) == point.schedule.cost.cycles
 
 
-def text(whole: tuple[ModelLayer, ...], selection: LayerSelection = EVERY_LAYER) -> str:
+def text(whole: tuple[Layer, ...], selection: LayerSelection = EVERY_LAYER) -> str:
     """The table of layers on a wide terminal, blanks joined."""
     out = Console(width=200, color_system=None)
     with out.capture() as capture:
-        out.print(layer_table(whole, selection=selection))
+        out.print(LayerTable(whole, selection=selection))
     return "\n".join(" ".join(line.split()) for line in capture.get().splitlines())
 
 
@@ -161,7 +160,7 @@ def test_tables_have_columns_of_bands_and_f_only_with_bands() -> None:
     assert "chain:" not in text(model_layers(layers(last.schedule, lower_point(last))))
 
 
-def chains() -> tuple[ModelLayer, ...]:
+def chains() -> tuple[Layer, ...]:
     named = (replace(one, origin=one.name) for one in found(0))
     return model_layers(tuple(named), compiled().model)
 

@@ -12,8 +12,9 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
-from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
-from penstock.reports.layer_report import layers
+from penstock.reports.layer import ConstantChannels
+from penstock.reports.making import folded_macs
+from penstock.reports.steps import constant_by_layer, layers
 from penstock.simulators.graph import run_graph
 
 CHANNELS, DEPTH = 16, 8

@@ -6,16 +6,14 @@ import dataclasses
 import json
 
 import pytest
-from small_compilation import Count, Example
+from small_compilation import Count, Example, with_steps
 from test_report_summary import shown
 
 from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
-from penstock.reports.engine_work import CycleCounts, EngineWork, FallbackReport
-from penstock.reports.layer_table import layer_table
-from penstock.reports.model_layer import model_layers
-from penstock.reports.row import rows
+from penstock.reports.layer_table import LayerTable
+from penstock.reports.report import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.summary import engine_lines, summary
 from penstock.simulators.counts import ExecutionCounts
 from toy_accelerator import STUB, Toy, toy_request
@@ -42,7 +40,7 @@ def shared_example(example: Example) -> Example:
     first, *others = example.layers
     layers = (dataclasses.replace(first, engine="npu[red]", offloaded=True), *others)
     report = dataclasses.replace(example.report, engines=(CPU, NPU), left_to_cpu=LEFT)
-    return dataclasses.replace(example, report=report, layers=layers)
+    return dataclasses.replace(example, report=with_steps(report, layers))
 
 
 def test_the_report_says_what_each_engine_does(compiled: api.Compiled) -> None:
@@ -146,15 +144,15 @@ def test_no_word_of_a_reason_is_lost_in_a_narrow_terminal(
 def test_the_layer_table_has_engines_only_where_there_are_several(
     example: Example, shared_example: Example
 ) -> None:
-    assert "engine" not in shown(layer_table(model_layers(example.layers)))
-    text = shown(layer_table(model_layers(shared_example.layers)))
+    assert "engine" not in shown(LayerTable(example.report.model_layers))
+    text = shown(LayerTable(shared_example.report.model_layers))
     assert "0 Conv2D npu[red] Relu 1×32×32×8" in text
     assert "1 MaxPool2D cpu pool" in text
 
 
 def test_a_sum_that_would_mix_engines_is_not_shown(shared_example: Example) -> None:
     counts = (None, *shared_example.counts[1:])
-    text = shown(layer_table(model_layers(shared_example.layers), counts))
+    text = shown(LayerTable(shared_example.report.with_counts(counts).model_layers))
     assert "1,000,000 9,000,000 – 9.00 9,092" in text
     assert "0 700,000 600,000 – 10,240" in text
     assert "total 1,300,000 9,876,543 – – 21,442" in text
@@ -201,15 +199,14 @@ def test_the_figures_of_what_an_accelerator_runs_are_null_in_json(
 ) -> None:
     simulated = ExecutionCounts(cycles=7, instructions=5)
     counts = [None if layer.offloaded else simulated for layer in compiled.layers]
-    ran = api.Ran(compiled, (), compiled.report, tuple(counts))
+    ran = api.Ran(compiled.report.with_counts(counts), compiled, (), tuple(counts))
     found = ran.layer_rows()
     assert [row["engine"] for row in found][:2] == ["toy", "cpu"]
     assert [row["simulated_cycles"] for row in found][:3] == [None, 7, None]
 
 
-def test_the_share_of_a_layer_without_counts_is_of_its_estimate(shared_example: Example) -> None:
-    first, second, third = rows(
-        model_layers(shared_example.layers), (None, Count(600000, 1), Count(400000, 1))
-    )
-    assert (first.simulated_cycles, first.instructions) == (None, None)
-    assert [row.share for row in (first, second, third)] == [0.9, 0.06, 0.04]
+def test_the_cycles_of_a_layer_without_counts_are_its_estimate(shared_example: Example) -> None:
+    counts = (None, Count(600000, 1), Count(400000, 1))
+    layers = shared_example.report.with_counts(counts).model_layers
+    assert (layers[0].simulated_cycles, layers[0].simulated_instructions) == (None, None)
+    assert [layer.best_cycles for layer in layers] == [9000000, 600000, 400000]

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 import pytest
 
 from penstock import api
-from penstock.reports.engine_times import Activity, engine_times
+from penstock.reports.timeline import Activity, engine_times
 from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine
 from toy_accelerator import toy_request

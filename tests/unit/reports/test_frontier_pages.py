@@ -14,16 +14,16 @@ from rich.console import Console
 from penstock.choices import Optimize
 from penstock.exploration import Explored
 from penstock.reports.command import CompileCommand
-from penstock.reports.frontier import FrontierPoint, FrontierReport, MemoryTraffic
+from penstock.reports.frontier import FrontierPoint, FrontierReport, MovedBytes
 from penstock.reports.html import render_frontier
 from penstock.reports.report import CascadeReport
-from penstock.reports.summary import choice_table
+from penstock.reports.tables import choice_table
 
 COMMAND = CompileCommand("net.tflite", "cortex-m4")
 
 
 def choice(arena: int, live: int, cycles: int, *cascades: CascadeReport) -> FrontierPoint:
-    moved = (MemoryTraffic("sram", 5000, 3000), MemoryTraffic("flash", 700, 0))
+    moved = {"sram": MovedBytes(5000, 3000), "flash": MovedBytes(700, 0)}
     return FrontierPoint(arena + 1024, arena, 0, live, cycles, 7, 1300000, 0, moved, cascades)
 
 

@@ -7,7 +7,7 @@ import pytest
 from found import SAMPLES
 from penstock import api
 from penstock.ir.stated_attribute import MOST_NUMBERS
-from penstock.reports.layer_tensor import TensorRole
+from penstock.reports.layer import TensorRole
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,11 @@ def test_layers_state_the_tensors_of_their_nodes(lenet: api.Compiled) -> None:
             assert (one.role is TensorRole.CONSTANT) == (value.data is not None)
             assert one.shape == value.type.shape
             if value.type.quantisation is not None and len(value.type.quantisation.scales) == 1:
-                assert one.scales == (value.type.scale,)
+                assert one.scales == (value.type.scale, value.type.scale)
                 assert one.zero_point == value.type.zero_point
 
 
 def test_the_records_are_json(lenet: api.Compiled) -> None:
-    rows = json.loads(json.dumps(api.Ran(lenet, (), lenet.report, ()).layer_rows()))
+    rows = json.loads(json.dumps(lenet.layer_rows()))
     assert [len(row["tensors"]) for row in rows] == [len(x.tensors) for x in lenet.layers]
     assert {"name": "kernel size", "words": "5 × 5"} in rows[0]["attributes"]

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from penstock import api
-from penstock.reports.layer_table import layer_table
-from penstock.reports.model_layer import model_layers
+from penstock.reports.layer import model_layers
+from penstock.reports.layer_table import LayerTable
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,6 @@ def test_layers_have_the_shapes_of_the_network(model: str, accelerator: str) -> 
 def assert_shown(layers: Any) -> None:
     console = Console(width=220)
     with console.capture() as capture:
-        console.print(layer_table(model_layers(layers)))
+        console.print(LayerTable(model_layers(layers)))
     for layer in layers:
         assert "×".join(map(str, layer.shape)) in capture.get()

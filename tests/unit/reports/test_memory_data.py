@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from embedded_data import plain
 from hypothesis import given
 from hypothesis import strategies as st
 from small_compilation import make_example, of_steps, span
 
 from penstock import api
-from penstock.reports.model_layer import model_layers
-from penstock.reports.page.memory_data import column_widths, memory_data, merged_areas, stretches
-from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
+from penstock.reports.layer import model_layers
+from penstock.reports.page.data import column_widths, memory_data, stretches
+from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline, merged_areas
 from penstock.scheduling.options import Options
 
 SIDE = 12
@@ -52,9 +53,9 @@ def test_live_bytes_do_not_count_holes() -> None:
         span("later", "arena", 0, 80, 1, 1),
         span("above a hole", "arena", 200, 300, 0, 0),
     )
-    found = memory_data(of_steps(spans, 1), (), None)
-    assert found.live == ((0, 100), (1, 200), (2, 80))
-    assert (found.peak_bytes, found.peak_tick, found.height_bytes) == (200, 1, 300)
+    found = plain(memory_data(of_steps(spans, 1), (), None))
+    assert found["live"] == [[0, 100], [1, 200], [2, 80]]
+    assert [found[key] for key in ("peak_bytes", "peak_tick", "height_bytes")] == [200, 1, 300]
 
 
 def test_blocks_belong_to_the_layers_that_write_them_or_that_a_cascade_runs() -> None:
@@ -71,10 +72,11 @@ def test_blocks_belong_to_the_layers_that_write_them_or_that_a_cascade_runs() ->
         replace(first, name=name, step=k, cascade=0 if k else None) for k, name in enumerate("abcb")
     ]
     layers = model_layers([replace(one, origin=one.name) for one in steps])
-    found = memory_data(timeline, layers, 100)
-    assert [block.layers for block in found.blocks] == [(), (0,), (1, 2), (1, 2)]
-    assert found.budget_bytes == 100
-    assert [one.layers for one in stretches(timeline.stretches, layers)] == [(0,), (1, 2)]
+    found = plain(memory_data(timeline, layers, 100))
+    assert [block["layers"] for block in found["blocks"]] == [[], [0], [1, 2], [1, 2]]
+    assert found["budget_bytes"] == 100
+    drawn = plain(stretches(timeline.stretches, layers))
+    assert [one["layers"] for one in drawn] == [[0], [1, 2]]
 
 
 @pytest.mark.parametrize("model", ["zoo:resnet8", "zoo:lenet5"])
@@ -84,14 +86,16 @@ def test_stretches_and_blocks_of_a_compiled_network_refer_to_its_layers(model: s
     least = first.report.frontier[0].ram_bytes
     done = api.compile(model, "cortex-m4", sram=least, options=by_rows)
     layers, timeline = done.model_layers, done.timelines[0]
-    for stretch in stretches(timeline.stretches, layers):
-        own = [step for k in stretch.layers for step in layers[k].steps]
-        own = [step for step in own if step.cascade == stretch.cascade]
-        if stretch.cascade is not None:
-            assert sum(step.calls for step in own) == stretch.calls == stretch.kernel_calls
+    drawn = plain(stretches(timeline.stretches, layers))
+    for stretch in drawn:
+        own = [step for k in stretch["layers"] for step in layers[k].steps]
+        own = [step for step in own if step.cascade == stretch["cascade"]]
+        if stretch["cascade"] is not None:
+            calls = sum(step.calls for step in own)
+            assert calls == stretch["calls"] == stretch["kernel_calls"]
         assert own
-    total = sum(stretch.kernel_calls for stretch in stretches(timeline.stretches, layers))
+    total = sum(stretch["kernel_calls"] for stretch in drawn)
     assert total == sum(step.calls for layer in layers for step in layer.steps)
-    found = memory_data(timeline, layers, None)
-    written = {index for block in found.blocks if block.kind != "scratch" for index in block.layers}
+    blocks = plain(memory_data(timeline, layers, None))["blocks"]
+    written = {k for block in blocks if block["kind"] != "scratch" for k in block["layers"]}
     assert written == set(range(len(layers)))

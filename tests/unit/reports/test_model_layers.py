@@ -12,8 +12,7 @@ from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.program.stored_constants import weight_bytes_by_tensor
 from penstock.program.tables import table_bytes
-from penstock.reports.model_layer import model_layers
-from penstock.reports.row import rows
+from penstock.reports.layer import model_layers, with_counts
 
 
 @pytest.fixture(scope="module", params=["array", "streamed"])
@@ -80,11 +79,11 @@ def test_stored_bytes_are_those_of_the_flash(
 
 
 def test_counts_of_a_core_are_summed_over_the_steps(example: Example) -> None:
-    first, second, third = (replace(one, origin="node") for one in example.layers)
-    (row,) = rows(model_layers((first, second, third)), example.counts)
-    assert row.simulated_cycles == row.cycles == 8750001
-    assert row.instructions == 5490001
-    assert [step.measured for step in row.steps] == list(example.counts)
-    partly = rows(model_layers((first, second, third)), (None, *example.counts[1:]))[0]
+    steps = tuple(replace(one, origin="node") for one in example.layers)
+    (layer,) = model_layers(with_counts(steps, example.counts))
+    assert layer.simulated_cycles == layer.best_cycles == 8750001
+    assert layer.simulated_instructions == 5490001
+    assert [step.simulated_cycles for step in layer.steps] == [c.cycles for c in example.counts]
+    (partly,) = model_layers(with_counts(steps, (None, *example.counts[1:])))
     assert partly.simulated_cycles == 750000
-    assert partly.cycles == first.cycles + 750000
+    assert partly.best_cycles == steps[0].cycles + 750000

@@ -4,11 +4,11 @@ import doctest
 
 import pytest
 
-from penstock.reports import formats, verdict
+from penstock.reports import codec, formats, layer, phrases, report
 from penstock.reports.formats import short_names
 
 
-@pytest.mark.parametrize("module", [formats, verdict])
+@pytest.mark.parametrize("module", [codec, formats, layer, phrases, report])
 def test_the_examples_in_the_docstrings_hold(module: object) -> None:
     results = doctest.testmod(module)  # pyright: ignore[reportArgumentType]
     assert results.attempted > 0
@@ -32,16 +32,16 @@ def test_equal_first_names_share_a_short_name_and_contained_ones_stay_whole() ->
 
 @pytest.mark.parametrize("gap", [-1.0, float("nan"), float("inf"), "unknown"])
 def test_a_certificate_that_says_nothing_proves_nothing(gap: str | float) -> None:
-    assert verdict.words(gap, "claim") == "nothing is proved"
+    assert phrases.words(gap, "claim") == "nothing is proved"
 
 
 def test_a_gap_is_never_rounded_down() -> None:
-    assert verdict.words(0.00001, "") == "at most 0.1 % above a proved lower bound"
-    assert verdict.words(0.03101, "") == "at most 3.2 % above a proved lower bound"
-    assert verdict.words(0.2501, "") == "at most 25.1 % above a proved lower bound"
+    assert phrases.words(0.00001, "") == "at most 0.1 % above a proved lower bound"
+    assert phrases.words(0.03101, "") == "at most 3.2 % above a proved lower bound"
+    assert phrases.words(0.2501, "") == "at most 25.1 % above a proved lower bound"
 
 
 @pytest.mark.parametrize("gap", [0.5001, 1.0, 4.0, 8.14])
 def test_a_bound_too_weak_to_act_on_is_not_shown_as_a_result(gap: float) -> None:
-    assert verdict.words(gap, "claim") == "nothing is proved"
-    assert verdict.words(verdict.MOST_TELLING_GAP, "").startswith("at most 50.0 %")
+    assert phrases.words(gap, "claim") == "nothing is proved"
+    assert phrases.words(phrases.MOST_TELLING_GAP, "").startswith("at most 50.0 %")

@@ -11,14 +11,13 @@ import sys
 
 import pytest
 from embedded_data import Page
-from small_compilation import Example
+from small_compilation import Example, with_steps
 
 from penstock.reports.command import CompileCommand
-from penstock.reports.engine_work import CycleCounts
 from penstock.reports.html import render_html
-from penstock.reports.model_layer import model_layers
 from penstock.reports.report import (
     Alternative,
+    CycleCounts,
     Flash,
     Instructions,
     Optimality,
@@ -30,9 +29,7 @@ from penstock.reports.timeline import Timeline
 
 
 def rendered(example: Example, report: Report | None = None) -> bytes:
-    return render_html(
-        report or example.report, model_layers(example.layers), (example.timeline,), None
-    )
+    return render_html(report or example.report)
 
 
 def test_the_page_has_the_totals_with_kib_beside_bytes(example: Example) -> None:
@@ -62,9 +59,7 @@ def test_the_page_has_what_was_simulated_measured_and_checked(example: Example) 
         stack_bytes_measured=222,
         verified=(RungReport("machine", 7, 6543, 0), RungReport("host", 7, 6543, 21)),
     )
-    page = Page(
-        render_html(report, model_layers(example.layers), (example.timeline,), None, example.counts)
-    )
+    page = Page(render_html(report.with_counts(example.counts)))
     for words in ("code 4,322", "8,750,001 simulated", "5,490,001", "11,111", "222 bytes"):
         assert words in page.words
     for count, layer in zip(example.counts, page.data["layers"], strict=True):
@@ -176,12 +171,14 @@ def test_the_page_without_data_is_small(example: Example) -> None:
 )
 def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> None:
     command = CompileCommand(name, name)
-    report = dataclasses.replace(example.report, model=name, target=name, command=command)
     layers = (dataclasses.replace(example.layers[0], name=name), *example.layers[1:])
     first, *others = example.timeline.spans
     spans = (dataclasses.replace(first, name=name), *others)
     timeline = dataclasses.replace(example.timeline, spans=spans)
-    page = Page(render_html(report, model_layers(layers), (timeline,), None))
+    report = dataclasses.replace(
+        example.report, model=name, target=name, command=command, timelines=(timeline,)
+    )
+    page = Page(render_html(with_steps(report, layers)))
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     assert page.title == f"{shown} – penstock"
     assert page.data.get("title", "") == shown
@@ -190,27 +187,27 @@ def test_odd_names_are_data_and_nothing_more(example: Example, name: str) -> Non
 
 
 def test_a_network_without_layers_has_a_page(example: Example) -> None:
-    found = Page(render_html(example.report, (), (Timeline((), ()),), None)).data
+    empty = dataclasses.replace(with_steps(example.report, ()), timelines=(Timeline((), ()),))
+    found = Page(render_html(empty)).data
     assert found["title"] == "small.tflite"
     assert "layers" not in found
 
 
 def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -> None:
-    arguments = (
-        example.report, model_layers(example.layers), (example.timeline,), None, None, 20000,
-    )  # fmt: skip
-    expected = render_html(*arguments)
-    assert render_html(*arguments) == expected
+    command = dataclasses.replace(example.report.command, sram_bytes=20000)
+    report = dataclasses.replace(example.report, command=command)
+    expected = render_html(report)
+    assert render_html(report) == expected
     program = "\n".join(
         (
             "import pickle, sys",
             "from penstock.reports.html import render_html",
-            "sys.stdout.buffer.write(render_html(*pickle.load(sys.stdin.buffer)))",
+            "sys.stdout.buffer.write(render_html(pickle.load(sys.stdin.buffer)))",
         )
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        input=pickle.dumps(arguments),
+        input=pickle.dumps(report),
         capture_output=True,
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "12345"},
@@ -219,6 +216,5 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
 
 
 def test_measurements_must_be_of_every_layer(example: Example) -> None:
-    arguments = (example.report, model_layers(example.layers), (example.timeline,), None)
     with pytest.raises(ValueError, match="argument 2 is shorter"):
-        render_html(*arguments, example.counts[:1])
+        example.report.with_counts(example.counts[:1])

@@ -2,17 +2,14 @@
 
 import dataclasses
 import re
-from dataclasses import dataclass
 
 import pytest
 from rich.console import Console, RenderableType
 from small_compilation import Example
 
 import penstock
-from penstock.reports.constant_channels import ConstantChannels
-from penstock.reports.ladder_table import ladder_table
-from penstock.reports.layer_table import LayerOrder, LayerSelection, code_table, layer_table
-from penstock.reports.model_layer import model_layers
+from penstock.reports.layer import ConstantChannels, Layer, model_layers, with_counts
+from penstock.reports.layer_table import LayerOrder, LayerSelection, LayerTable, code_table
 from penstock.reports.report import (
     CascadeReport,
     CycleCounts,
@@ -24,6 +21,7 @@ from penstock.reports.report import (
     SmallerKernels,
 )
 from penstock.reports.summary import summary
+from penstock.reports.tables import ladder_table
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:
@@ -152,8 +150,13 @@ def test_smaller_kernels_are_proposed(example: Example) -> None:
     assert "--kernels portable" in text
 
 
+def measured(example: Example) -> tuple[Layer, ...]:
+    """The layers of the small compilation, simulated."""
+    return example.report.with_counts(example.counts).model_layers
+
+
 def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example) -> None:
-    text = shown(layer_table(model_layers(example.layers)))
+    text = shown(LayerTable(example.report.model_layers))
     assert "0 Conv2D Relu 1×32×32×8 1,000,000 9,000,000 91.1 % 9.00 9,092" in text
     assert "1 MaxPool2D pool 1×16×16×8 0 700,000 7.1 % – 10,240" in text
     assert "total 1,300,000 9,876,543 7.60 21,442" in text
@@ -161,20 +164,13 @@ def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example)
 
 
 def test_the_layer_table_shows_simulated_cycles_where_there_are_any(example: Example) -> None:
-    text = shown(layer_table(model_layers(example.layers), example.counts))
+    text = shown(LayerTable(measured(example)))
     assert "1,000,000 9,000,000 8,000,001 91.4 % 8.00 7.53 9,092" in text
     assert "total 1,300,000 9,876,543 8,750,001 6.73 21,442" in text
     assert "/floor: cycles relative to" in text
-    text = shown(
-        layer_table(
-            model_layers(example.layers), example.counts, selection=LayerSelection(verbose=True)
-        )
-    )
+    text = shown(LayerTable(measured(example), selection=LayerSelection(verbose=True)))
     assert "8,000,001 91.4 % 5,000,001 8.00" in text
     assert "total 1,300,000 9,876,543 8,750,001 5,490,001 6.73" in text
-    assert shown(layer_table(model_layers(example.layers), ())) == shown(
-        layer_table(model_layers(example.layers))
-    )
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -182,7 +178,7 @@ def test_numbers_and_ends_of_names_stay_whole_in_a_narrow_terminal(
     example: Example, width: int
 ) -> None:
     long = tuple(dataclasses.replace(x, name=f"layer_{'n' * 300}_{x.step}") for x in example.layers)
-    text = shown(layer_table(model_layers(long), example.counts), width)
+    text = shown(LayerTable(model_layers(with_counts(long, example.counts))), width)
     for layer, count in zip(long, example.counts, strict=True):
         assert re.search(rf"lay?.*\.\.n*_{layer.step} ", text)
         figures = (layer.macs, count.cycles)
@@ -206,14 +202,14 @@ def test_numbers_and_ends_of_names_stay_whole_in_a_narrow_terminal(
 def test_layers_are_sorted_and_selected(
     example: Example, selection: LayerSelection, steps: str
 ) -> None:
-    text = shown(layer_table(model_layers(example.layers), example.counts, selection=selection))
+    text = shown(LayerTable(measured(example), selection=selection))
     assert "".join(re.findall(r"^(\d) [A-Z]", text, re.MULTILINE)) == steps
     assert "total 1,300,000 9,876,543 8,750,001" in text
     assert (f"{len(steps)} of 3 layers" in text) == (len(steps) < 3)
 
 
 def test_functions_of_steps_are_one_line_and_the_total_is_the_code_of_the_flash() -> None:
-    functions = (("conv2d_s8", 500), ("net_step_0_a", 60), ("net_step_1_b", 50))
+    functions = {"conv2d_s8": 500, "net_step_0_a": 60, "net_step_1_b": 50}
     text = shown(code_table(functions, 700))
     assert "2 functions of single steps (--verbose lists them) 110" in text
     assert "read-only data and alignment 90" in text
@@ -227,30 +223,20 @@ def test_names_are_never_markup_nor_control_codes(example: Example, name: str) -
     layers = (dataclasses.replace(example.layers[0], name=name),)
     report = dataclasses.replace(example.report, model=f"[/]{name}[/red]")
     visible = name.replace("\x1b", "\\x1b")
-    assert f"0 Conv2D {visible} 1×32" in shown(layer_table(model_layers(layers)))
+    assert f"0 Conv2D {visible} 1×32" in shown(LayerTable(model_layers(layers)))
     assert shown(summary(report)).startswith(f"[/]{visible}[/red] for cortex-m4")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    tensors: int
-    elements: int
-    mismatches: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    step: str
-    comparison: Found
-    note: str = ""
-    error: object | None = None
-
-
 def test_the_ladder_table_has_a_line_a_rung() -> None:
-    rungs = (Rung("machine", Found(7, 6543, 0)), Rung("host", Found(7, 6543, 21), "sanitizers: ub"))
+    rungs = (
+        RungReport("machine", 7, 6543, 0),
+        RungReport("host", 7, 6543, 21, "sanitizers: ub"),
+        RungReport("core", 0, 0, None, "no core"),
+    )
     text = shown(ladder_table(rungs))
     assert "machine 7 6,543 0" in text
     assert "host 7 6,543 21 sanitizers: ub" in text
+    assert "core – – – no core" in text
 
 
 def test_single_layers_in_stripes_are_no_cascades(example: Example) -> None:

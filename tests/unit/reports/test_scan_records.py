@@ -16,7 +16,7 @@ from penstock.errors import (
 )
 from penstock.frontends.problems import collected
 from penstock.reports.scan import Scanned, Verdict, cause_counts, cause_name, scanned
-from penstock.reports.scan_table import totals
+from penstock.reports.tables import scan_totals
 
 
 def problem(what: str, cause: str = "") -> UnsupportedError:
@@ -100,7 +100,7 @@ def test_the_totals_count_what_was_left_out_and_copies() -> None:
         Scanned("d", (), 1, Verdict.LEFT_OUT),
         stopped("e", "CAST"),
     )
-    assert totals(records) == (
+    assert scan_totals(records) == (
         "models: 2; compile: 1; do not compile: 1; left out (--min-operators): 1; "
         "copies, not counted: 2"
     )

@@ -14,10 +14,9 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
 from penstock.program.steps import steps
-from penstock.reports.layer_report import layers
-from penstock.reports.model_layer import model_layers
-from penstock.reports.report import striped
-from penstock.reports.row import rows
+from penstock.reports.layer import model_layers, with_counts
+from penstock.reports.making import striped
+from penstock.reports.steps import layers
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 
@@ -91,9 +90,9 @@ def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> 
     found = layers(point.schedule, lower_point(point))
     numbered = sum(layer.step is not None for layer in found)
     counts = [Count(1000 + k, k) for k in range(numbered)]
-    for row in rows(model_layers(found), counts):
-        for step in row.steps or (row,):
-            expected = None if step.main.step is None else 1000 + step.main.step
+    for layer in model_layers(with_counts(found, counts)):
+        for step in layer.steps:
+            expected = None if step.step is None else 1000 + step.step
             assert step.simulated_cycles == expected
 
 

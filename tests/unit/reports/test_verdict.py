@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.reports import verdict
+from penstock.reports import phrases
 from penstock.reports.report import Optimality
 
 
@@ -15,7 +15,7 @@ from penstock.reports.report import Optimality
 def test_the_solver_is_named_where_it_may_help_and_is_not_installed(
     placement: str | float, installed: bool, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "is_installed", lambda: installed)
-    order, partition, addresses = verdict.verdicts(Optimality("optimal", 0.5, placement))
+    monkeypatch.setattr(phrases, "is_installed", lambda: installed)
+    order, partition, addresses = phrases.verdicts(Optimality("optimal", 0.5, placement))
     assert ("the extra `optimal`" in addresses.words) == named
     assert "`optimal`" not in order.words + partition.words

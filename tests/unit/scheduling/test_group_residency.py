@@ -19,7 +19,7 @@ from penstock.ir.breakdown import COLD_START
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.search import cost_model_and_memories, schedule
-from penstock.reports.layer_report import layers
+from penstock.reports.steps import layers
 from penstock.scheduling.cascades.group_residency import (
     group_cycles,
     grouped,

@@ -1,0 +1,268 @@
+"""A report made from a compilation: the only place that derives figures from schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, whole_work
+from penstock.memory.problem import Placement
+from penstock.optional import attempt
+from penstock.program.program import Kind, Program
+from penstock.program.stored_constants import weight_bytes, weight_bytes_by_tensor
+from penstock.reports.command import CompileCommand
+from penstock.reports.costed_steps import costed_steps
+from penstock.reports.formats import number
+from penstock.reports.interface_tensor import model_interface
+from penstock.reports.layer import model_layers
+from penstock.reports.report import (
+    CascadeReport,
+    CycleCounts,
+    EngineWork,
+    FallbackReport,
+    Flash,
+    Instructions,
+    Macs,
+    Optimality,
+    Point,
+    RamUsage,
+    Report,
+    Requantised,
+)
+from penstock.reports.steps import constant_by_layer, is_offloaded, layers, requantisation_classes
+from penstock.reports.timeline import engine_times, live_bytes, timelines
+from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+class Lowered(Protocol):
+    """A compilation: the results of all stages."""
+
+    @property
+    def model(self) -> Graph: ...
+
+    @property
+    def schedule(self) -> Schedule: ...
+
+    @property
+    def placement(self) -> Placement: ...
+
+    @property
+    def program(self) -> Program: ...
+
+
+def make_report(
+    done: Lowered,
+    target: Target,
+    ram: RamUsage,
+    frontier: tuple[Point, ...],
+    command: CompileCommand,
+    free_bytes: Mapping[str, int],
+) -> Report:
+    """Return the report of a compilation. Measured figures are None until the caller adds them.
+
+    `free_bytes` maps memories that do not count as RAM to bytes.
+    """
+    schedule, program = done.schedule, done.program
+    cost = schedule.cost
+    weights = weight_bytes(program)
+    constants = sum(v.type.size_bytes for v in schedule.assigned_parts.graph.constants())
+    steps = layers(schedule, program)
+    memories = attempt("memory over time", lambda: timelines(schedule, program), tuple)
+    return Report(
+        done.model.name,
+        target.name,
+        ram,
+        Flash(weights, weights, None, constants),
+        Macs(
+            done.model.macs(),
+            cost.macs,
+            cost.constant_macs + folded_macs(done.model, schedule.assigned_parts.graph),
+        ),
+        CycleCounts(cost.cycles, None),
+        Instructions(None),
+        frontier,
+        Optimality(
+            certificate(schedule.gaps.order),
+            certificate(schedule.gaps.partition),
+            certificate(done.placement.gap),
+        ),
+        command,
+        cascades=striped(schedule),
+        engines=engine_work(schedule),
+        left_to_cpu=left_to_cpu(schedule),
+        requantisation=tuple(
+            Requantised(part.label, part.kernel.name, requantisation_classes(part))
+            for part in schedule.steps
+            if part.kernel.classes
+        ),
+        constant_channels=tuple(constant_by_layer(schedule).values()),
+        free_bytes=free_bytes,
+        clock_hz=target.clock_hz,
+        interface=model_interface(done.model, schedule.assigned_parts.graph),
+        optimised_for=target.compiler.optimise,
+        layers=steps,
+        model_layers=model_layers(
+            steps,
+            done.model,
+            weight_bytes_by_tensor(program),
+            live_bytes(schedule, memories[0]) if memories else {},
+        ),
+        timelines=memories,
+        engine_times=attempt(
+            "engines over time", lambda: engine_times(schedule, target), lambda: None
+        ),
+    )
+
+
+def ram_usage(
+    schedule: Schedule, program: Program, free_bytes: Mapping[str, int], stack_bytes: int
+) -> RamUsage:
+    """Return the RAM of a lowered schedule; see `make_report`."""
+    arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
+    return RamUsage(
+        total=arena + sum(others) + stack_bytes,
+        arena=arena,
+        static=sum(others),  # the objects of the model contain no other data
+        stack=stack_bytes,
+        io=_kind_bytes(program, Kind.IO),
+        scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
+        state=_kind_bytes(program, Kind.STATE),
+    )
+
+
+def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
+    """Return the cascades of a schedule that run in stripes, in order."""
+    if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
+        return ()
+    cascades = ExpandedSchedule(schedule).cascades
+    every = (costed_steps(schedule, cascade) for cascade in cascades)
+    found = ([one for one in costed if one.part.row_copy is None] for costed in every)
+    return tuple(
+        CascadeReport(
+            len({one.tensor for one in costed}),
+            max(highest_stripe(one.stripes) for one in costed),
+            sum(count_stripes(one.stripes) for one in costed),
+        )
+        for costed in found
+        if costed[0].in_cascade
+    )
+
+
+def _kind_bytes(program: Program, kind: Kind) -> int:
+    """Return the bytes, over all memories, of the union of the buffers of a kind."""
+    total = 0
+    for memory in program.ram():
+        inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
+        end = 0
+        for lower, upper in sorted((b.address, b.address + b.size_bytes) for b in inside):
+            total += max(0, upper - max(lower, end))
+            end = max(end, upper)
+    return total
+
+
+def certificate(gap: float) -> str | float:
+    """Return "optimal" if the proved gap is zero, or else the gap."""
+    return "optimal" if gap == 0.0 else gap
+
+
+def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
+    """Return the work of each engine, or nothing if there is no accelerator.
+
+    The processor is first; engines that only copy or supply the input are last. The estimated
+    cycles sum to those of the schedule.
+    """
+    parts = schedule.parts
+    if not parts.accelerators:
+        return ()
+    costs = {k: cost for plan in schedule.plans for k, cost in _costs(plan)}
+    found: dict[str, EngineWork] = {}
+    for k, part in sorted(enumerate(parts.parts), key=lambda item: _rank(item[1])):
+        found[part.engine] = _more(found.get(part.engine), part.engine, _nodes(part), costs[k])
+    for part, cost in zip(parts.updates, schedule.updating, strict=True):
+        found[part.engine] = _more(found.get(part.engine), part.engine, 0, cost)
+    for name in parts.accelerators:
+        found.setdefault(name, _more(None, name, 0, NOTHING))
+    for plan in schedule.plans:
+        if plan.copying != NOTHING:
+            assert schedule.copier is not None
+            name = schedule.copier
+            found[name] = _more(found.get(name), name, 0, plan.copying)
+        if plan.waiting != NOTHING:
+            name = parts.parts[plan.parts[0]].engine
+            found[name] = _more(found.get(name), name, 0, plan.waiting)
+    return tuple(found.values())
+
+
+def stated_cycles(schedule: Schedule, driver_cycles: Mapping[str, float]) -> str:
+    """Return the cycles of accelerators by their drivers and by their costs, as text.
+
+    driver_cycles: by accelerator, the cycles that its driver functions state for a run.
+        Accelerators without an entry are omitted."""
+    estimated = {work.name: work.cycles.estimated for work in engine_work(schedule)}
+    return "; ".join(
+        f"{engine}: {number(round(cycles))} cycles by its driver functions, "
+        f"{number(estimated[engine])} by its cost functions"
+        for engine, cycles in driver_cycles.items()
+    )
+
+
+def _costs(plan: Plan) -> Iterable[tuple[int, Cost]]:
+    """Return the index and cost of each part of a plan."""
+    return zip(plan.parts, plan.costs, strict=True)
+
+
+def _rank(part: Part) -> int:
+    """Return the sort key of a part's engine: the processor, then accelerators, then the caller."""
+    return 2 if part.streamed_input is not None else int(is_offloaded(part))
+
+
+def _nodes(part: Part) -> int:
+    """Return the number of nodes of the graph in a part, including those in composites."""
+    return sum(len(n.op.nodes) if isinstance(n.op, Composite) else 1 for n in part.nodes)
+
+
+def _more(done: EngineWork | None, name: str, nodes: int, cost: Cost) -> EngineWork:
+    """Return the work of an engine increased by a cost."""
+    before = done or EngineWork(name, 0, 0, 0, CycleCounts(0, None))
+    return EngineWork(
+        name,
+        before.nodes + nodes,
+        before.calls + cost.calls,
+        before.macs + cost.macs,
+        CycleCounts(before.cycles.estimated + cost.cycles, None),
+    )
+
+
+def left_to_cpu(schedule: Schedule) -> tuple[FallbackReport, ...]:
+    """Return the nodes that fall back to the CPU, in the order of the graph."""
+    parts = schedule.parts.parts
+    cycles = {parts[k].name: cost.cycles for plan in schedule.plans for k, cost in _costs(plan)}
+    return tuple(
+        FallbackReport(
+            fallback.node.name,
+            fallback.node.origin,
+            fallback.reason,
+            cycles.get(fallback.node.name, fallback.cycles),
+        )
+        for fallback in schedule.parts.cpu_fallbacks
+    )
+
+
+def folded_macs(model: Graph, graph: Graph) -> int:
+    """Return the multiply-accumulates of the model's nodes that were evaluated at compile time,
+    because they depend on no input; `graph` no longer contains them."""
+    computed = {node.output.name for node in graph.nodes}
+    constant: set[str] = set()
+    total = 0
+    for node in model.nodes:
+        if all(value.name in constant for value in node.variable_inputs):
+            constant.add(node.output.name)
+            total += 0 if node.output.name in computed else whole_work(node).macs
+    return total

@@ -17,7 +17,7 @@ from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.orders import ORDERS, orders
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, best
 
-BASELINES = ("layer", "greedy", "bounded", "paper", "paper_merged")
+BASELINES = ("layer", "greedy", "paper")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
-"""Compile time: seconds of the whole command `penstock compile`.
+"""Compile time: seconds of whole commands that a user waits for.
 
     python -m benchmarks.compile_time [FOLDER] [--accelerator NAME] [--network NAME ...] [--runs N]
 
-A separate process compiles each network N times. The table has the minimum and median of wall-clock
-seconds and the minimum of processor seconds, those of `penstock --help` (start-up time), and those
-of Arm's Vela on the same file if it is installed, FOLDER is given and the accelerator is an
-Ethos-U. Without --network, further rows compile a network with squeeze-and-excite blocks and 164
-nodes (`tools/squeeze_excite.py`) for processors alone. Compare ratios, since absolute times depend
-on the machine and its load. The first run after an installation compiles the searches to machine
-code and is not counted.
+A separate process runs each command N times. The table has the minimum and median of wall-clock
+seconds and the minimum of processor seconds of `penstock compile`, and those of Arm's Vela on the
+same file if it is installed, FOLDER is given and the accelerator is an Ethos-U. Before them are
+those of start-up: of `import numpy`, `import penstock` and help texts. Without --network, further
+rows compile a network with squeeze-and-excite blocks and 164 nodes (`tools/squeeze_excite.py`) and
+chains of convolutions for processors alone. Compare ratios, since absolute times depend on the
+machine and its load. The first run after an installation compiles the searches to machine code and
+is not counted.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import numpy as np
 from rich.table import Table
 
 from benchmarks.entry import console, entry
@@ -30,12 +32,17 @@ from benchmarks.ethos_u import ACCELERATORS
 from benchmarks.shared import find_shared
 from benchmarks.vela import has_vela
 from penstock.errors import ToolError
+from tools.network import Network
 from tools.squeeze_excite import squeeze_excite
 
 ZOO = ("zoo:mobilenet_v1", "zoo:mobilenet_v2")
 NETWORKS = ("rand_mobilenet_v1_1.0_224_int8", "mobilenetv2_160_035")
 CORES = ("cortex-m4", "cortex-m0plus", "cortex-m55")
 """Processors for which the network with squeeze-and-excite is compiled."""
+CHAINS = (100, 200, 500)
+"""Numbers of convolutions; above a few hundred, the time must grow with the number only."""
+STARTS = (("-c", "import numpy"), ("-c", "import penstock"), ("-m", "penstock", "--help"),
+          ("-m", "penstock", "compile", "--help"))  # fmt: skip
 Spent = tuple[float, float]
 """Wall-clock and processor seconds."""
 
@@ -58,8 +65,9 @@ def main(arguments: Sequence[str]) -> int:
     for heading in ("least", "middle", "processor, least"):
         table.add_column(heading, justify="right")
     compile_bytecode(sys.executable)
+    for words in STARTS:
+        table.add_row(" ".join(words[1:]), *cells([sys.executable, *words], wanted.runs))
     penstock = [sys.executable, "-m", "penstock"]
-    table.add_row("penstock --help", *cells([*penstock, "--help"], wanted.runs))
     asked = ("--target", wanted.target, "--accelerator", wanted.accelerator)
     for model in models:
         name = Path(model).stem
@@ -71,15 +79,35 @@ def main(arguments: Sequence[str]) -> int:
             table.add_row(f"vela {name}", *cells(vela, wanted.runs))
     if not wanted.network:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "squeeze_excite.tflite"
-            path.write_bytes(squeeze_excite())
-            for core in CORES:
+            for path, core in _alone(Path(folder)):
                 command = [*penstock, "compile", str(path), "--target", core, "-o", "out"]
-                table.add_row(
-                    f"penstock compile {path.stem}, {core} alone", *cells(command, wanted.runs)
-                )
+                name = f"penstock compile {path.stem}, {core} alone"
+                table.add_row(name, *cells(command, wanted.runs))
     console().print(table)
     return 0
+
+
+def _alone(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Files to compile for processors alone."""
+    path = folder / "squeeze_excite.tflite"
+    path.write_bytes(squeeze_excite())
+    yield from ((path, core) for core in CORES)
+    for parts in CHAINS:
+        path = folder / f"chain_of_{parts}.tflite"
+        path.write_bytes(chain(parts))
+        yield path, CORES[0]
+
+
+def chain(count: int) -> bytes:
+    """A TFLite file of alternating 3 x 3 and 1 x 1 convolutions on 32 rows."""
+    net, rng, channels = Network(), np.random.default_rng(0), 4
+    x = net.input("input", (1, 32, 32, channels))
+    for k in range(count):
+        size, made = 1 if k % 2 else 3, 8 if k % 3 else 4
+        weights = rng.normal(size=(made, size, size, channels))
+        x, channels = net.conv(f"conv{k}", x, weights, np.zeros(made)), made
+    net.output(x)
+    return net.tflite_bytes(dict.fromkeys(net.tensors, (-1.0, 1.0)))
 
 
 def cells(command: Sequence[str], runs: int) -> tuple[str, ...]:
@@ -87,7 +115,7 @@ def cells(command: Sequence[str], runs: int) -> tuple[str, ...]:
     print(" ".join(command[2:]), file=sys.stderr)
     _, *every = (timed(command) for _ in range(runs + 1))
     walls, processor = zip(*every, strict=True)
-    return tuple(f"{seconds:.1f}" for seconds in (min(walls), median(walls), min(processor)))
+    return tuple(f"{seconds:.2f}" for seconds in (min(walls), median(walls), min(processor)))
 
 
 def compile_bytecode(python: str) -> None:

@@ -50,13 +50,12 @@ from penstock_nvdla.configurations import configuration
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.sequencer import Sequencer
 
-STRATEGIES = ("layer", "greedy", "bounded", "paper", "best")
+STRATEGIES = ("layer", "greedy", "paper", "best")
 ENGINE = "nvdla"
 MOST_NODES = 100
 """Of the networks that run on the functional model with every strategy."""
-PAPER = {"layer": "-", "greedy": "up to 87 %", "bounded": "up to 52 %", "paper": "-"}
-"""The paper's figures: faster inference than earlier partitions; the loss of a limit on the size of
-groups."""
+PAPER = {"layer": "-", "greedy": "up to 87 %", "paper": "-"}
+"""The paper's figures: faster inference than earlier partitions."""
 COMPUTING = ("multipliers", "post-processing", "windows")
 """The resources that compute."""
 

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from penstock.frontends.arguments import Clamp, Padding
-from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.builder import Clamp, GraphBuilder, Padding
 from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Value
 

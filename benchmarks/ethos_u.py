@@ -27,8 +27,7 @@ from rich.table import Table
 
 from benchmarks.entry import console, entry, shown
 from benchmarks.ethos_u_time import program_cycles, stream_cycles
-from benchmarks.frontier import fastest
-from benchmarks.planned import Planned, plan
+from benchmarks.planned import Planned, fastest, plan
 from benchmarks.shared import find_shared
 from benchmarks.vela import VelaReport, vela_report
 from penstock.backends.accelerator import Accelerator

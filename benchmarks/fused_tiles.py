@@ -1,19 +1,17 @@
 """FusedTiles: groups in tiles and bank groups on NVDLA: cycles and bytes with and without each.
 
     python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--host]
-        [--halos] [--record FILE [--again]]
+        [--record FILE [--again]]
 
 Each network is compiled for NVDLA `small` and `large` with `--partition best`: for fewest cycles
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
 with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in
 them. Column `stream bytes` is the flash of the command streams, which contain the layers of all
-tiles. Column `bound` is a lower bound of what is minimised,
-for groups of whole layers and in tiles (`tile_bounds.py`). With `--halos`, a second table estimates
-what tiles without bank groups would gain if they kept their halos (`tile_halos.py`), of the rows
-that are measured with it. As in `compiled_partition`, networks also run on the functional model,
-which must count the same cycles and bytes, compute the elements of the network and, with bank
-groups, refuse a layer that reads and writes a bank. Those of more than MOST_NODES nodes or
+tiles. Column `bound` is a lower bound of what is minimised, for groups of whole layers and in tiles
+(`tile_bounds.py`). As in `compiled_partition`, networks also run on the functional model, which
+must count the same cycles and bytes, compute the elements of the network and, with bank groups,
+refuse a layer that reads and writes a bank. Those of more than MOST_NODES nodes or
 MOST_MACS multiply-accumulates only do so if compiled as by default, for fewest cycles with tiles
 and without bank groups, and then with `--host` also in C on this machine. Others have a dash.
 `--record` is that of `compiled_partition`. Exits with 1 if a run disagrees, or if a figure is below
@@ -44,7 +42,6 @@ from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from benchmarks.grouped_networks import CONFIGURATIONS, Job, Selection, selection
 from benchmarks.tile_bounds import Bounds, bounds
-from benchmarks.tile_halos import Halos, halo_table, halos
 from benchmarks.tiled_groups import tiled_groups
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.options import BYTES, CYCLES, Options
@@ -86,7 +83,6 @@ class Found:
     in_columns: int
     layers: int
     bounds: Bounds
-    halos: Halos | None
     stream_bytes: int
 
     @property
@@ -103,7 +99,7 @@ class Found:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table; 1 where the functional model disagrees."""
-    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments, halos=True)
+    wanted = selection("benchmarks.fused_tiles", __doc__ or "", arguments)
     jobs = (
         Job(model, config, variant.case, partial(compared, model, config, variant, wanted))
         for model in wanted.models
@@ -112,10 +108,6 @@ def main(arguments: Sequence[str]) -> int:
     )
     found = wanted.rows(jobs, parse)
     console().print(table(found))
-    every = ((one.network, one.variant.objective, one.measured, one.halos) for one in found)
-    rows = [(n, o, m.cycles, m.main_bytes, h) for n, o, m, h in every if h is not None]
-    if rows:
-        console().print(halo_table(rows))
     faults = [(one, fault) for one in found for fault in one.measured.every_fault]
     faults += [(one, "below its bound") for one in found if one.figure < one.bound]
     for one, fault in faults:
@@ -125,13 +117,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(row: Any) -> Found:
     """A network of a record."""
-    kept = row["halos"] and Halos(**{k: tuple(one) for k, one in row["halos"].items()})
     return replace(
         Found(**row),
         variant=Variant(**row["variant"]),
         measured=parse_measured(row["measured"]),
         bounds=Bounds(*row["bounds"]),
-        halos=kept,
     )
 
 
@@ -145,12 +135,9 @@ def compared(model: str, config: str, variant: Variant, wanted: Selection) -> Fo
     expected = reference(done) if small or default else None
     host_runs = wanted.host and default and not small
     found = measured(variant.objective, done, expected, host=host_runs)
-    kept = None
-    if wanted.halos and variant.tiles and not variant.banked:
-        kept = halos(done, by_bytes=variant.objective == BYTES)
     name = f"{short_name(model)}, {config}"
     streams = sum(buffer.size_bytes for buffer in done.program.buffers if buffer.is_stream)
-    return Found(name, variant, found, *groups(done), bounds(done), kept, streams)
+    return Found(name, variant, found, *groups(done), bounds(done), streams)
 
 
 @lru_cache(maxsize=2)

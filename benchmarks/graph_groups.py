@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.frontends.reading import Reading
-from penstock.ir.graph import Graph, Node
-from penstock.ir.region import Region
+from penstock.ir.graph import Graph
 from penstock.pipeline.graphs import read, simplify
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 
@@ -48,7 +47,6 @@ def graph_problem(graph: Graph) -> GroupingProblem:
             node.output.type.size_bytes,
             sum(value.type.size_bytes for value in node.inputs if value.data is not None),
             tuple(sorted({index[value.name] for value in node.variable_inputs})),
-            is_pointwise(node),
         )
         for node in graph.nodes
     )
@@ -58,18 +56,4 @@ def graph_problem(graph: Graph) -> GroupingProblem:
         nodes,
         tuple(value.type.size_bytes for value in graph.inputs),
         frozenset(k for k in outputs if k < count),
-    )
-
-
-def is_pointwise(node: Node) -> bool:
-    """Whether a point of rows and columns of the output needs but one of each computed input."""
-    shape = node.output.type.shape
-    if len(shape) != 4:
-        return False
-    middle = Region.of((0, shape[0]), *((n // 2, n // 2 + 1) for n in shape[1:3]), (0, shape[3]))
-    needs = node.op.needs(node.site, middle)
-    return all(
-        len(need.shape) == 4 and max(need.shape[1:3]) <= 1
-        for value, need in zip(node.inputs, needs, strict=True)
-        if value.data is None
     )

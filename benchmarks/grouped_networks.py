@@ -62,7 +62,6 @@ class Selection:
     record: the rows that were measured earlier.
     again: whether selected rows of the record are measured again.
     host: whether C code of large networks runs on this machine.
-    halos: whether the gain of kept halos is estimated.
     """
 
     models: tuple[str, ...]
@@ -71,7 +70,6 @@ class Selection:
     record: Record
     again: bool
     host: bool
-    halos: bool
 
     def rows(self, jobs: Iterable[Job[Row]], parse: Callable[[Any], Row]) -> list[Row]:
         """The rows of all jobs that are recorded or selected, in the order of the jobs.
@@ -100,25 +98,15 @@ def selection(
     program: str,
     text: str,
     arguments: Sequence[str],
-    *,
-    configs: Sequence[str] = CONFIGURATIONS,
-    option: str = "--config",
-    on_host: bool = True,
-    halos: bool = False,
 ) -> Selection:
     """What a command line selects.
 
     program, text: the module of the command, and its help.
-    option: the option that selects one of `configs`.
-    on_host: whether there is an option to run C code on this machine.
-    halos: whether there is an option to estimate the gain of kept halos.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=text)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="measure this one only")
-    parser.add_argument(
-        option, dest="config", action="append", choices=configs, help="this one only"
-    )
+    parser.add_argument("--config", action="append", choices=CONFIGURATIONS, help="this one only")
     parser.add_argument(
         "--record",
         type=Path,
@@ -126,19 +114,15 @@ def selection(
         help="add measured rows to FILE, and print all rows of FILE, which are not measured again",
     )
     parser.add_argument("--again", action="store_true", help="replace rows of the record")
-    if on_host:
-        parser.add_argument("--host", action="store_true", help="run C code of large networks, too")
-    if halos:
-        parser.add_argument("--halos", action="store_true", help="estimate the gain of kept halos")
+    parser.add_argument("--host", action="store_true", help="run C code of large networks, too")
     wanted = parser.parse_args(arguments)
     return Selection(
         models(wanted.folder),
-        tuple(wanted.config or configs),
+        tuple(wanted.config or CONFIGURATIONS),
         tuple(wanted.network) if wanted.network else None,
         Record(wanted.record),
         wanted.again,
-        on_host and wanted.host,
-        halos and wanted.halos,
+        wanted.host,
     )
 
 

@@ -18,11 +18,11 @@ from penstock.ops.compare import Compare, Relation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.depth_to_space import SpaceToDepth
 from penstock.ops.exchange_axes import ExchangeAxes
+from penstock.ops.extremes import Maximum
 from penstock.ops.l2_normalization import L2Normalization
 from penstock.ops.log_softmax import LogSoftmax
 from penstock.ops.lstm import Lstm
 from penstock.ops.lstm_hidden import LstmHidden
-from penstock.ops.maximum import Maximum
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad

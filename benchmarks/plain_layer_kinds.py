@@ -20,37 +20,38 @@ from penstock.ops.add import PlainAdd
 from penstock.ops.arg_extreme import ArgMax
 from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.cast import Cast
-from penstock.ops.ceil import Ceil
 from penstock.ops.compare import PlainCompare, Relation
 from penstock.ops.cumsum import Cumsum, PlainCumsum
 from penstock.ops.dequantize import Dequantize
 from penstock.ops.div import Div, PlainDiv
 from penstock.ops.elu import PlainElu
 from penstock.ops.exp import PlainExp
-from penstock.ops.floor import Floor
-from penstock.ops.floor_div import FloorDiv
-from penstock.ops.floor_mod import FloorMod
+from penstock.ops.extremes import PlainMaximum, PlainMinimum
 from penstock.ops.gather_nd import GatherNd
 from penstock.ops.log import PlainLog
 from penstock.ops.log_softmax import PlainLogSoftmax
 from penstock.ops.logical import Connective, Logical
 from penstock.ops.logistic import PlainLogistic
-from penstock.ops.maximum import PlainMaximum
-from penstock.ops.minimum import PlainMinimum
 from penstock.ops.mul import PlainMul
-from penstock.ops.neg import Neg
-from penstock.ops.plain_erf import PlainErf
+from penstock.ops.plain_functions import (
+    Ceil,
+    Floor,
+    FloorDiv,
+    FloorMod,
+    Neg,
+    PlainErf,
+    Power,
+    Round,
+    Square,
+)
 from penstock.ops.plain_sum import PlainSum
-from penstock.ops.power import Power
 from penstock.ops.quantize import WIDE, QuantizeReal, QuantizeWide
 from penstock.ops.relu import PlainRelu
 from penstock.ops.resample import BITS, Resample, Taps
-from penstock.ops.round import Round
 from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.select import Select
 from penstock.ops.softmax import PlainSoftmax, Softmax
 from penstock.ops.sqrt import PlainSqrt
-from penstock.ops.square import Square
 from penstock.ops.squared_difference import PlainSquaredDifference
 from penstock.ops.sub import PlainSub
 from penstock.ops.svdf_feature import SvdfFeature

@@ -63,3 +63,9 @@ def plan(
     points = place(frontier, request.target, request.options)
     seconds = searched - begun, perf_counter() - searched
     return Planned(request, parts, len(frontier.schedules), points, *seconds)
+
+
+def fastest(points: Sequence[PlacedPoint], limit_bytes: int) -> PlacedPoint | None:
+    """The fastest point whose arena has at most so many bytes; points have the least first."""
+    fitting = [point for point in points if point.height_bytes <= limit_bytes]
+    return fitting[-1] if fitting else None

@@ -27,7 +27,7 @@ class Growing:
 
     def __init__(self, random: Random, nodes: int) -> None:
         self.random, self.most = random, nodes
-        self.nodes: list[tuple[int, int, tuple[int, ...], bool]] = []
+        self.nodes: list[tuple[int, int, tuple[int, ...]]] = []
 
     @property
     def full(self) -> bool:
@@ -36,17 +36,17 @@ class Growing:
     def grow(self, *reads: int, size: int | None = None) -> int:
         """A node more; its index."""
         draw = self.random.choice
-        pointwise = self.random.random() < 0.3
+        self.random.random()
         size = draw(SIZES) if size is None else size
-        self.nodes.append((size, draw(WEIGHTS), tuple(sorted(set(reads))), pointwise))
+        self.nodes.append((size, draw(WEIGHTS), tuple(sorted(set(reads)))))
         return len(self.nodes) - 1
 
     def problem(self) -> GroupingProblem:
         """The graph; what nobody reads is an output."""
         count = len(self.nodes)
         nodes = tuple(
-            GroupNode(f"n{i}", size, weight, tuple(count if r == INPUT else r for r in reads), flat)
-            for i, (size, weight, reads, flat) in enumerate(self.nodes)
+            GroupNode(f"n{i}", size, weight, tuple(count if r == INPUT else r for r in reads))
+            for i, (size, weight, reads) in enumerate(self.nodes)
         )
         read = {r for node in nodes for r in node.reads}
         return GroupingProblem(nodes, (8,), frozenset(set(range(count)) - read))

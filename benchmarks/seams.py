@@ -18,17 +18,15 @@ are compared in the order of the frontier.  `--streamed` adds the networks with 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.entry import entry
 from benchmarks.shared import Shared, find_shared
-from benchmarks.unchanged import Case, selected
+from benchmarks.unchanged import Case, comparing_parser, selected
 from penstock import api
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point, write
@@ -48,13 +46,8 @@ Point = Mapping[str, str]
 
 def main(arguments: Sequence[str]) -> int:
     """Records or compares; returns 1 if a point differs."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.seams", description=__doc__)
-    todo = parser.add_mutually_exclusive_group(required=True)
-    todo.add_argument("--save", type=Path, metavar="FILE", help="record the hashes")
-    todo.add_argument("--against", type=Path, metavar="FILE", help="compare with recorded hashes")
-    parser.add_argument("--only", metavar="MODEL,..", help="these networks only")
+    parser = comparing_parser("seams", __doc__ or "")
     parser.add_argument("--streamed", action="store_true", help="also with streamed inputs")
-    parser.add_argument("--models", type=Path, metavar="FOLDER", help="folder of models")
     wanted = parser.parse_args(arguments)
     shared = find_shared(wanted.models)
     inputs = (False, True) if wanted.streamed else (False,)

@@ -178,14 +178,8 @@ def _at_most(point: FrontierPoint, other: FrontierPoint) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Records, compares or times; returns 1 if a limit is exceeded."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.unchanged", description=__doc__)
-    todo = parser.add_mutually_exclusive_group(required=True)
-    todo.add_argument("--save", type=Path, metavar="FILE", help="record the results")
-    todo.add_argument("--against", type=Path, metavar="FILE", help="compare with recorded results")
-    todo.add_argument("--timed", metavar="PYTHON", help="compare compile times with this one's")
-    parser.add_argument("--only", metavar="MODEL,..", help="these networks only")
+    parser = comparing_parser("unchanged", __doc__ or "", timed=True)
     parser.add_argument("--python", default=sys.executable, help="the interpreter to measure")
-    parser.add_argument("--models", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="timed runs of each side")
     parser.add_argument("--rows-only", action="store_true", help="search the older plan space")
     wanted = parser.parse_args(arguments)
@@ -206,6 +200,19 @@ def main(arguments: Sequence[str]) -> int:
             print(f"  {pair.verdict}", file=sys.stderr)
             pairs.append(pair)
     return report(pairs)
+
+
+def comparing_parser(name: str, text: str, *, timed: bool = False) -> argparse.ArgumentParser:
+    """The parser of a command that records cases, compares them or, if `timed`, their times."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=text)
+    todo = parser.add_mutually_exclusive_group(required=True)
+    todo.add_argument("--save", type=Path, metavar="FILE", help="record what is found")
+    todo.add_argument("--against", type=Path, metavar="FILE", help="compare with a record")
+    if timed:
+        todo.add_argument("--timed", metavar="PYTHON", help="compare compile times with this one's")
+    parser.add_argument("--only", metavar="MODEL,..", help="these networks only")
+    parser.add_argument("--models", type=Path, metavar="FOLDER", help="folder of models")
+    return parser
 
 
 def cases() -> tuple[Case, ...]:

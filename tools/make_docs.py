@@ -42,7 +42,7 @@ def supported() -> str:
         "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
         f"The ONNX front end itself handles: {moving}.\n"
     )
-    return head + "\n".join(rows) + "\n" + tail
+    return head + "\n".join(sorted(rows)) + "\n" + tail
 
 
 def options() -> str:
@@ -64,10 +64,7 @@ def _table(title: str, names: Iterable[str], meanings: Mapping[str, str]) -> str
 STRATEGY_MEANINGS = {
     "layer": "every layer is a group of its own",
     "greedy": "groups are merged greedily, by the rule of Halide's automatic scheduler",
-    "bounded": "dynamic programming along the `asap` order, with groups of a few layers",
     "paper": "dynamic programming along the `asap` order, with the best order within each level",
-    "paper_merged": "as `paper`, after merging element-wise operators with their producers",
-    "ideals": "exact search; as `paper`, with a lower bound, if the search exceeds its work limit",
     "best": "the best grouping that any strategy finds, improved by local search",
 }
 INSIDE_MEANINGS = {
@@ -105,8 +102,8 @@ DEVIATIONS_HEAD = """# Deviations from TensorFlow Lite Micro
 
 penstock computes what the reference kernels of TensorFlow Lite Micro compute, element by element
 (package `tflite-micro` 0.dev20261023182759, commit 8f6596d).
-`python -m benchmarks.random_operators` compares every operator on random models. The table lists
-all exceptions. There, `random_operators` and `penstock verify` compare them with the arithmetic
+`python -m benchmarks.torture --generator tflite-layers` compares every operator on random models.
+The table lists all exceptions, which this command and `penstock verify` compare with the arithmetic
 that the table states, in NumPy; functions of real numbers may be off by one quantisation step.
 Goldens that such a node has recorded are compared with what the table says of TensorFlow Lite Micro
 ([Verify a model](how-to/verify-a-model.md#tflite-documented-deviations)).

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.operators.drawing import Array, Drawn
 from benchmarks.operators.reference import Reference, Refusal
+from penstock import api
 from penstock.errors import PenstockError
+from penstock.execution import run_on_host
 from penstock.frontends import tflite
 from penstock.frontends.open import parse
 from penstock.simulators.compare import is_near
@@ -110,6 +114,22 @@ def first_difference(
                 f"{mine[at]}, must be {theirs[at]}"
             )
     return ""
+
+
+def difference_in_c(models: Sequence[tuple[Drawn, Verdict]]) -> str:
+    """The first difference of the generated C, for all models compiled as one; empty if none."""
+    whole = side_by_side([drawn for drawn, _ in models])
+    expected = [output for _, verdict in models for output in verdict.outputs]
+    with tempfile.TemporaryDirectory(prefix="penstock-operators-") as folder:
+        path = Path(folder) / "operators.tflite"
+        path.write_bytes(whole.tflite())
+        done = api.compile(path).compilation
+    names = [value.name for value in done.model.inputs]
+    (tensors,) = run_on_host(done, [dict(zip(names, whole.values, strict=True))]).tensors
+    found = [
+        tensors[v.name] if v.data is None else v.data.array(v.type) for v in done.model.outputs
+    ]
+    return first_difference(found, expected)
 
 
 def side_by_side(models: Sequence[Drawn]) -> Drawn:

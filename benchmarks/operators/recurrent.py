@@ -1,5 +1,5 @@
 """Families of operators with state.  A model runs one inference, from the initial state;
-`benchmarks.random_states` and `tests/unit/ops` run sequences."""
+`states.py` and `tests/unit/ops` run sequences."""
 
 from __future__ import annotations
 

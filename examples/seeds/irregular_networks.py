@@ -19,7 +19,10 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.grouping.cost import weight_bytes
+from penstock.scheduling.grouping.grouping import ordered_grouping
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
+from penstock.scheduling.grouping.intervals import intervals
+from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.options import BYTES, Options
@@ -91,7 +94,8 @@ def print_partition() -> None:
     later = [0, *range(4, len(problem.nodes))]  # the projection, and what follows main3
     cost = Traffic(problem, GroupLimits(weight_bytes(problem, sum(1 << k for k in later))))
     found = {name: strategy(cost, DEFAULTS) for name, strategy in STRATEGIES.items()}
-    best = found["best"]
+    best, order = found["best"], orders(problem)["asap"]
+    found["bounded"] = ordered_grouping(intervals(order, cost, most=4), cost)
     heading("bytes moved by a residual block of 28x28, 32 -> 256")
     for name, words in (("layer", "layer by layer"), ("bounded", "groups of at most 4 nodes"),
                         ("paper", "the paper's partition")):  # fmt: skip

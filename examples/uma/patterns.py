@@ -17,9 +17,8 @@ from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.dequantize import Dequantize
+from penstock.ops.extremes import Maximum, Minimum
 from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.maximum import Maximum
-from penstock.ops.minimum import Minimum
 from penstock.ops.relu import Relu
 from penstock.uma import (
     Array,

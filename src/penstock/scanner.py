@@ -133,17 +133,6 @@ class Scanner:
         blank = _BLANK.match(self._text, self._at)
         return blank is not None and self._text.startswith(symbol, blank.end())
 
-    def is_followed_by_number(self) -> bool:
-        """Whether the token after the next one is a whole number without a sign."""
-        blank = _BLANK.match(self._text, self._at)
-        return blank is not None and self._text[blank.end() : blank.end() + 1].isdecimal()
-
-    def is_followed_by_word(self, word: str) -> bool:
-        """Whether the token after the next one is this word."""
-        blank = _BLANK.match(self._text, self._at)
-        found = _NAME.match(self._text, blank.end()) if blank is not None else None
-        return found is not None and found[0] == word
-
     def accept(self, symbol: str) -> bool:
         """Takes a symbol if it comes next; whether it did."""
         return self.is_symbol(symbol) and bool(self.take())

@@ -32,7 +32,6 @@ from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.memory.text import parse as parse_problem
 from penstock.pipeline.capacity import boards_with
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import simplify
@@ -45,7 +44,7 @@ from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import read_frontier
-from penstock.simulators.core import core_named
+from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.qemu import qemu_program
 from penstock.tiling.cuts import Cut, TileShape
@@ -236,8 +235,6 @@ CALLS: dict[str, Callable[[], object]] = {
         )
     ),
     "usage-003": lambda: parse_frequency("168 Mhertz"),
-    "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
-    "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
     "model-011": lambda: graph_of(
         "CONV_2D", (int8("x", 1, 2, 2, 1), int8("w", 1, 1, 1, 1)), (int8("y", 1, 2, 2, 1),),
         padding="SAME",

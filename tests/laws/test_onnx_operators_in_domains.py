@@ -7,7 +7,6 @@ onnxruntime runs that.  onnxruntime judges each node of what is imported.
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
@@ -20,6 +19,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from onnx_models import drawn
+from onnx_node_tests import one_node_tests
 from penstock import api
 from penstock.errors import InternalError, PenstockError
 from penstock.frontends.onnx.element_types import operator_schema
@@ -50,14 +50,8 @@ WITH_ONE_OUTPUT = ("LayerNormalization",)
 @cache
 def node_tests() -> Mapping[str, list[Any]]:
     """Node tests of ONNX by operator, of one node with float32 operands."""
-    with warnings.catch_warnings(action="ignore"):  # of other tests, which divide by zero
-        from onnx.backend.test.loader import load_model_tests
-
-        every: Any = load_model_tests(kind="node")
     found: dict[str, list[Any]] = defaultdict(list)
-    for test in every:
-        if test.model is None or len(test.model.graph.node) != 1:
-            continue
+    for test in one_node_tests():
         ((inputs, outputs), *_) = test.data_sets
         arrays = all(isinstance(x, np.ndarray | np.generic | float | int) for x in inputs + outputs)
         is_float = any(np.asarray(x).dtype == np.float32 for x in inputs if arrays)

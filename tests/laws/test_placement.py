@@ -13,7 +13,6 @@ from penstock.memory.exact import ExactOptions, fit, place, rankings
 from penstock.memory.greedy import Priority, place_greedily
 from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
 from penstock.memory.stacking import Tricks, buffers_as_boxes, stack
-from penstock.memory.text import parse, show
 from quick import examples
 
 pytestmark = pytest.mark.usefixtures("constraint_solver")
@@ -154,9 +153,3 @@ def test_a_conflict_cannot_fit_and_fits_without_any_one_buffer(
     for left_out in core:
         rest = tuple(b for b in core if b is not left_out)
         assert fits_by_brute_force(PlacementProblem(rest), capacity)
-
-
-@given(problems(max_buffers=6, max_bytes=9))
-@settings(deadline=None)
-def test_text_reads_back_as_the_same_problem(problem: PlacementProblem) -> None:
-    assert parse(show(problem)) == problem

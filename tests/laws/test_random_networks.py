@@ -1,6 +1,6 @@
 """Law: a random network is TensorFlow Lite Micro's, also at its least memory and on the core.
 
-`python -m benchmarks.random_networks` draws more networks of the same kind.
+`python -m benchmarks.torture --generator tflite-networks` draws more networks of the same kind.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import pytest
 from benchmarks.operators.judging import evaluated, first_difference
 from benchmarks.operators.networks import draw_network
 from benchmarks.operators.reference import Reference, Refusal
-from benchmarks.random_networks import ARENA_BYTES, judge_network
+from benchmarks.torture.case import Case, Outcome
+from benchmarks.torture.tflite_judge import ARENA_BYTES, judge
 
 SEED = 100
 NETWORKS = 30
-AT_LEAST_MEMORY = 2
+AT_EVERY_POINT = 2
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +52,12 @@ def test_random_networks_contain_the_requested_features() -> None:
     assert any(len(network.outputs) > 1 for network in drawn)
 
 
-@pytest.mark.parametrize("number", range(AT_LEAST_MEMORY))
-def test_networks_at_their_least_memory_are_exact(
-    number: int, reference: Reference, host_compilers: Sequence[str]
+@pytest.mark.parametrize("number", range(AT_EVERY_POINT))
+def test_networks_are_exact_in_c_at_every_point_of_the_frontier(
+    number: int, host_compilers: Sequence[str]
 ) -> None:
     for extra in ("ziglang", "unicorn"):
         pytest.importorskip(extra, reason="the extra 'simulate' is not installed")
-    assert judge_network(number, SEED).finding == ""
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    verdict = judge(Case(draw_network(SEED, number).tflite(), ".tflite", judge), deep=True)
+    assert verdict.outcome is Outcome.EXACT, verdict.note

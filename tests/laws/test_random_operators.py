@@ -1,6 +1,6 @@
 """Law: an operator with any scales, zero points, shapes and options is TensorFlow Lite Micro's.
 
-`python -m benchmarks.random_operators` draws many more models of the same kinds.
+`python -m benchmarks.torture --generator tflite-layers` draws many more models of the same kinds.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import pytest
 
 from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.families import FAMILIES, draw
-from benchmarks.operators.judging import Outcome, Verdict, judge
+from benchmarks.operators.judging import Outcome, Verdict, difference_in_c, judge
 from benchmarks.operators.reference import Reference
-from benchmarks.random_operators import in_c
 from penstock.ops.registry import foreign_names
 
 MODELS = 10
@@ -48,7 +47,7 @@ def test_generated_c_computes_random_models(
         drawn = (draw(family, 300, number) for number in range(MODELS))
         judged = ((each, judge(each, reference)) for each in drawn)
         models.append(next(pair for pair in judged if pair[1].is_telling))
-    assert in_c(models) == ""
+    assert difference_in_c(models) == ""
 
 
 DRAWN_ELSEWHERE = {

@@ -10,7 +10,6 @@ from penstock.memory.check import check
 from penstock.memory.laying import improve, lay
 from penstock.memory.problem import Column, LiveBuffer, PlacementProblem, peak_live_bytes, shapes
 from penstock.memory.rows import RowOptions, ShapeTables, place_rows, shape_tables
-from penstock.memory.text import parse, show
 from quick import examples
 
 CHEAP = RowOptions(comparisons=200, orders=3, patience=4)
@@ -160,9 +159,3 @@ def test_improving_an_order_never_raises_the_height(problem: PlacementProblem) -
         if height < reached:
             assert (ends(tables, bases) <= height).all()
         assert improve(*args, bound, reached, 0, 3)[0] == reached
-
-
-@given(tied_problems(max_shapes=6, max_bytes=9))
-@settings(deadline=None)
-def test_text_reads_back_as_the_same_problem(problem: PlacementProblem) -> None:
-    assert parse(show(problem)) == problem

@@ -20,9 +20,8 @@ from build_tools import need_module
 from deliveries import Delivered, model_delivery, program_delivery
 
 from command_line import CommandLine
-from penstock.codegen.bundle import Bundle
+from penstock.codegen.bundle import MANIFEST, Bundle
 from penstock.codegen.c_text import prefix
-from penstock.codegen.manifest import MANIFEST
 from penstock.codegen.packages.registry import chosen_formats, package_formats, packaged
 from penstock.toolchains.compiler import Optimise
 

@@ -17,9 +17,6 @@ from penstock.ir.graph import Graph
 from penstock.ir.text.printer import print_graph
 from penstock.passes.incremental import incremental
 from penstock.pipeline.graphs import read
-from penstock.program.text.context import ProgramContext
-from penstock.program.text.printer import print_program
-from penstock.program.text.reader import read_program
 from penstock.simulators.graph import run_sequences
 from tools.onnx_writer import Model
 
@@ -101,6 +98,3 @@ def test_the_streaming_wake_word() -> None:
 def test_the_texts_of_an_incremental_network_read_back() -> None:
     done = api.compile(STREAMING, "host", incremental=2).compilation
     assert graph_from_text(print_graph(done.model, with_data=True)) == done.model
-    context = ProgramContext.of(done.schedule)
-    text = print_program(done.program, context, with_data=True)
-    assert read_program(text, context) == done.program

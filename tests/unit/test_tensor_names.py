@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,10 +11,9 @@ import numpy as np
 import pytest
 
 from available import path_of
-from benchmarks.adversarial_names import buffers, without_labels
 from offloading import compiled
 from penstock import api
-from penstock.codegen.arrays import arrays
+from penstock.codegen.c_program import arrays
 from penstock.codegen.names import Names
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -68,6 +68,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "cortex-m7": ("nvdla:config=small",),
 }
 """Accelerators by target."""
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d\w*|\S")
 CASES = [
     (MODELS[(n + t) % len(MODELS)], naming, target)
     for n, naming in enumerate(NAMINGS)
@@ -101,9 +103,19 @@ def assert_alike(found: Compilation, expected: Compilation) -> None:
             np.testing.assert_array_equal(array, other)
 
 
+def buffers(program: Program) -> list[object]:
+    """Memories and buffers of a program, without names."""
+    found = [(b.kind, b.memory, b.address, b.size_bytes, b.data) for b in program.buffers]
+    return [program.memories, *found]
+
+
 def code(done: Compilation) -> list[str]:
-    """The model's C as tokens."""
-    return without_labels(done.bundle[f"{done.prefix}.c"].decode())
+    """The model's C as tokens, its identifiers numbered in order of appearance."""
+    text, numbers = COMMENT.sub("", done.bundle[f"{done.prefix}.c"].decode()), dict[str, str]()
+    return [
+        numbers.setdefault(token, f"name{len(numbers)}") if token[0].isidentifier() else token
+        for token in TOKEN.findall(text)
+    ]
 
 
 @cache

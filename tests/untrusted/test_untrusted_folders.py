@@ -9,7 +9,7 @@ import pytest
 
 from command_line import CommandLine
 from penstock import api
-from penstock.codegen.manifest import MANIFEST
+from penstock.codegen.bundle import MANIFEST
 from penstock.errors import OutputError
 
 MODEL = Path(__file__).parents[1] / "models" / "two_heads.tflite"

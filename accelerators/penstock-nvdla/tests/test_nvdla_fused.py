@@ -17,8 +17,8 @@ from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.pipeline import placing
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.search import band_source
-from penstock.pipeline.texts import print_point, read_point
 from penstock.scheduling.options import BYTES, Options
+from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.machine import Machine
 from penstock_nvdla.fused import tile_plan
 from penstock_nvdla.tiled_group import (
@@ -62,11 +62,10 @@ def test_some_tiles_are_narrower_than_the_tensor_and_save_bytes() -> None:
 
 def test_schedules_with_groups_in_tiles_are_read_back_from_text() -> None:
     done = compiled("feature_buffer=3k")
-    request, point = done.request, done.points[0]
-    text = print_point(point)
+    text = print_frontier(done.frontier)
     assert " tiles cost" in text
-    source = band_source(request.target, request.accelerators)
-    assert print_point(read_point(text, done.parts, source)) == text
+    source = band_source(done.request.target, done.request.accelerators)
+    assert print_frontier(read_frontier(text, done.parts, source)) == text
 
 
 def test_a_tile_one_column_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

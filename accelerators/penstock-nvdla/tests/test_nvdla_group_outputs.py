@@ -18,12 +18,12 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
-from penstock.pipeline.texts import print_point, read_point
 from penstock.scheduling.grouping import strategies
 from penstock.scheduling.grouping.cost import OrderCost
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
 from penstock.scheduling.options import BYTES, CYCLES, Options
+from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock_nvdla.tiled_group import LayerGroup
 
 GROUPS = (("a", "b", "c", "d"), ("e", "f"))
@@ -116,9 +116,9 @@ def test_no_group_costs_less_than_its_lower_bound(objective: str) -> None:
 
 def test_schedules_with_several_outputs_are_read_back_from_text() -> None:
     done = compiled()
-    text = print_point(done.points[0])
+    text = print_frontier(done.frontier)
     source = band_source(done.request.target, done.request.accelerators)
-    assert print_point(read_point(text, done.parts, source)) == text
+    assert print_frontier(read_frontier(text, done.parts, source)) == text
 
 
 def test_only_outputs_that_the_group_reads_are_written_twice() -> None:

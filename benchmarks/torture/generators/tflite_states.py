@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from benchmarks.random_states import KINDS, climbed
+from benchmarks.operators.states import KINDS, climbed
 from benchmarks.torture.case import Case, Generator, Outcome, Verdict
 from benchmarks.torture.compiling import mismatch, refusal
 from benchmarks.watched_process import limit_memory

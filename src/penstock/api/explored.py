@@ -56,7 +56,7 @@ def show(
 
     stop_after: the stage, one of "read", "simplify", "assign", "schedule", "place", "lower",
         "write".
-    with_data: include constants, so that the text can be parsed back.
+    with_data: include constants, so that the text of a graph can be parsed back.
     workers: number of processes, or an executor; the result does not depend on it.
 
     Raises as `compile`; UsageError also if there is no such stage."""

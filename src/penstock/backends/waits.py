@@ -2,7 +2,7 @@
 
 The driver function that receives a command stream may return before the accelerator has executed
 the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
-The reference machine executes them when the program waits (`simulators/queued.py`).
+The reference machine executes them when the program waits (`simulators/devices.py`).
 """
 
 from __future__ import annotations

@@ -82,6 +82,7 @@ def ops(
         for op in file.ops
         if op.TFLITE or op.ONNX
     ]
+    rows.sort(key=lambda row: str(row["operator"]))
     if as_json:
         print_json({"operators": rows})
     else:

@@ -37,7 +37,8 @@ def show(
         ),
     ] = None,
     with_data: Annotated[
-        bool, typer.Option(help="Include constants, so that the text can be parsed back.")
+        bool,
+        typer.Option(help="Include constants, so that the text of a graph can be parsed back."),
     ] = False,
     settings: api.Settings,
     workers: p.Workers = 1,

@@ -9,10 +9,16 @@ from typing import TypeGuard
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
-from penstock.codegen.c_functions import Doing, StaticFunction, advance_text, common, given
+from penstock.codegen.c_functions import (
+    Doing,
+    StaticFunction,
+    advance_text,
+    common,
+    given,
+    row_interval,
+)
 from penstock.codegen.c_loop import COUNTERS, loop_lines, with_counters
 from penstock.codegen.names import NO_TOKEN, Names
-from penstock.codegen.row_interval import row_interval
 from penstock.errors import InternalError
 from penstock.program.expr import Var
 from penstock.program.program import (

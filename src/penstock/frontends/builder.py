@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 from penstock.frontends.accumulators import convolved, convolved_depthwise, multiplied
-from penstock.frontends.arguments import Clamp, Padding, Pair, clamped, image, positive, windows
 from penstock.frontends.calibrated_graph import CalibratedGraph
 from penstock.frontends.calibration import quantisation as one_quantisation
 from penstock.frontends.weighted_layer import WeightedLayer, Weights
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.activation import Activation
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
@@ -33,6 +35,57 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.softmax import Softmax
+
+Pair = int | tuple[int, int]
+"""(rows, columns), or one number for both."""
+Padding = Literal["same", "valid"]
+Clamp = Literal["none", "relu", "relu6", "relu_n1_to_1"]
+
+
+def windows(
+    graph: CalibratedGraph, x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: Padding
+) -> tuple[Window, Window]:
+    """Windows along rows and columns of x.  Raises UsageError for wrong arguments."""
+    if padding not in get_args(Padding):
+        raise graph.usage(f"padding is {padding!r}", get_args(Padding))
+    extents = image(graph, x)[1:3]
+    sizes = _pair(graph, kernel, "kernel")
+    strides = _pair(graph, stride, "stride")
+    dilations = _pair(graph, dilation, "dilation")
+    make = Window.same if padding == "same" else _valid
+    rows, columns = (make(*each) for each in zip(extents, sizes, strides, dilations, strict=True))
+    return rows, columns
+
+
+def image(graph: CalibratedGraph, x: Value) -> tuple[int, ...]:
+    """The shape (N, H, W, C) of x.  Raises UsageError for another rank."""
+    if x.type.rank != 4:
+        raise graph.usage(f"input has shape {list(x.type.shape)}, its rank must be 4")
+    return x.type.shape
+
+
+def positive(graph: CalibratedGraph, number: int, role: str) -> int:
+    """The number.  Raises UsageError if it is below 1."""
+    if number < 1:
+        raise graph.usage(f"{role} is {number}, must be at least 1")
+    return number
+
+
+def clamped(graph: CalibratedGraph, name: Clamp) -> Activation:
+    """The activation of that name.  Raises UsageError for an unknown name."""
+    if name not in get_args(Clamp):
+        raise graph.usage(f"activation is {name!r}", get_args(Clamp))
+    return Activation[name.upper()]
+
+
+def _pair(graph: CalibratedGraph, number: Pair, role: str) -> tuple[int, int]:
+    rows, columns = (number, number) if isinstance(number, int) else number
+    return positive(graph, rows, role), positive(graph, columns, role)
+
+
+def _valid(_: int, size: int, stride: int, dilation: int) -> Window:
+    return Window(size, stride, dilation)
+
 
 SOFTMAX = Quantisation((1 / 256,), (-128,))
 """Source: TFLite quantisation specification, SOFTMAX."""

@@ -1,4 +1,4 @@
-"""Causes and remedies of unsupported TFLite nodes.
+"""Causes and remedies of unsupported TFLite nodes, and the combination of several errors.
 
 An operator file sees only its node.  Whether a conversion of the model helps depends on the
 position of the node: at an input or output of the network, between real-valued operators, or in a
@@ -12,12 +12,97 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.errors import PenstockError, UnsupportedError
-from penstock.frontends.problems import collected
-from penstock.frontends.remedies import operator_remedy
 from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.tensor import DType
 from penstock.ops.registry import foreign_names
+
+MOST_SHOWN = 9
+"""Number of causes, and of remedies, that are listed below the first one."""
+MOST_NAMED = 4
+"""Number of causes that are named before their common remedy."""
+
+
+def collected(problems: Sequence[PenstockError]) -> PenstockError:
+    """One error for the first cause, with the others listed in its reason, and the remedies of all.
+
+    Problems whose texts agree have one cause; it is listed once, with the number of its nodes."""
+    causes: dict[str, list[PenstockError]] = {}
+    for problem in problems:
+        causes.setdefault(problem.what, []).append(problem)
+    mine, *others = causes.values()
+    first = mine[0]
+    lines = [f"{cause[0].what} ({_places(cause)})" for cause in others]
+    if len(lines) > MOST_SHOWN:
+        lines[MOST_SHOWN:] = [f"and {len(lines) - MOST_SHOWN} more"]
+    also = f"{len(others)} more cause{'s' * (len(others) > 1)}:" if others else ""
+    listed = "\n       ".join((also, *lines))
+    why = "; ".join(filter(None, (first.why, listed)))
+    return type(first)(
+        first.code,
+        first.what,
+        where=_places(mine),
+        why=why,
+        help=_remedies([cause[0] for cause in causes.values()]),
+        combined=tuple(problems),
+    )
+
+
+def _remedies(causes: Sequence[PenstockError]) -> str:
+    """The remedy that all causes share; or else a line for each, with the causes that it helps."""
+    by_help: dict[str, list[str]] = {}
+    for one in causes:
+        named = by_help.setdefault(one.help, [])
+        name = one.cause or one.what
+        if name not in named:
+            named.append(name)
+    if len(by_help) == 1:
+        return causes[0].help
+    lines = [f"{_listed(names)}: {help}" for help, names in by_help.items() if help]
+    if len(lines) > MOST_SHOWN:
+        lines[MOST_SHOWN:] = [f"and {len(lines) - MOST_SHOWN} more remedies"]
+    return "\n        ".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _places(cause: Sequence[PenstockError]) -> str:
+    """The first node with a problem, and how many others have it."""
+    others = len(cause) - 1
+    more = f" and {others} more node{'s' * (others > 1)}" if others else ""
+    return f"{cause[0].where}{more}"
+
+
+CONTROL_FLOW = frozenset(("CALL", "CALL_ONCE", "IF", "WHILE", "If", "Loop", "Scan"))
+"""Operators that run subgraphs.  Source: the schemas of TFLite and ONNX."""
+DYNAMIC = frozenset(("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
+"""Operators of ONNX models whose scales are computed from each input (dynamic quantisation)."""
+
+
+def operator_remedy(name: str, *, reads_input: bool, is_output: bool) -> str:
+    """Return what helps against an unsupported operator.
+
+    reads_input: its only node reads an input of the network, and nothing that the network computes.
+    is_output: the results of its only node are outputs, which no other node reads."""
+    if name in CONTROL_FLOW:
+        return "unroll loops and fix the branches that are taken, then convert the model again"
+    if name in DYNAMIC:
+        return (
+            f"quantise the model statically, with representative inputs ({guide('quantise-onnx')})"
+        )
+    outside = "compute it in your application: {} (`penstock ops` lists what is supported)"
+    if is_output and not reads_input:
+        return outside.format("end the network before it")
+    if reads_input and not is_output:
+        return outside.format("begin the network after it")
+    return (
+        "replace it in the model by operators that `penstock ops` lists, or add it to penstock "
+        f"({guide('add-an-operator')})"
+    )
+
 
 OPERATOR, ELEMENT_TYPE = "model-020", "model-021"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")

@@ -19,8 +19,14 @@ from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.other_formats import refused_file, refused_folder
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
-from penstock.frontends.variable_tensors import assigned, updated_variables, with_values_before
-from penstock.frontends.variables import Variable, as_state, without_variables
+from penstock.frontends.variables import (
+    Variable,
+    as_state,
+    assigned,
+    updated_variables,
+    with_values_before,
+    without_variables,
+)
 from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name

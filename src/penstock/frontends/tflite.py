@@ -1,38 +1,107 @@
 """Decoder of TFLite files: bytes -> ForeignModel, without knowledge of operators.
 
-Source: TensorFlow Lite schema, version 3 (package `tflite`).  The flatbuffers runtime for Python
-does not verify its input, so every count is checked against the size of the file, and any exception
-of its accessors becomes a ModelError.
+Source: TensorFlow Lite schema, version 3, with its enumerations and tables of options (package
+`tflite`).  The flatbuffers runtime for Python does not verify its input, so every count is checked
+against the size of the file, and any exception of its accessors becomes a ModelError.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+import tflite
+from flatbuffers import number_types
 
 from penstock.allowance import ENTRY_BYTES, NODE_BYTES, take
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.control_flow import CONTROL_FLOW
 from penstock.frontends.printable import printable
-from penstock.frontends.tflite_schema import (
-    EMPTY_TABLE,
-    accessors,
-    builtin_code,
-    enumeration,
-    options_table,
-    schema_class,
-    snake_case,
-)
 from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+
+
+def builtin_code(code: Any) -> int:
+    """The operator of an OperatorCode: the larger of its two fields, of which a file may set one.
+
+    Both accessors of the package read the older field.
+    Source: TensorFlow Lite, `GetBuiltinCode` (schema_utils.cc)."""
+    deprecated = code._tab.GetSlot(4, 0, number_types.Int8Flags)
+    return max(deprecated, code._tab.GetSlot(10, 0, number_types.Int32Flags))
+
+
+def schema_class(name: str) -> Any:
+    """A class of the schema; the package collects them at run time."""
+    return getattr(tflite, name)
+
+
+@cache
+def enumeration(name: str) -> dict[int, str]:
+    """Value -> name of an enumeration of the schema."""
+    members = vars(schema_class(name))
+    return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
+
+
+EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
+"""A flatbuffer with an empty table, and the table's position."""
+
+_SHARED_OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    **dict.fromkeys(
+        ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), "ReducerOptions"
+    ),
+}
+"""Options tables of operators whose table is not named after the operator.
+
+Source: TensorFlow Lite, `flatbuffer_conversions.cc`."""
+
+
+@cache
+def options_table(operator: str) -> str | None:
+    """Name of the table of an operator's options; None if it has none.
+
+    >>> options_table("CONV_2D"), options_table("MEAN"), options_table("RELU")
+    ('Conv2DOptions', 'ReducerOptions', None)
+    """
+    tables = {table.lower(): table for table in enumeration("BuiltinOptions").values()}
+    own = f"{operator.replace('_', '')}options".lower()
+    return _SHARED_OPTIONS.get(operator, tables.get(own))
+
+
+_ACCESSOR = re.compile("[A-Z][A-Za-z0-9]*")
+_DERIVED = re.compile("(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|Init$|InitFromObj)")
+
+
+@cache
+def accessors(options: type) -> tuple[str, ...]:
+    """Names of the accessors of an options table."""
+    every: dict[str, Callable[..., Any]] = {
+        k: v for k, v in vars(options).items() if callable(v) and _ACCESSOR.fullmatch(k)
+    }
+    return tuple(k for k in every if not _DERIVED.search(k))
+
+
+def snake_case(name: str) -> str:
+    """A camel-case name in snake case.
+
+    >>> snake_case("DilationHFactor"), snake_case("FusedActivationFunction")
+    ('dilation_h_factor', 'fused_activation_function')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3

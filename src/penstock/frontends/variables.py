@@ -4,19 +4,24 @@ READ_VARIABLE and ASSIGN_VARIABLE, which refer to a variable by a handle, become
 values: a read yields the state if no assignment precedes it, else the assigned value.  Only the
 last assignment has an effect beyond the run.
 
+Variable tensors (`is_variable`) are inputs of a node that the node overwrites.  Each becomes a
+state: the node reads the value before, and another value has the elements after it.  TensorFlow
+Lite Micro resets variable tensors to the elements that represent 0.
+
 Source: TFLite VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE (`resource_variable.cc`,
 `micro/kernels/call_once.cc`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.errors import UnsupportedError
-from penstock.ir.foreign import ForeignModel, ForeignNode
+from penstock.ir.foreign import ForeignModel, ForeignNode, Made
 from penstock.ir.graph import Node, State, Value, free_name
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ops.registry import COPY
@@ -193,3 +198,56 @@ def as_state(variable: Variable, nodes: list[Node], taken: Collection[str]) -> S
         nodes.append(Node(COPY, (after,), copy, variable.where))
         after = copy
     return State(variable.initial, Node(COPY, (after,), variable.before, variable.where))
+
+
+def with_values_before(model: ForeignModel) -> ForeignModel:
+    """Replaces variable tensors by their values before an inference, which have no origin: the
+    file's tensor has the elements after it.
+
+    Raises UnsupportedError if several nodes share a variable tensor."""
+    readers = Counter(node.state(k).name for node in model.nodes for k in node.variables)
+    return replace(model, nodes=tuple(_with_values_before(node, readers) for node in model.nodes))
+
+
+def _with_values_before(node: ForeignNode, readers: Counter[str]) -> ForeignNode:
+    inputs = list(node.inputs)
+    for k in node.variables:
+        value = node.state(k)
+        if readers[value.name] > 1:
+            raise _unsupported(node, value, f"is used {readers[value.name]} times")
+        inputs[k] = replace(value, origin=None)
+    return replace(node, inputs=tuple(inputs))
+
+
+def assigned(output: Value, foreign: ForeignNode, made: Made) -> Value:
+    """The output of a node; with the origin of the variable tensor that has its elements after an
+    inference, if there is one."""
+    if made.assigns is None or made.before is not None:
+        return output
+    return replace(output, origin=foreign.variables[made.assigns].origin)
+
+
+def updated_variables(
+    foreign: ForeignNode, made: Sequence[Made], nodes: Sequence[Node]
+) -> tuple[Variable, ...]:
+    """The variable tensors of a foreign node, given the nodes that replace it; `made` is parallel
+    to `nodes`.  Raises UnsupportedError unless the foreign node assigns to each."""
+    after = {m.assigns: (m, node) for m, node in zip(made, nodes, strict=True)}
+    found: list[Variable] = []
+    for k in foreign.variables:
+        if k not in after:
+            raise _unsupported(foreign, foreign.state(k), "is not updated by its node")
+        by, node = after[k]
+        before = by.before or foreign.state(k)
+        found.append(Variable(before, node.output, zeros(before.type), foreign.where))
+    return tuple(found)
+
+
+def _unsupported(node: ForeignNode, value: Value, problem: str) -> UnsupportedError:
+    return UnsupportedError(
+        "model-030",
+        f'variable tensor "{value.name}" {problem}',
+        where=node.where,
+        why="a variable tensor is supported as the state of exactly one operator, such as an LSTM",
+        help="convert the model again; `penstock ops` lists what is supported",
+    )

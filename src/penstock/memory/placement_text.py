@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from penstock.memory.problem import Placement
-from penstock.scanner import Scanner, name_or_string, quoted
+from penstock.scanner import name_or_string, quoted
 
 Label = Callable[[str], str]
 """Returns the token of a name."""
@@ -27,43 +27,6 @@ _BLOCKS_PER_LINE = 8
 def print_placement(placement: Placement, memory: str, label: Label = name_or_string) -> str:
     """The text of a placement in one memory.  `label` returns the token of a name."""
     return "".join(f"{line}\n" for line in _lines(placement, memory, label))
-
-
-def read_placement(
-    scanner: Scanner, read_label: Callable[[], str] | None = None
-) -> tuple[str, Placement]:
-    """Parses the name of a memory and its placement; stops at a line that does not begin with a
-    block.
-
-    `read_label` takes a label from the scanner and returns its name. Raises ModelError if the text
-    is malformed."""
-    read_label = read_label or scanner.name
-    scanner.skip_newlines()
-    scanner.expect_word("placement")
-    scanner.expect_word("in")
-    memory = scanner.name()
-    scanner.expect(":")
-    height = scanner.integer()
-    scanner.expect_word("bytes")
-    scanner.expect(",")
-    scanner.expect_word("bound")
-    bound = scanner.integer()
-    scanner.expect(",")
-    scanner.expect_word("by")
-    method = scanner.string()
-    scanner.expect(",")
-    scanner.expect_word("nodes")
-    nodes = scanner.integer()
-    scanner.end_statement()
-    offsets: list[tuple[str, int]] = []
-    while not (scanner.at_end or _begins_placement(scanner)):
-        offsets += _blocks(scanner, read_label())
-        scanner.end_statement()
-    return memory, Placement(tuple(offsets), height, bound, method, nodes)
-
-
-def _begins_placement(scanner: Scanner) -> bool:
-    return scanner.is_word("placement") and scanner.is_followed_by_word("in")
 
 
 def _lines(placement: Placement, memory: str, label: Label) -> Iterator[str]:
@@ -88,15 +51,3 @@ def _split(block: tuple[str, int]) -> tuple[str, bool, str]:
     if found and all(str(int(row)) == row for row in found.groups()[1:]):
         return found[1], True, f"[{found[2]}:{found[3]}] {offset}"
     return name, False, str(offset)
-
-
-def _blocks(scanner: Scanner, stem: str) -> Iterator[tuple[str, int]]:
-    if not scanner.is_symbol("["):
-        yield stem, scanner.integer()
-        return
-    while scanner.accept("["):
-        lower = scanner.integer()
-        scanner.expect(":")
-        upper = scanner.integer()
-        scanner.expect("]")
-        yield f"{stem}[{lower}:{upper}]", scanner.integer()

@@ -2,14 +2,23 @@
 
 Arrays are int64 and hold int32 values.  "Qm.n" has m bits before the binary point and n after it.
 
-Source: gemmlowp, `fixedpoint/fixedpoint.h`.
+Sources: gemmlowp, `fixedpoint/fixedpoint.h`; for the tables of Softmax and LogSoftmax, TFLite,
+`PreprocessSoftmaxScaling` and `CalculateInputRadius` (quantization_util.cc).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, doubling_high_multiply, rounding_shift
+from penstock.fixedpoint import (
+    INT32_MAX,
+    INT32_MIN,
+    Int64s,
+    doubling_high_multiply,
+    multiply,
+    quantise_multiplier,
+    rounding_shift,
+)
 
 
 def exp_on_negative_values(x: Int64s, integer_bits: int) -> Int64s:
@@ -132,3 +141,33 @@ def inverse_sqrt(x: Int64s) -> tuple[Int64s, Int64s]:
     root = doubling_high_multiply(root, 1518500250)  # sqrt(1/2)
     multiplier = np.where(x > 1, root << np.maximum(0, -right_shift), INT32_MAX)
     return multiplier, np.where(x > 1, -np.maximum(0, right_shift), 0)
+
+
+DIFFERENCE_BITS = 5
+"""Integer bits of the scaled difference: Q5.26."""
+SUM_BITS = 12
+"""Integer bits of the sum of exponentials: Q12.19."""
+MOST_ELEMENTS = 4095
+"""Exponentials, each at most 1, whose sum fits Q12.19."""
+
+_COUNTLESS = -(1 << 31)
+
+
+def scaled_differences(scale: float) -> Int64s:
+    """-d * scale in Q5.26 for d = 0 .. 255; -2**31 where d exceeds the input radius."""
+    real = min(scale * 2 ** (31 - DIFFERENCE_BITS), 2**31 - 1.0)
+    multiplier, shift = quantise_multiplier(real)
+    largest = ((1 << DIFFERENCE_BITS) - 1) * 2.0 ** (31 - DIFFERENCE_BITS) / 2.0**shift
+    differences = -np.arange(256, dtype=np.int64)
+    counted = differences >= -int(largest)
+    scaled = multiply(np.where(counted, differences, 0), multiplier, shift)
+    return np.where(counted, scaled, _COUNTLESS)
+
+
+def exp_table(scale: float) -> Int64s:
+    """exp(-d * scale) in Q0.31 for d = 0 .. 255; 0 where d exceeds the input radius."""
+    scaled = scaled_differences(scale)
+    counted = scaled > _COUNTLESS
+    return np.where(
+        counted, exp_on_negative_values(np.where(counted, scaled, 0), DIFFERENCE_BITS), 0
+    )

@@ -29,8 +29,7 @@ from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.add import PlainAdd
-from penstock.ops.maximum import PlainMaximum
-from penstock.ops.minimum import PlainMinimum
+from penstock.ops.extremes import PlainMaximum, PlainMinimum
 from penstock.ops.mul import PlainMul
 
 

@@ -26,20 +26,20 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import row_vectors
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.exponentials import (
-    DIFFERENCE_BITS,
-    MOST_ELEMENTS,
-    SUM_BITS,
-    exp_table,
-    scaled_differences,
-)
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
 from penstock.opkit.onnx_reals import real_elementwise
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
-from penstock.opkit.transcendental import log
+from penstock.opkit.transcendental import (
+    DIFFERENCE_BITS,
+    MOST_ELEMENTS,
+    SUM_BITS,
+    exp_table,
+    log,
+    scaled_differences,
+)
 
 OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
 """From Q5.26 to sixteenths."""

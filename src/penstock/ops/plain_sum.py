@@ -34,13 +34,13 @@ from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd
 from penstock.ops.div import PlainDiv
 from penstock.ops.exp import PlainExp
+from penstock.ops.extremes import PlainMaximum
 from penstock.ops.log import PlainLog
-from penstock.ops.maximum import PlainMaximum
 from penstock.ops.mul import PlainMul
+from penstock.ops.plain_functions import Square
 from penstock.ops.reduce_extreme import ReduceMax
 from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.sqrt import PlainSqrt
-from penstock.ops.square import Square
 from penstock.ops.sub import PlainSub
 
 

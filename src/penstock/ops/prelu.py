@@ -33,8 +33,7 @@ from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
 from penstock.ops.add import PlainAdd
-from penstock.ops.maximum import PlainMaximum
-from penstock.ops.minimum import PlainMinimum
+from penstock.ops.extremes import PlainMaximum, PlainMinimum
 from penstock.ops.mul import PlainMul
 
 

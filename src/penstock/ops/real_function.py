@@ -35,18 +35,14 @@ from penstock.opkit.real_arithmetic import (
 from penstock.opkit.samples import int8, sample
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd
-from penstock.ops.ceil import Ceil
 from penstock.ops.div import PlainDiv
 from penstock.ops.elu import PlainElu
 from penstock.ops.exp import PlainExp
-from penstock.ops.floor import Floor
+from penstock.ops.extremes import PlainMaximum, PlainMinimum
 from penstock.ops.log import PlainLog
 from penstock.ops.logistic import PlainLogistic
-from penstock.ops.maximum import PlainMaximum
-from penstock.ops.minimum import PlainMinimum
 from penstock.ops.mul import PlainMul
-from penstock.ops.neg import Neg
-from penstock.ops.plain_erf import PlainErf
+from penstock.ops.plain_functions import Ceil, Floor, Neg, PlainErf
 from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.tanh import PlainTanh
 

@@ -66,12 +66,6 @@ def region_call(members: Sequence[Call], body: Sequence[Command]) -> Call:
     )
 
 
-def region_from(commands: Sequence[Command]) -> Call:
-    """Return the call of a region, given its members, which are calls, and then its commands."""
-    members = [command for command in commands if isinstance(command, Call)]
-    return region_call(members, commands[len(members) :])
-
-
 def whole_body(call: Call) -> tuple[Command, ...]:
     """Return the commands of a call for all rows of its output, without FIRST and END."""
     values = {FIRST.name: 0, END.name: row_count(call.output.type.shape)}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from penstock.simulators import cortex_m, cortex_m55, qemu
 from penstock.simulators.calling import CallOutcome
-from penstock.simulators.core import CORES
+from penstock.simulators.cortex_m_timing import CORES
 from penstock.toolchains.cortex_m import MemoryLayout
 from penstock.toolchains.extra import extra
 

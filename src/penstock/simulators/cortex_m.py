@@ -29,7 +29,7 @@ from penstock.errors import InternalError
 from penstock.simulators import calling
 from penstock.simulators.block_hook import BlockHook, Status
 from penstock.simulators.calling import CallOutcome
-from penstock.simulators.core import core_named
+from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.counts import counts_by_phase
 from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP, Cpu
 from penstock.simulators.thumb import BasicBlock, decode

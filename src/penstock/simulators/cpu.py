@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import InternalError
-from penstock.simulators.core import Core
+from penstock.simulators.cortex_m_timing import Core
 from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.extra import extra
 

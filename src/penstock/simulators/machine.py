@@ -38,10 +38,9 @@ from penstock.program.program import (
 )
 from penstock.program.steps import buffers_inside, last_uses, offset_name
 from penstock.program.unroll import iterations
-from penstock.simulators.devices import Devices
+from penstock.simulators.devices import Devices, Queued, ReadyCall
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region, whole_operands
-from penstock.simulators.queued import Queued, ReadyCall
 
 Trace = Callable[[str, Region, Array], None]
 """Callback for every computed region: tensor, region, elements."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.calibration import quantisation
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
+from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
-from penstock.zoo.batch_norm import batch_norm
+from penstock.ops.mul import Mul
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import named_random, sample_count
 
 BLOCKS = (6, 12, 24, 16)
 """Layers of the dense blocks.  Source: table 1 of the paper, as are growth and bottleneck."""
@@ -20,6 +24,10 @@ GROWTH = 32
 BOTTLENECK = 4
 FEATURES = Quantisation((1 / 16,), (0,))
 """Of all tensors that are concatenated, for values in [-8, 8), the range of calibrated outputs."""
+UNIT_STEPS = 64
+"""Quantisation steps of a scale of 1."""
+LARGEST_SHIFT_STEPS = 32
+"""Largest magnitude of a shift, in quantisation steps of the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class DenseNet121(Network):
 
     def _activated(self, net: GraphBuilder, x: Value, name: str) -> Value:
         """Batch normalisation and ReLU before a convolution: other layers also read x itself."""
-        return batch_norm(net, x, self.seed, name, Activation.RELU)
+        return _batch_norm(net, x, self.seed, name, Activation.RELU)
 
     def _layer(self, net: GraphBuilder, x: Value, name: str) -> Value:
         """x, and the features that two convolutions compute from it."""
@@ -70,3 +78,22 @@ class DenseNet121(Network):
         y = self._activated(net, x, f"{name}/norm")
         y = net.conv2d(y, x.type.shape[3] // 2, 1, quantisation=FEATURES, name=f"{name}/conv")
         return net.average_pool2d(y, 2, name=f"{name}/pool")
+
+
+def _batch_norm(
+    net: GraphBuilder, x: Value, seed: int, name: str, activation: Activation = Activation.NONE
+) -> Value:
+    """Batch normalisation that no convolution can absorb: scales each channel by a random number of
+    [0.5, 1.5), and shifts it."""
+    random = named_random(seed, name)
+    shape = (1, 1, 1, x.type.shape[3])
+
+    def constant(lower: float, upper: float, scale: float, label: str) -> Value:
+        elements = np.floor(random.uniform(shape[3], lower, upper)).astype(np.int8)
+        return net.constant(elements.reshape(shape), quantisation(scale, 0), f"{name}/{label}")
+
+    scales = constant(UNIT_STEPS / 2, UNIT_STEPS * 3 / 2, 1 / UNIT_STEPS, "scales")
+    largest = LARGEST_SHIFT_STEPS
+    shifts = constant(-largest, largest + 1, x.type.scale, "shifts")
+    y = net.apply(Mul(), x, scales, name=f"{name}/scaled")
+    return net.apply(Add(activation), y, shifts, name=name)

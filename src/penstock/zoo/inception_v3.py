@@ -11,7 +11,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 Kernel = tuple[int, int]
 Layer = tuple[int, Kernel]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.zoo.network import Network, choice, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 BLOCKS = (
     *((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 STAGES = (
     *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),

@@ -10,15 +10,13 @@ import numpy as np
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import quantisation
+from penstock.frontends.seeded_random import SeededRandom
 from penstock.ir.graph import Graph, Value
 from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.mul import Mul
-from penstock.zoo.named_random import named_random
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
-from penstock.zoo.shared_relu import SharedRelu
-from penstock.zoo.small_world import small_world
+from penstock.zoo.parts import SharedRelu, named_random, sample_count
 
 NEIGHBOURS, PROBABILITY = 4, 0.75
 """WS(4, 0.75).  Source: section 4.1 of the paper."""
@@ -103,3 +101,25 @@ def _sum(net: GraphBuilder, values: Sequence[Value], activation: Activation, nam
         op = Add(activation if last else Activation.NONE)
         total = net.apply(op, total, value, name=f"{name}{number}")
     return total
+
+
+def small_world(
+    nodes: int, neighbours: int, probability: float, random: SeededRandom
+) -> tuple[tuple[int, int], ...]:
+    """Edges (a, b), with a < b, of a random graph of `nodes` nodes, in ascending order.
+
+    Source: Watts and Strogatz, Collective dynamics of small-world networks, Nature 393, 1998, in
+    the form of Xie et al., section 3.3.
+
+    In a ring, every node is connected to `neighbours` / 2 nodes on either side.  Then, for each
+    distance, every node in turn moves the edge to the node at that distance, with `probability`,
+    to another node, to which it has no edge."""
+    ring = [(v, (v + k) % nodes) for k in range(1, neighbours // 2 + 1) for v in range(nodes)]
+    edges = {frozenset(edge) for edge in ring}
+    for v, neighbour in ring:
+        chosen = float(random.uniform(1, 0.0, 1.0)[0]) < probability
+        free = [u for u in range(nodes) if u != v and frozenset((u, v)) not in edges]
+        if chosen and free:
+            edges.remove(frozenset((v, neighbour)))
+            edges.add(frozenset((v, free[int(random.uniform(1, 0.0, len(free))[0])])))
+    return tuple(sorted((min(edge), max(edge)) for edge in edges))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Narrow channels, blocks, and stride of the first block.  Source: table 1 of the paper."""

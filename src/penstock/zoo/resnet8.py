@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 STAGES = ((1, 1), (2, 2), (4, 2))
 """Channels as a multiple of `width`, and stride.  Source: MLPerf Tiny's `resnet_v1_eembc`."""

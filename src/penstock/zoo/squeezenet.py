@@ -9,7 +9,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ops.concatenation import Concatenation
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 STAGES = (
     ((16, 64), (16, 64)),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import MOST_SAMPLES
+from penstock.zoo.parts import MOST_SAMPLES
 
 COEFFICIENTS = 40
 """MFCC coefficients of a frame, which are the channels of the input."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.zoo.network import Network, option
-from penstock.zoo.samples import sample_count
+from penstock.zoo.parts import sample_count
 
 STAGES = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 """Convolutions and their channels.  Source: table 1 of the paper, configuration D."""

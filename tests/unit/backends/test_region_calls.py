@@ -19,10 +19,9 @@ from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError, InternalError
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.stages import ASSIGN, LOWER, STAGES, Context, run_stages
-from penstock.pipeline.texts import program_context
 from penstock.program.steps import calls, walk
+from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program
-from penstock.program.text.reader import read_program
 from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
@@ -144,10 +143,9 @@ def test_the_text_of_a_region_parses_back() -> None:
     request = api.request(network(), "host", accelerators=("pools",))
     outcomes = run_stages(STAGES, request.model, Context(request))
     program = outcomes.result(LOWER)
-    context = program_context(outcomes.result(ASSIGN), request.accelerators)
-    text = print_program(program, context, with_data=True)
+    context = ProgramContext(outcomes.result(ASSIGN))
+    text = print_program(program, context)
     assert "  region {\n    call pool0(input)\n" in text
-    assert read_program(text, context) == program
 
 
 def program_of(done: penstock.Compiled, change: Sequence[Command]) -> Program:

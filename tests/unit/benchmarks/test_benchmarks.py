@@ -18,11 +18,15 @@ from benchmarks import (
     markdown_table,
     numbers,
     peers,
+    size,
 )
+from benchmarks.executed import executed
 from benchmarks.markdown_table import column_of, markdown_tables
 from benchmarks.peers import Peers, read_peers
 from benchmarks.shared import Shared, find_shared
 from penstock.errors import ModelError
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
 
 BOUNDS = """
 # Bounds
@@ -55,7 +59,16 @@ CMSIS = """
 
 @pytest.mark.parametrize(
     "module",
-    [case_file, engine_figures, entry, grouped_networks, kernel_figures, markdown_table, peers],
+    [
+        case_file,
+        engine_figures,
+        entry,
+        grouped_networks,
+        kernel_figures,
+        markdown_table,
+        peers,
+        size,
+    ],
 )
 def test_examples_in_the_text_of_benchmarks_are_right(module: ModuleType) -> None:
     found = doctest.testmod(module)
@@ -114,3 +127,16 @@ def test_the_fit_is_the_best_that_has_no_negative_figure() -> None:
         assert x.min() >= 0
         assert slope.min() > -1e-9  # no figure can grow and improve
         assert np.abs(slope * x).max() < 1e-9  # none that is not zero can change and improve
+
+
+def test_files_and_calls_between_them_are_counted() -> None:
+    files, edges = executed(lambda: graph_of_chain().macs())
+    called = {(Path(caller).name, Path(callee).name) for caller, callee in edges}
+    assert {"builder.py", "graph.py", "conv2d.py"} <= {Path(file).name for file in files}
+    assert ("graph.py", "conv2d.py") in called or ("node.py", "conv2d.py") in called
+    assert all(caller != callee for caller, callee in called)
+
+
+def graph_of_chain() -> Graph:
+    net = GraphBuilder("chain")
+    return net.build(net.conv2d(net.input((1, 8, 8, 3)), 4, 3))

@@ -17,6 +17,8 @@ import beside
 from available import SHARED
 from benchmarks import compiled_partition
 from benchmarks.figures import TARGET, ZOO, Figures, figures_of, measure
+from benchmarks.grouped_networks import CONFIGURATIONS
+from benchmarks.record import Record
 from benchmarks.shared import REPOSITORY, Shared
 from penstock import api
 from penstock.program.tables import table_bytes
@@ -75,18 +77,10 @@ def test_numbers_name_every_shared_network() -> None:
     assert named == {*ZOO, *(path.stem for path in Shared(SHARED).networks())}
 
 
-def rows_of(printed: str, name: str) -> list[tuple[str, ...]]:
-    """Cells of each row of a printed table that begins with a name, in order."""
-    rows = (line.strip("│").split("│") for line in printed.splitlines() if line.startswith("│"))
-    cells = (tuple(cell.strip() for cell in row) for row in rows)
-    return [row for row in cells if row[0] == name]
-
-
-def test_compiled_groups_on_nvdla_are_those_of_today(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compiled_partition.main(["--network", GROUPED]) == 0
-    printed = capsys.readouterr().out
-    text = (FOLDER / "compiled_partition.txt").read_text("utf-8")
-    for name in (f"{GROUPED}, small", f"{GROUPED}, large"):
-        found = rows_of(printed, name)
-        assert len(found) == len(compiled_partition.STRATEGIES) + 2  # the bound, what best saves
-        assert found == rows_of(text, name)
+def test_compiled_groups_on_nvdla_are_those_of_today(tmp_path: Path) -> None:
+    arguments = ("--network", GROUPED, "--record", str(tmp_path / "found.json"))
+    assert compiled_partition.main(arguments) == 0
+    found = Record(tmp_path / "found.json").rows(compiled_partition.parse)
+    committed = Record(FOLDER / "compiled_partition.json").rows(compiled_partition.parse)
+    assert len(found) == len(CONFIGURATIONS)
+    assert found == {key: committed[key] for key in found}

@@ -18,7 +18,6 @@ def test_a_graph_becomes_a_problem() -> None:
     flat = net.conv2d(wide, 4, 1, name="flat")
     problem = graph_problem(net.build(net.add(x, flat, name="sum")))
     assert [node.output_bytes for node in problem.nodes] == [1024, 256, 256]
-    assert [node.pointwise for node in problem.nodes] == [False, True, True]
     assert [node.reads for node in problem.nodes] == [(3,), (0,), (1, 3)]
     assert problem.nodes[0].weight_bytes >= 16 * 3 * 3 * 4
     assert problem.input_bytes == (256,)

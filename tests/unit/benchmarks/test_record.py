@@ -16,7 +16,6 @@ from benchmarks.fused_tiles import parse as parse_found
 from benchmarks.grouped_networks import CONFIGURATIONS, Job, selection
 from benchmarks.record import Record
 from benchmarks.tile_bounds import Bounds
-from benchmarks.tile_halos import Halos
 
 ZOO = ("zoo:resnet8", "zoo:vgg16", "zoo:squeezenet")
 
@@ -101,10 +100,6 @@ def test_rows_of_the_benchmarks_are_read_as_written(tmp_path: Path) -> None:
     compared = {"a": Compared("a", 1, 2, 3, 4, 5, tuple(measured))}
     record.write(compared)
     assert record.rows(compiled_partition.parse) == compared
-    kept = Halos((1, 2), (3, 4), (5, 6))
-    found = {
-        str(k): Found("b", DEFAULT, measured[0], 1, 2, 3, Bounds(4, 5), halos, 6)
-        for k, halos in enumerate((None, kept))
-    }
+    found = {"b": Found("b", DEFAULT, measured[0], 1, 2, 3, Bounds(4, 5), 6)}
     record.write(found)
     assert record.rows(parse_found) == found

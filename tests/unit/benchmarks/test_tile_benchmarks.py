@@ -1,4 +1,4 @@
-"""Lower bounds of groups in tiles, and the estimate of kept halos."""
+"""Lower bounds of groups in tiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.compiled_partition import engine_cycles, main_bytes
 from benchmarks.tile_bounds import bounds
-from benchmarks.tile_halos import halos, new_intervals
 from benchmarks.tiled_groups import tiled_groups
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
@@ -53,19 +52,3 @@ def test_tensors_in_the_feature_buffer_are_not_in_the_bounds(banked: bool) -> No
     request = api.request("zoo:resnet8", "host", accelerators=(nvdla,), options=options)
     done = compile_request(request)
     assert bounds(done).main_bytes == main_bytes(done.schedule)
-
-
-def test_kept_halos_compute_every_row_once() -> None:
-    done = compiled("zoo:resnet8")
-    twice = 0
-    for group, size in tiled_groups(done):
-        for every in (group.rows(size), group.columns(size)):
-            for layer in group.layers:
-                spans = [range(*one[layer.output]) for one in every]
-                new = [k for one in new_intervals(every, layer.output) for k in range(*one)]
-                assert new == sorted({k for span in spans for k in span})
-                twice += sum(map(len, spans)) - len(new)
-    found = halos(done, by_bytes=True)
-    assert twice
-    assert found.same[0] < found.chosen[0]
-    assert found.best[1] <= found.chosen[1]

@@ -14,8 +14,7 @@ from command_line import CommandLine
 from penstock import api
 from penstock.api import compiled
 from penstock.codegen import bundle
-from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.codegen.manifest import MANIFEST
+from penstock.codegen.bundle import MANIFEST, Bundle, write_bundle
 from penstock.errors import InternalError, OutputError
 from penstock.pipeline.emission import c_prefix
 from penstock.pipeline.graphs import read

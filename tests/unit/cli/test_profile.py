@@ -9,7 +9,7 @@ import pytest
 
 import penstock as penstock_api
 from command_line import CommandLine
-from penstock.codegen.manifest import MANIFEST
+from penstock.codegen.bundle import MANIFEST
 from penstock.frontends.builder import GraphBuilder
 from penstock.reports.layer import above_floor
 

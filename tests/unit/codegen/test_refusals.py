@@ -8,8 +8,8 @@ import pytest
 
 from by_hand import compilation_of
 from cascades import EVERY_PROGRAM, constants_in_ram, layers
+from penstock.codegen.c_functions import all_rows, row_interval
 from penstock.codegen.c_program import generate
-from penstock.codegen.row_interval import all_rows, row_interval
 from penstock.errors import InternalError
 from penstock.program.expr import Var
 from penstock.program.program import Box, Call, Command, FillTensor, Kind, Loop, Program

@@ -5,7 +5,6 @@ is listed here."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_models import graph_of
+from onnx_node_tests import one_node_tests
 from penstock.errors import PenstockError
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.simulators.graph import run_graph
@@ -67,16 +67,10 @@ COMPUTED: Mapping[str, tuple[int, ...]] = {"QLinearMatMul": (0, 3)}
 
 @cache
 def node_tests() -> Mapping[str, Any]:
-    with warnings.catch_warnings(action="ignore"):  # of other tests, which divide by zero
-        from onnx.backend.test.loader import load_model_tests
-
-        every = load_model_tests(kind="node")
     return {
         test.name: test
-        for test in every
-        if test.model is not None
-        and len(test.model.graph.node) == 1
-        and test.model.graph.node[0].op_type in OPERATORS
+        for test in one_node_tests()
+        if test.model.graph.node[0].op_type in OPERATORS
     }
 
 

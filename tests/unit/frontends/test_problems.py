@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import UnsupportedError
+from penstock.frontends.causes import MOST_SHOWN, collected
 from penstock.frontends.open import parse
-from penstock.frontends.problems import MOST_SHOWN, collected
 from tools.onnx_writer import Model
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 

@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import rows
-from benchmarks.row_problems import Chain, Tensor, Window, row_problem
 from penstock import compiled
 from penstock.memory.check import check
 from penstock.memory.exact import place as place_exactly
 from penstock.memory.place import PlaceOptions, place
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from penstock.memory.rows import RowOptions, place_rows
+from row_problems import Case, Chain, Tensor, Window, cases, mobilenet_v1, row_problem
 
+LIMIT = 1.10
+"""Largest accepted height / live bytes."""
 WITHOUT_IMPROVEMENT = RowOptions(comparisons=0)
 
 
@@ -50,17 +51,17 @@ def test_an_output_slides_over_the_rows_of_the_input_that_are_dead() -> None:
     assert placement.height_bytes == live_peak(problem).size_bytes == 16 * 32 + 2 * 32
 
 
-@pytest.mark.parametrize("case", rows.cases(), ids=lambda case: case.name)
-def test_a_cascade_needs_hardly_more_than_its_live_bytes(case: rows.Case) -> None:
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_a_cascade_needs_hardly_more_than_its_live_bytes(case: Case) -> None:
     problem = case.problem()
     placement = place(problem)
     assert check(problem, placement) == ()
-    assert placement.height_bytes <= rows.LIMIT * placement.bound_bytes
+    assert placement.height_bytes <= LIMIT * placement.bound_bytes
     assert placement.height_bytes <= place_rows(problem, WITHOUT_IMPROVEMENT).height_bytes
 
 
 def test_improvement_pays() -> None:
-    problem = rows.Case("", rows.mobilenet_v1(224, 1.0), (8, 12)).problem()
+    problem = Case("", mobilenet_v1(224, 1.0), (8, 12)).problem()
     plain, improved = place_rows(problem, WITHOUT_IMPROVEMENT), place_rows(problem)
     assert improved.height_bytes < plain.height_bytes
     assert improved.nodes > plain.nodes

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from benchmarks import random_recurrent
+from benchmarks.torture.generators.onnx_recurrent import draw_layer, verified
 from onnx_models import graph_of, judged, kinds
 from penstock.errors import ModelError, PenstockError
 from penstock.ir.op import Site
@@ -69,9 +69,10 @@ def test_a_layer_is_within_a_step_of_real_arithmetic(layer: RecurrentLayer, tmp_
 )
 def test_random_layers_are_within_a_step_of_real_arithmetic(number: int) -> None:
     """Also at every point of the frontier."""
-    elements, near, finding = random_recurrent.judged(2, number, "machine")
-    assert finding == ""
-    assert near <= elements // 100
+    first, *others = verified(draw_layer(2, number), "machine").rungs
+    assert first.measured is not None
+    assert [rung.step for rung in (first, *others) if rung.compared.first] == []
+    assert first.measured.elements <= first.compared.elements // 100
 
 
 def test_real_states_are_float32_in_the_graph() -> None:

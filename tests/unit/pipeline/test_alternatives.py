@@ -14,7 +14,6 @@ from penstock.ops.partial_product import PartialProduct
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
-from penstock.pipeline.texts import print_point, read_point
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.graph import run_graph
@@ -141,5 +140,3 @@ def test_texts_state_the_alternative(name: str) -> None:
     text = print_frontier(done.frontier)
     assert "\nalternative " in text
     assert read_frontier(text, parts, bands) == done.frontier
-    for point in done.points:
-        assert read_point(print_point(point), parts, bands) == point

@@ -14,7 +14,7 @@ from penstock.errors import (
     ToolError,
     UnsupportedError,
 )
-from penstock.frontends.problems import collected
+from penstock.frontends.causes import collected
 from penstock.reports.scan import Scanned, Verdict, cause_counts, cause_name, scanned
 from penstock.reports.tables import scan_totals
 

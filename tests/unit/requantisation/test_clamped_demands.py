@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.requantisation.clamped import OUTPUT_BIT, ClampedForm, certify_clamped
-from penstock.requantisation.clamped_demands import first_offsets
+from penstock.requantisation.clamped import OUTPUT_BIT, ClampedForm, certify_clamped, first_offsets
 from requantisation_judge import by_hand, layer, reals
 
 

@@ -119,7 +119,6 @@ def test_small_graphs_equal_the_best_of_all_groupings(
     found = best(cost)
     assert can_run(problem, found.groups)
     assert (found.cost, found.bound, found.certificate) == (least, least, "optimal")
-    assert STRATEGIES["ideals"](cost, DEFAULTS).cost == least
 
 
 @given(problems(), limits())
@@ -128,7 +127,7 @@ def test_a_cost_given_by_a_function_leads_to_the_same_groups(
 ) -> None:
     cost, alone = Traffic(problem, limit), Traffic(problem, limit)
     given_cost = Costed(problem, alone.of)
-    for name in ("greedy", "bounded", "paper", "paper_merged", "best"):
+    for name in ("greedy", "paper", "best"):
         try:
             expected = STRATEGIES[name](cost, DEFAULTS).cost
         except CapacityError:
@@ -184,7 +183,6 @@ def test_strategies_keep_their_promises(problem: GroupingProblem, limit: GroupLi
         assert found.cost == total_cost(cost, found.groups)
         assert found.bound <= every["best"].cost <= found.cost, name
     assert all(group.bit_count() == 1 for group in every["layer"].groups)
-    assert all(group.bit_count() <= SMALL.bounded_nodes for group in every["bounded"].groups)
     assert runnable(problem, every["greedy"].groups) is not None
     for order in orders(problem).values():
         assert every["best"].cost <= ordered_grouping(intervals(order, cost), cost).cost
@@ -216,7 +214,7 @@ def never_worse(seeds: range) -> None:
                 cost = Traffic(problem, limit)
                 found = best(cost, SMALL)
                 assert can_run(problem, found.groups)
-                for name in ("paper", "paper_merged", "greedy", "bounded", "layer"):
+                for name in ("paper", "greedy", "layer"):
                     rival = STRATEGIES[name](cost, SMALL)
                     assert found.bound <= found.cost <= rival.cost, (family, seed, name)
 

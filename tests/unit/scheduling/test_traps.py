@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from available import path_of
-from benchmarks.search import branches
 from cascade_judge import Judge, efficient, points
 from penstock.backends.processor_parts import Processor, assign
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Value
 from penstock.passes.accumulate import accumulate
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.capacity import choose
@@ -97,6 +96,21 @@ def test_a_shrinking_budget_never_raises_the_need() -> None:
         before = chosen
     with pytest.raises(CapacityError, match=f"needs {least} bytes"):
         choose(mobilenet(), Request(MOBILENET.model, HOST, sram_bytes=least - 1))
+
+
+def branches(count: int) -> Graph:
+    """Two blocks, each with `count` branches of two convolutions and their sum."""
+    net = GraphBuilder("branches")
+    x = net.input((1, 32, 32, 8))
+    for turn in range(2):
+        ends: list[Value] = []
+        for k in range(count):
+            y = net.conv2d(x, 8, 3, name=f"branch{turn}/{k}a")
+            ends.append(net.conv2d(y, 8, 3, name=f"branch{turn}/{k}b"))
+        x = ends[0]
+        for end in ends[1:]:
+            x = net.add(x, end, name=f"{end.name}/sum")
+    return net.build(x)
 
 
 def test_the_work_grows_mildly_with_branches() -> None:

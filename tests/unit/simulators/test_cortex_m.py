@@ -13,8 +13,8 @@ import pytest
 
 from penstock.errors import InternalError, ToolError
 from penstock.simulators import block_hook, cortex_m, host_library
-from penstock.simulators.core import CORES
 from penstock.simulators.cortex_m import Simulator
+from penstock.simulators.cortex_m_timing import CORES
 from penstock.simulators.counts import ExecutionCounts
 from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP
 

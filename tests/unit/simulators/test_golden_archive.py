@@ -14,10 +14,10 @@ from penstock.errors import ModelError, OutputError
 from penstock.ir.array_archive import pack_arrays
 from penstock.simulators.golden_archive import (
     golden_bytes,
+    goldens_to_members,
     read_goldens,
     write_goldens,
 )
-from penstock.simulators.golden_members import goldens_to_members
 from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.tflite_micro import GoldenSet
 

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tools.ratchets import Measure, above_record, lower_records, print_measures, read_records
-from tools.structure.concepts import domination_elsewhere, operator_helpers, prefetch_elsewhere
-from tools.structure.definitions import long_signatures, uses_of_any
-from tools.structure.imports import import_cycles
-from tools.structure.measures import measures
-from tools.structure.source import Source, read_source
+pytest.importorskip("vulture", reason="the extra 'develop' is not installed")
+
+from tools.structure import (
+    Measure,
+    Source,
+    growth,
+    import_cycles,
+    long_signatures,
+    measures,
+    read_source,
+    unused_symbols,
+    uses_of_any,
+)
 
 Tree = Callable[..., Source]
 
@@ -31,7 +38,7 @@ def tree(tmp_path: Path) -> Tree:
                 if folder.is_relative_to(tmp_path / "p"):
                     (folder / "__init__.py").touch()
             path.write_text(text)
-        return read_source(tmp_path, "p")
+        return read_source([tmp_path / "p"])
 
     return write
 
@@ -80,92 +87,25 @@ def test_any_is_counted_where_it_is_used(tree: Tree) -> None:
     assert list(uses_of_any(tree(a=text))) == ["p/a.py:3", "p/a.py:4"]
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("def _unbeaten(points): ...\n", 1),
-        ("class ParetoFront: ...\n", 1),
-        ("x = a.ram <= b.ram and a.cycles <= b.cycles\n", 1),
-        ("x = b[0] >= a[0] and a[1] < b[1]\n", 1),
-        ("x = a.lower >= b.lower and a.upper <= b.upper\n", 0),
-        ("x = a.ram <= b.ram or a.cycles <= b.cycles\n", 0),
-        ("x = a.ram <= limit and a.cycles <= limit\n", 0),
-        ("x = a.ram <= b.cycles and a.cycles <= b.ram\n", 0),
-    ],
-)
-def test_domination_has_one_home(tree: Tree, text: str, count: int) -> None:
-    found = tree(pareto=text, scheduling__other=text)
-    assert len(list(domination_elsewhere(found, "p"))) == count
+def test_every_measure_is_taken_of_a_small_tree(tree: Tree, tmp_path: Path) -> None:
+    tree(a="class A: ...\nA()\n")
+    assert {m.count for m in measures([tmp_path / "p"])} == {0}
 
 
-def test_prefetching_has_one_folder(tree: Tree) -> None:
-    text = "class Prefetch: ...\ndef _prefetched(): ...\nclass A:\n    def prefetch(self): ...\n"
-    found = tree(scheduling__prefetch__a=text, scheduling__model__b=text, accelerators__c=text)
-    assert list(prefetch_elsewhere(found, "p")) == ["p/scheduling/model/b.py:1 Prefetch"]
-
-
-def test_a_module_of_operators_without_a_class_is_a_helper(tree: Tree) -> None:
-    found = tree(
-        ops__add="class Add: ...\n",
-        ops__registry="def find(): ...\n",
-        ops__bias="class _Bias: ...\ndef bias(): ...\n",
+def test_symbols_that_the_package_does_not_use_are_found(tree: Tree, tmp_path: Path) -> None:
+    text = (
+        "def used(): ...\ndef alone(): ...\ndef drawn(): ...\ndef documented(): ...\n"
+        "def named(): ...\nused()\nx = getattr(p, 'named')\nx.of_library = used\n"
     )
-    assert list(operator_helpers(found, "p")) == ["p/ops/bias.py"]
-
-
-def test_every_measure_is_taken_of_a_small_tree(tree: Tree) -> None:
-    source = tree(a="class A: ...\n")
-    counts = {m.name: m.count for m in measures(source.folder, "p", ())}
-    counts.pop("unused_symbols", None)
-    assert set(counts.values()) == {0}
-
-
-def unused(folder: Path, *reviewed: str) -> tuple[str, ...]:
-    pytest.importorskip("vulture", reason="the extra 'develop' is not installed")
-    from tools.structure.unused import unused_symbols
-
-    return unused_symbols((folder,), reviewed)
-
-
-def test_symbols_that_the_package_does_not_use_are_found(tree: Tree) -> None:
-    text = "def used(): ...\ndef alone(): ...\ndef drawn(): ...\ndef reviewed(): ...\nused()\n"
-    folder = tree(a=text).folder / "p"
+    tree(a=text)
+    folder, page = tmp_path / "p", tmp_path / "page.md"
     (folder / "page.j2").write_text("{{ drawn }}")
-    assert unused(folder, "reviewed") == ("p/a.py:2 function alone",)
+    page.write_text("alone, `documented`")
+    assert unused_symbols([folder], [page]) == ("p/a.py:2 function alone",)
 
 
-def test_reviewed_names_have_reasons() -> None:
-    pytest.importorskip("vulture", reason="the extra 'develop' is not installed")
-    from tools.structure.unused import read_reviewed
-
-    assert all(read_reviewed().values())
-
-
-@pytest.fixture
-def records(tmp_path: Path) -> Path:
-    path = tmp_path / "ratchets.json"
-    path.write_text('{"group": {"a": 3, "gone": 1}}')
-    return path
-
-
-def test_a_count_may_fall_but_not_grow(records: Path) -> None:
-    own = read_records(records)["group"]
-    assert [above_record(Measure("a", "", n), own) for n in (2, 3, 4)] == [False, False, True]
-    assert above_record(Measure("new", "", 1), own)
-    assert not above_record(Measure("new", "", 0), own)
-
-
-def test_records_are_lowered_and_never_raised(records: Path) -> None:
-    lower_records("group", [Measure("a", "", 2), Measure("b", "", 5)], records)
-    lower_records("group", [Measure("a", "", 4), Measure("b", "", 5)], records)
-    assert read_records(records) == {"group": {"a": 2, "b": 5}}
-
-
-def test_the_print_names_places_above_the_record(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [Measure("a", "things", 2, ("here", "there")), Measure("b", "others", 1, ("nowhere",))]
-    assert print_measures("g", found, None, {"g": {"a": 1, "b": 2}}) == 1
-    printed = capsys.readouterr().out
-    assert "here" in printed
-    assert "nowhere" not in printed
-    assert "ok; lower the record" in printed
-    assert print_measures("g", found, None, {"g": {"a": 2, "b": 2}}) == 0
+def test_a_count_may_fall_but_not_grow() -> None:
+    found = [Measure("a", "things", ("here", "there")), Measure("b", "others", ("nowhere",))]
+    assert growth(found, {"a": 1, "b": 2}) == "things: 2\n    here\n    there"
+    assert growth(found, {"a": 2}) == "others: 1\n    nowhere"
+    assert growth(found, {"a": 2, "b": 1}) == ""

@@ -1,4 +1,4 @@
-"""NASNet, PNASNet and RandWire have the structure and the counts of their papers."""
+"""NASNet and RandWire have the structure and the counts of their papers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import pytest
 
 from penstock.frontends.seeded_random import SeededRandom
 from penstock.ir.graph import Graph
+from penstock.zoo.randwire import small_world
 from penstock.zoo.registry import open_zoo
-from penstock.zoo.small_world import small_world
 
 opened = cache(open_zoo)
 NASNET = "zoo:nasnet_mobile:resolution=32"
-PNASNET = "zoo:pnasnet_mobile:resolution=32"
 RANDWIRE = "zoo:randwire:resolution=32"
 RANDWIRE_MACS, RANDWIRE_DEVIATION = 583e6, 6.2e6
 """Mean and standard deviation over five networks.  Source: table 2 of the paper."""
@@ -49,23 +48,6 @@ def test_nasnet_has_the_weights_of_the_keras_model() -> None:
 @pytest.mark.long
 def test_nasnet_takes_the_multiplications_of_the_keras_model() -> None:
     assert open_zoo("zoo:nasnet_mobile").macs() == 563_638_816
-
-
-def test_pnasnet_has_the_parameters_of_its_paper() -> None:
-    """5.1 million with the scale and shift of each channel, in table 5 of the paper."""
-    graph = opened(PNASNET)
-    parameters = weights(graph) + 2 * normalised_channels(graph) + 1000
-    assert round(parameters / 1e6, 1) == 5.1
-    # Eleven cells, two of them in the stem; each has six pairs of separable convolutions.
-    assert count(graph, "DepthwiseConv2D") == 11 * 6 * 2
-    assert count(graph, "MaxPool2D") == 11 * 2
-    assert count(graph, "Add") == 11 * 5
-
-
-@pytest.mark.long
-def test_pnasnet_takes_almost_the_multiplications_of_its_paper() -> None:
-    """588 million in table 5 of the paper, which does not state what is counted."""
-    assert open_zoo("zoo:pnasnet_mobile").macs() == pytest.approx(588e6, rel=0.002)
 
 
 def test_randwire_has_the_counts_of_its_paper() -> None:

@@ -10,10 +10,8 @@ from penstock.zoo.registry import open_zoo
 M4, NVDLA = ("cortex-m4", ()), ("host", ("nvdla:config=large",))
 NVDLA_SMALL = ("host", ("nvdla:config=small",))
 SQUEEZENET = "zoo:squeezenet:resolution=32,classes=10"
-EFFICIENTNET = "zoo:efficientnet_b0:alpha=0.25,resolution=32,classes=10"
 RANDWIRE = "zoo:randwire:nodes=6,channels=8,resolution=32,classes=10"
 NASNET = "zoo:nasnet_mobile:filters=8,cells=1,resolution=32,classes=10"
-PNASNET = "zoo:pnasnet_mobile:filters=8,cells=1,resolution=32,classes=10"
 LARGER = (
     "zoo:densenet121:growth=4,resolution=32,classes=10",
     "zoo:densenet121:growth=8,resolution=32,classes=10",
@@ -27,10 +25,8 @@ SRAM_BYTES = 32 << 20
     [
         (SQUEEZENET, *M4),
         (SQUEEZENET, *NVDLA),
-        (EFFICIENTNET, *M4),
         (RANDWIRE, *M4),
         (RANDWIRE, *NVDLA),
-        pytest.param(EFFICIENTNET, *NVDLA, marks=pytest.mark.long),
         *(
             pytest.param(network, *where, marks=pytest.mark.long)
             for network in LARGER
@@ -48,7 +44,7 @@ def test_a_network_runs_exactly_in_the_machine(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("network", [NASNET, PNASNET, RANDWIRE])
+@pytest.mark.parametrize("network", [NASNET, RANDWIRE])
 @pytest.mark.parametrize(("target", "accelerators"), [M4, NVDLA_SMALL, NVDLA])
 def test_an_irregular_network_runs_exactly_in_c(
     network: str, target: str, accelerators: tuple[str, ...]

@@ -45,8 +45,8 @@ MACS = {
 }
 PARAMETERS = {
     # Convolutions with weights, dense layers, and `num_params` of torchvision's models.  These have
-    # a scale and a shift for each channel (googlenet: 7,280, resnet50: 26,560, efficientnet_b0:
-    # 21,008), of which folding leaves one bias.  In GoogLeNet, the 3 x 3 convolutions with which
+    # a scale and a shift for each channel (googlenet: 7,280, resnet50: 26,560),
+    # of which folding leaves one bias.  In GoogLeNet, the 3 x 3 convolutions with which
     # torchvision replaces those of 5 x 5 have 23,808 weights per tap.  Open Model Zoo
     # (googlenet-v1, which is Caffe's bvlc_googlenet) states 6.999 million.
     "zoo:googlenet:resolution=32": (57, 1, 6_624_904 - 7_280 + (25 - 9) * 23_808),
@@ -57,7 +57,6 @@ PARAMETERS = {
         *(120, 1),
         7_978_856 - (64 + 58 * 128) + (58 * 32 + 128 + 256 + 512),
     ),
-    "zoo:efficientnet_b0:resolution=64": (65, 1, 5_288_548 - 21_008),
     # Keras: 23,851,784, of which 34,432 are means and variances; its batch norms have no scale.
     "zoo:inception_v3:resolution=75": (94, 1, 23_851_784 - 34_432),
 }
@@ -72,10 +71,8 @@ SMALL = (
     "zoo:resnet50:alpha=0.25,resolution=32,classes=10",
     "zoo:squeezenet:resolution=64",
     "zoo:densenet121:growth=8,resolution=32,classes=10",
-    "zoo:efficientnet_b0:alpha=0.5,resolution=64,classes=10",
     "zoo:inception_v3:resolution=75",
     "zoo:nasnet_mobile:filters=8,cells=1,resolution=64,classes=10",
-    "zoo:pnasnet_mobile:filters=8,cells=1,resolution=64,classes=10",
     "zoo:randwire:nodes=6,channels=8,resolution=64,classes=10",
     "zoo:vgg16:resolution=32,classes=10",
 )
@@ -83,7 +80,6 @@ MEANT = ("Logistic",)
 """Operators whose outputs are meant to approach both ends of their range."""
 PUBLISHED_MACS = {
     "zoo:densenet121": 2.834,
-    "zoo:efficientnet_b0": 0.386,
     "zoo:inception_v3": 5.713,
     "zoo:nasnet_mobile": 0.564,
     "zoo:resnet50": 4.089,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx
 
 from penstock.errors import ModelError
@@ -27,7 +25,7 @@ def check_attribute_kinds(file: File) -> None:
     for node in file.nodes:
         schema = operator_schema(node.name, file.opset)
         for name, value in node.attributes.items():
-            formal: Any = schema.attributes.get(name) if schema else None
+            formal = schema.attributes.get(name) if schema else None
             if formal is not None and not _is_of(value, formal.type):
                 raise ModelError(
                     "model-011",
@@ -37,11 +35,11 @@ def check_attribute_kinds(file: File) -> None:
                 )
 
 
-def _is_of(value: Attribute, kind: Any) -> bool:
+def _is_of(value: Attribute, kind: onnx.defs.OpSchema.AttrType) -> bool:
     scalars = {_KINDS.INT: int, _KINDS.FLOAT: float, _KINDS.STRING: str}
     lists = {_KINDS.INTS: int, _KINDS.FLOATS: float, _KINDS.STRINGS: str}
     if kind in scalars:
         return isinstance(value, scalars[kind])
     if kind in lists:
-        return isinstance(value, tuple) and all(isinstance(v, lists[kind]) for v in value)
+        return isinstance(value, tuple) and all(type(v) is lists[kind] for v in value)
     return True  # tensors and graphs are not kept as attributes

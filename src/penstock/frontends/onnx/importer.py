@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
+from penstock.frontends.causes import collected, operator_remedy
 from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import folding, operators
 from penstock.frontends.onnx.attribute_kinds import check_attribute_kinds
@@ -42,9 +43,7 @@ from penstock.frontends.onnx.presentation import Presenter
 from penstock.frontends.onnx.rewrites import rewritten
 from penstock.frontends.onnx.scales import activation_scale
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
-from penstock.frontends.problems import collected
 from penstock.frontends.reading import Reading
-from penstock.frontends.remedies import operator_remedy
 from penstock.guides import guide
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value

@@ -53,14 +53,6 @@ def print_graph(graph: Graph, *, with_data: bool = False) -> str:
     return text + data_lines(table.found) if with_data else text
 
 
-def graph_constants(graph: Graph) -> dict[str, bytes]:
-    """The contents of the constants that the graph's text prints as digests, by digest."""
-    table = ConstantTable()
-    for _ in graph_lines(graph, Labels.of(graph), table):
-        pass
-    return table.found
-
-
 def graph_lines(graph: Graph, labels: Labels, table: ConstantTable) -> Iterator[str]:
     """The lines of a graph's text."""
     yield f"graph {name_or_string(graph.name)}"

@@ -11,7 +11,7 @@ from penstock.ir.op import Kernel
 from penstock.ir.text.labels import Labels
 from penstock.program.band_loops import first_column
 from penstock.program.expr import Expr
-from penstock.program.program import Call, Invoke, View
+from penstock.program.program import Call, View
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts, update_name
@@ -22,21 +22,18 @@ PREFERRED, FALLBACK, PREFETCHING = "preferred", "fallback", "prefetching"
 
 @dataclass(frozen=True)
 class ProgramContext:
-    """The parts that a program runs, and an example call of each driver function.
+    """The parts that a program runs.
 
     parts: those of the stage `assign`.
-    invocations: the arguments of a function are positional, or a record of the same class as in the
-        example.
     bands: the cascades that run in bands of columns; their calls are not those of `parts`."""
 
     parts: Parts
-    invocations: tuple[Invoke, ...] = ()
     bands: tuple[Bands, ...] = ()
 
     @staticmethod
     def of(schedule: Schedule) -> ProgramContext:
-        """The context of a schedule's program, without driver functions."""
-        return ProgramContext(schedule.assigned_parts, bands=schedule.bands)
+        """The context of a schedule's program."""
+        return ProgramContext(schedule.assigned_parts, schedule.bands)
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
@@ -67,32 +64,18 @@ class ProgramContext:
             for k, band in enumerate(bands.bands)
         }
 
-    def part_in_bands(self, name: str, k: int, view: View) -> Part | None:
-        """The part that computes the columns of a tensor that a view shows in `Bands.bands[k]` of
-        the bands of a name, or None."""
-        return self._band_parts.get((name, k), {}).get((view.tensor, view.first_column))
-
     def parts_in_bands(self, view: View) -> Iterator[tuple[str, int, Part]]:
         """The parts that compute the columns of a tensor that a view shows, each with the name and
-        index of its band, by which `part_in_bands` returns it."""
-        for bands in self.bands:
-            for k in range(len(bands.bands)):
-                part = self.part_in_bands(bands.name, k, view)
-                if part is not None:
-                    yield bands.name, k, part
+        index of its band."""
+        for (name, k), parts in self._band_parts.items():
+            part = parts.get((view.tensor, view.first_column))
+            if part is not None:
+                yield name, k, part
 
     def whole_view(self, name: str) -> View | None:
         """The view of a graph tensor that fills the buffer of the same name, or None."""
         value = self.values.get(name)
         return None if value is None else View.whole(name, value.type, name)
-
-    @cached_property
-    def _invocations(self) -> Mapping[tuple[str, str], Invoke]:
-        return {(i.driver.engine, i.driver.name): i for i in reversed(self.invocations)}
-
-    def invocation(self, engine: str, name: str) -> Invoke | None:
-        """The example call of a driver function, or None."""
-        return self._invocations.get((engine, name))
 
 
 def _parts_by_columns(band: Band) -> Mapping[tuple[str, Expr | None], Part]:

@@ -86,14 +86,6 @@ def print_program(program: Program, context: ProgramContext, *, with_data: bool 
     return text + data_lines(printer.table.found) if with_data else text
 
 
-def program_constants(program: Program, context: ProgramContext) -> dict[str, bytes]:
-    """The contents of the constants that the program's text prints as digests, by digest."""
-    printer = _Printer(context)
-    for _ in printer.lines(program):
-        pass
-    return printer.table.found
-
-
 class _Printer:
     """Prints a program; collects constants in `table`, and views in the order of their use."""
 

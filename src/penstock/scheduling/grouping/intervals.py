@@ -19,22 +19,15 @@ def intervals(
     order: Sequence[int],
     cost: OrderCost,
     most: int | None = None,
-    ends: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """Divide an order into intervals of least total cost; return them as groups (node masks).
 
     order: nodes in a topological order; need not contain all nodes.
     most: maximum number of nodes per group; None: no limit.
-    ends: sorted positions at which groups may end, where position k is after the first k nodes of
-        the order; None: all positions.
 
     The result is empty if the order cannot be divided into groups.
     """
     count = len(order)
-    may_end = np.ones(count + 1, np.bool_)
-    if ends is not None:
-        may_end[:] = False
-        may_end[list(ends)] = True
     least = np.full(count + 1, UNBOUNDED, np.int64)  # least cost of groups up to each position
     begin = np.zeros(count + 1, np.int64)  # where the last of these groups begins
     least[0] = 0
@@ -44,7 +37,7 @@ def intervals(
         upper = count if most is None else min(count, lower + most)
         costs, feasible = cost.interval_costs(order, lower, upper)
         uppers = np.arange(lower + 1, lower + 1 + len(costs))
-        better = feasible & may_end[uppers] & (least[lower] + costs < least[uppers])
+        better = feasible & (least[lower] + costs < least[uppers])
         least[uppers[better]] = least[lower] + costs[better]
         begin[uppers[better]] = lower
     if least[count] == UNBOUNDED:

@@ -9,5 +9,5 @@ ORDER_NAMES = ("asap", "alap", "dfs", "reverse", "bfs", "file")
 """The keys of `orders.ORDERS`."""
 INNER_ORDER_NAMES = ("trace_back", "dfs", "bfs", "circular", "best")
 """The keys of `inside.ORDERS_INSIDE`."""
-STRATEGY_NAMES = ("layer", "greedy", "bounded", "paper", "paper_merged", "ideals", "best")
+STRATEGY_NAMES = ("layer", "greedy", "paper", "best")
 """The keys of `strategies.STRATEGIES`."""

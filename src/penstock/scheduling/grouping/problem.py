@@ -22,15 +22,12 @@ class GroupNode:
     output_bytes: bytes of that tensor.
     reads: indices of the tensors that the node reads.  Index i stands for the output of node i; the
         network inputs follow the outputs of all nodes.
-    pointwise: whether a tile of its output needs only the same tile of its inputs, so that fusion
-        with its producer recomputes nothing.
     """
 
     name: str
     output_bytes: int
     weight_bytes: int
     reads: tuple[int, ...]
-    pointwise: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Named strategies that partition nodes into groups; `best` is never worse than another.
 
 A grouping partitions the nodes of a network into groups that run one after the other.  The
-strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
-`levels.py` and `merging.py`.
+strategy `paper` is that of Zheng et al., IEEE TCAD 39(11), 2020; see `levels.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from penstock.scheduling.grouping.greedy import greedy
 from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.levels import next_in_level
-from penstock.scheduling.grouping.merging import merged_intervals
 from penstock.scheduling.grouping.moves import Moves
 from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.search import GroupSearch
@@ -27,18 +25,15 @@ from penstock.scheduling.order.step_table import bits
 class GroupingOptions:
     """Limits of the grouping strategies.
 
-    bounded_nodes: maximum number of nodes per group, for the strategy `bounded`.
-
-    The other fields are budgets of searches.  A search ends when the sum of the sizes (numbers of
+    The fields are budgets of searches.  A search ends when the sum of the sizes (numbers of
     nodes) of the groups that it has examined reaches its budget.
     level_work: budget in the strategy `paper`, which searches all orders of nodes of equal depth.
-    ideal_work: budget of the exact search in the strategies `ideals` and `best`.
+    ideal_work: budget of the exact search in the strategy `best`.
     move_work: budget of the local search in the strategy `best`.
     bound_work: budget of the search for a lower bound in the strategy `best`.  If the network is
         bisected, the search in each half has half of the budget.
     """
 
-    bounded_nodes: int = 4
     level_work: int = 50_000
     ideal_work: int = 200_000
     move_work: int = 200_000
@@ -60,16 +55,6 @@ def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     return ordered_grouping(greedy(cost), cost)
 
 
-def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the cheapest groups of consecutive nodes, with the nodes sorted by depth.
-
-    The depth of a node is the length of the longest path that ends at it.  A group has at most
-    `options.bounded_nodes` nodes.
-    """
-    order = orders(cost.problem)["asap"]
-    return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
-
-
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the cheapest groups of consecutive nodes, with the nodes sorted by depth.
 
@@ -82,24 +67,6 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     if found.finished:
         return ordered_grouping(found.groups, cost)
     return _least(_depth_orders(cost), cost)
-
-
-def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the cheapest groups of consecutive clusters, with the clusters sorted by depth.
-
-    A cluster is a node, or pointwise nodes merged with their producers.  Its depth is the length of
-    the longest path of clusters that ends at it.
-    """
-    return ordered_grouping(merged_intervals(cost), cost)
-
-
-def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the optimal grouping, found by a search over all ideals (down-sets) of nodes.
-
-    A down-set is a set of nodes that contains all producers of its nodes.  If the search does not
-    finish, the grouping of the strategy `paper` is returned, with a lower bound of the cost.
-    """
-    return _certified(paper(cost, options), cost, options)
 
 
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
@@ -127,15 +94,12 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 STRATEGIES: Mapping[str, Strategy] = {
     "layer": layer,
     "greedy": greedily,
-    "bounded": bounded,
     "paper": paper,
-    "paper_merged": paper_merged,
-    "ideals": ideals,
     "best": best,
 }
 """Strategies by the name that the option `partition` selects."""
 
-COMPARED = ("layer", "greedy", "bounded", "paper", "paper_merged")
+COMPARED = ("layer", "greedy", "paper")
 """The strategies whose groupings `best` is compared with."""
 
 
@@ -148,7 +112,7 @@ def _candidates(
     the order into intervals that costs least.
     every: orders by name; each contains all nodes.
     """
-    for strategy in (paper, paper_merged, greedily, bounded):
+    for strategy in (paper, greedily):
         yield strategy(cost, options).groups
     for order in every.values():
         yield intervals(order, cost)

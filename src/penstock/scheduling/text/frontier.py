@@ -103,7 +103,7 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
     scanner.end_statement()
     found = [*ScheduleReader(scanner, parts, bands).schedules()]
     while scanner.accept_word("alternative"):
-        alternative = read_alternative(scanner, parts)
+        alternative = _alternative(scanner, parts)
         scanner.end_statement()
         found += ScheduleReader(scanner, alternative, bands).schedules()
         found.sort(key=lambda schedule: schedule.peak_bytes)
@@ -112,7 +112,7 @@ def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> F
     return Frontier(tuple(found))
 
 
-def read_alternative(scanner: Scanner, parts: Parts) -> Parts:
+def _alternative(scanner: Scanner, parts: Parts) -> Parts:
     """Parse the number of an alternative graph and return the parts of this graph.
 
     parts: the parts of the network's own graph; `parts.alternatives[k]` has number k + 1.

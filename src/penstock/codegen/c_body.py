@@ -144,11 +144,12 @@ class _Writer:
 
     def loop_comment(self, loop: Loop) -> str:
         """A comment that lists the steps of a loop, one per line."""
-        numbers = {step: k for k, step in enumerate(self.names.steps)}
         inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))
         if not inside:
             return "/* moves rows */"
-        shown = [f" *   {numbers[s]:>3}  {c_text.short(s.output.tensor)}" for s in inside]
+        shown = [
+            f" *   {self.names.numbers[s]:>3}  {c_text.short(s.output.tensor)}" for s in inside
+        ]
         return "\n".join(("/* steps, row by row:", *shown)) + " */"
 
     def loop_call(self, symbol: str, loop: Loop) -> Iterator[str]:

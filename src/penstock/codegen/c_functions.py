@@ -11,7 +11,7 @@ from penstock.codegen.c_driver import body_lines
 from penstock.codegen.drivers import DriverCode
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
-from penstock.ir.op import Table, row_axis, row_count
+from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import Advance, Box, Call, Command, Copy, Kind, Program, Pull, View
@@ -122,19 +122,6 @@ def given(program: Program, names: Names, command: Command) -> tuple[Parameter, 
     return (*memories, *callbacks)
 
 
-def table_symbols(names: Names) -> dict[tuple[int, str], str]:
-    """C names of the kernel tables, by number of the step and name of the table.
-
-    Steps that compute the same tensor, in bands of columns, share equal tables."""
-    known: dict[tuple[str, str, Table], str] = {}
-    found: dict[tuple[int, str], str] = {}
-    for number, step in enumerate(names.steps):
-        for name, table in step.kernel.tables:
-            symbol = f"{names.prefix}_step_{number:02d}_{name}"
-            found[number, name] = known.setdefault((step.output.tensor, name, table), symbol)
-    return found
-
-
 def view_text(program: Program, names: Names, view: View) -> str:
     """Initialiser of the penstock_source or penstock_sink of a view."""
     rows = view.rows
@@ -205,7 +192,7 @@ def _step(frame: _Frame, call: Call) -> str:
     """The parameters of a step's kernel, followed by the function of the step."""
     names, kernel = frame.names, call.kernel
     _check_rows(frame, call)
-    number = list(names.steps).index(call)
+    number = names.numbers[call]
     params = f"step_{number:02d}_params"
     fixed, moved = _constants(frame, call)
     members = {*(member for member, _ in kernel.constants), *kernel.folded}
@@ -247,7 +234,7 @@ def _offloaded(frame: _Frame, call: Call) -> str:
     """The function of a step that an accelerator executes."""
     names = frame.names
     _check_rows(frame, call)
-    number = list(names.steps).index(call)
+    number = names.numbers[call]
     rows = frame.rows(call.output.type)
     return "\n".join(
         (
@@ -401,8 +388,7 @@ def _memory(frame: _Frame, view: View) -> str:
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
     """C names of the tables of a step's kernel, by member."""
-    symbols = table_symbols(names)
-    return {name: symbols[number, name] for name, _ in call.kernel.tables}
+    return {name: names.kernel_tables[number, name] for name, _ in call.kernel.tables}
 
 
 def _base(program: Program, names: Names, view: View) -> str:

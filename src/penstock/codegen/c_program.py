@@ -16,7 +16,7 @@ from penstock.codegen import c_text
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_body import body
 from penstock.codegen.c_driver import includes
-from penstock.codegen.c_functions import functions, table_symbols
+from penstock.codegen.c_functions import functions
 from penstock.codegen.drivers import DriverCode
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
@@ -128,11 +128,10 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
         for b in program.buffers
         if b.data is not None and b.name in read
     ]
-    symbols = table_symbols(names)
     tables: dict[str, Array] = {}
     for step, number in steps(program).items():
         for name, table in () if step.body else step.kernel.tables:
-            symbol = symbols[number, name]
+            symbol = names.kernel_tables[number, name]
             note = f"{name} of step {number}, made by the compiler"
             tables.setdefault(symbol, Array(symbol, table, note))
     return (*tensors, *tables.values())

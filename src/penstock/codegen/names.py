@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from penstock.codegen import c_text
+from penstock.ir.op import Table
 from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, Wait
 from penstock.program.steps import as_stream, as_transfer, steps, streams, walk
 from penstock.program.tables import RowTable, bound_tables, row_tables
@@ -22,7 +24,7 @@ class Parameter:
     declaration: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Names:
     """The C names of the parts of a program.
 
@@ -86,6 +88,24 @@ class Names:
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the run function."""
         return (*self.memories.values(), *(p for pair in self.pulls.values() for p in pair))
+
+    @cached_property
+    def numbers(self) -> Mapping[Call, int]:
+        """The number of each step."""
+        return {step: number for number, step in enumerate(self.steps)}
+
+    @cached_property
+    def kernel_tables(self) -> Mapping[tuple[int, str], str]:
+        """The kernel tables, by number of the step and name of the table.
+
+        Steps that compute the same tensor, in bands of columns, share equal tables."""
+        known: dict[tuple[str, str, Table], str] = {}
+        found: dict[tuple[int, str], str] = {}
+        for step, number in self.numbers.items():
+            for name, table in step.kernel.tables:
+                symbol = f"{self.prefix}_step_{number:02d}_{name}"
+                found[number, name] = known.setdefault((step.output.tensor, name, table), symbol)
+        return found
 
 
 def step_name(step: Call, number: int) -> str:

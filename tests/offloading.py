@@ -31,7 +31,7 @@ def compiled(
     request = Request(
         f"zoo:{graph.name}",
         chip,
-        sram_bytes,
+        sram_bytes=sram_bytes,
         accelerators=opened,
         options=options,
         optimize=optimize,

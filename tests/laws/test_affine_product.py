@@ -63,7 +63,8 @@ def test_products_of_operators_contain_what_the_operators_name_one_after_the_oth
     data: st.DataObject,
 ) -> None:
     _, consumer = data.draw(st.sampled_from(SAMPLES))
-    x = data.draw(st.sampled_from(consumer.site.inputs))
+    inputs = [x for x in consumer.site.inputs if x.rank]  # no sample computes a scalar
+    x = data.draw(st.sampled_from(inputs))
     k = consumer.site.inputs.index(x)
     producers = [s for _, s in SAMPLES if s.site.output.rank == x.rank]
     producer = data.draw(st.sampled_from(producers))

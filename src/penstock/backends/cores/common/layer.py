@@ -158,7 +158,8 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
     is a placeholder: the output for the smallest accumulator that can occur."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
-    return ends[:, 0] == ends[:, 1], ends[:, 0]
+    # Where the reference's left shift overflows, equal outputs at both ends prove nothing.
+    return channels.monotone & (ends[:, 0] == ends[:, 1]), ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:

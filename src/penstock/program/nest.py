@@ -52,9 +52,6 @@ class _Read:
     producer: int
     needed: tuple[int, ...]
 
-    def grown(self, made: int) -> int:
-        return self.needed[made]
-
     @property
     def is_identity(self) -> bool:
         return self.needed == tuple(range(len(self.needed)))

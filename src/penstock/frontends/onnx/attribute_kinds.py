@@ -10,14 +10,17 @@ from penstock.frontends.onnx.file import File
 from penstock.ir.foreign import MALFORMED, Attribute
 
 _KINDS = onnx.defs.OpSchema.AttrType
-_NAMES = {
-    _KINDS.INT: "an integer",
-    _KINDS.FLOAT: "a number",
-    _KINDS.STRING: "text",
-    _KINDS.INTS: "a list of integers",
-    _KINDS.FLOATS: "a list of numbers",
-    _KINDS.STRINGS: "a list of texts",
+_SCALARS = {
+    _KINDS.INT: ("an integer", int),
+    _KINDS.FLOAT: ("a number", float),
+    _KINDS.STRING: ("text", str),
 }
+_LISTS = {
+    _KINDS.INTS: ("a list of integers", int),
+    _KINDS.FLOATS: ("a list of numbers", float),
+    _KINDS.STRINGS: ("a list of texts", str),
+}
+_WORDS = {kind: words for kind, (words, _) in (_SCALARS | _LISTS).items()}
 
 
 def check_attribute_kinds(file: File) -> None:
@@ -29,17 +32,15 @@ def check_attribute_kinds(file: File) -> None:
             if formal is not None and not _is_of(value, formal.type):
                 raise ModelError(
                     "model-011",
-                    f"attribute {name} is {value!r:.60}, must be {_NAMES[formal.type]}",
+                    f"attribute {name} is {value!r:.60}, must be {_WORDS[formal.type]}",
                     where=node.where,
                     help=MALFORMED,
                 )
 
 
 def _is_of(value: Attribute, kind: onnx.defs.OpSchema.AttrType) -> bool:
-    scalars = {_KINDS.INT: int, _KINDS.FLOAT: float, _KINDS.STRING: str}
-    lists = {_KINDS.INTS: int, _KINDS.FLOATS: float, _KINDS.STRINGS: str}
-    if kind in scalars:
-        return isinstance(value, scalars[kind])
-    if kind in lists:
-        return isinstance(value, tuple) and all(type(v) is lists[kind] for v in value)
+    if kind in _SCALARS:
+        return type(value) is _SCALARS[kind][1]
+    if kind in _LISTS:
+        return isinstance(value, tuple) and all(type(v) is _LISTS[kind][1] for v in value)
     return True  # tensors and graphs are not kept as attributes

@@ -113,14 +113,13 @@ def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
             why="the reference adds them in 32 bits",
             help="check bias and weights of the layer",
         )
-    reals = multipliers.reals()
-    scaled = np.maximum(np.maximum(upper, -lower), 2) * reals
+    scaled = multipliers.largest(np.maximum(np.maximum(upper, -lower), 2))
     channel = int(np.argmax(scaled))
     if scaled[channel] >= LARGEST_SCALED:
         raise UnsupportedError(
             "model-025",
-            f"accumulators of channel {channel} reach {scaled[channel]:.4g} times the output's "
-            f"scale, must stay below {LARGEST_SCALED}",
+            f"accumulators of channel {channel} reach {scaled[channel]:.4g} when they are brought "
+            f"to the output's scale, must stay below {LARGEST_SCALED}",
             why="the reference computes the output in 32 bits before it clamps it",
             help="check the scales of input, weights and output",
         )

@@ -25,16 +25,18 @@ LARGEST_SCALED = 2**31 - 2**8
 def fitting_multiplier(real: float, largest: int) -> tuple[int, int]:
     """(multiplier, shift) of a real multiplier for values of magnitude up to `largest`.
 
-    Raises UnsupportedError if values or products may overflow int32."""
-    if largest >= 2**31 or real * largest >= LARGEST_SCALED:
-        raise UnsupportedError(
-            "model-025",
-            f"values up to {largest} are multiplied by {real:.4g}, made of the scales; they must "
-            f"stay below 2**31, their products below {LARGEST_SCALED}",
-            why="the reference computes the output in 32 bits before it clamps it",
-            help="check the scales of the node's inputs and output",
-        )
-    return quantise_multiplier(real)
+    Raises UnsupportedError if values may overflow int32 before, while or after they are scaled."""
+    if largest < 2**31 and real * largest < LARGEST_SCALED:
+        found = Multipliers.of([real])
+        if found.largest(np.array([largest], np.int64))[0] < LARGEST_SCALED:
+            return found.multipliers[0], found.shifts[0]
+    raise UnsupportedError(
+        "model-025",
+        f"values up to {largest} are multiplied by {real:.4g}, made of the scales; they must stay "
+        f"below 2**31, and times the next power of two below {LARGEST_SCALED}",
+        why="the reference computes the output in 32 bits before it clamps it",
+        help="check the scales of the node's inputs and output",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,13 @@ class Multipliers:
         """The multipliers as real numbers."""
         shifts = np.array(self.shifts, np.float64)
         return np.array(self.multipliers, np.float64) * 2.0 ** (shifts - 31)
+
+    def largest(self, values: Int64s) -> NDArray[np.float64]:
+        """The greatest magnitude while non-negative values, one per channel, are scaled."""
+        # Left shifts come before the product: undefined in TensorFlow's C where they overflow,
+        # and onnxruntime saturates.
+        shifts = np.array(self.shifts, np.float64)
+        return values.astype(np.float64) * np.where(shifts > 0, 2.0**shifts, self.reals())
 
     def tables(self) -> tuple[tuple[str, Table], ...]:
         """Kernel tables `multiplier` and `shift`."""

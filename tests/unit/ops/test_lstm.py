@@ -82,7 +82,7 @@ def test_variants_are_refused(change: Callable[[OperatorSpec], OperatorSpec], ca
         (RECURRENT, {"data": np.zeros((3, 4), np.int8), "shape": (3, 4)}, "have shapes"),
         (BIAS, {"data": np.full(4, 2**31 - 1, np.int32)}, "must fit int32"),
         (INPUT_WEIGHTS, {"scales": (1e6,)}, "output's scale, must stay below"),
-        (HIDDEN, {"scales": (3e-10,)}, "products below"),
+        (HIDDEN, {"scales": (3e-10,)}, "times the next power of two below"),
     ],
 )
 def test_operands_that_contradict_the_specification_are_refused(

@@ -51,8 +51,15 @@ def test_accumulators_that_are_multiplied_by_zero_may_leave_int32() -> None:
 
 
 def test_scales_that_carry_accumulators_out_of_int32_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="times the output's scale, must stay below"):
+    with pytest.raises(UnsupportedError, match="brought to the output's scale, must stay below"):
         conv(weights(ONE), ints("b", [2**20]), scale=2.0**-13)
+
+
+def test_scales_whose_left_shift_overflows_are_refused() -> None:
+    """2**17 + 255 times 12,288 stays below 2**31, times 2**14 does not: TensorFlow's C is undefined
+    there, onnxruntime saturates."""
+    with pytest.raises(UnsupportedError, match=r"reach 2\.15e\+09 when they are brought"):
+        conv(weights(ONE), ints("b", [2**17]), scale=0.25 / 12_288)
 
 
 def test_a_multiplier_above_31_bits_is_refused() -> None:

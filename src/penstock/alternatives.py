@@ -16,7 +16,7 @@ from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import chosen_index, smaller_kernels
+from penstock.pipeline.capacity import chosen_index, picked, smaller_kernels
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.culling import culled
 from penstock.pipeline.graphs import simplify
@@ -27,7 +27,7 @@ from penstock.pipeline.search import schedule, schedules_by_rows, searches, with
 from penstock.reports.report import Alternative, Flash, SmallerKernels
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
-from penstock.scheduling.cascades.selection import KNEE, pick
+from penstock.scheduling.cascades.selection import KNEE
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
@@ -91,7 +91,7 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
         by_rows += schedules_by_rows(search)
         below_rows += ((search, proposal) for proposal in search.below_rows)
     points = place(with_alternatives(by_rows), target, options)
-    slowest = RELEVANT_SLOWDOWN * points[-1].schedule.cost.cycles
+    slowest = RELEVANT_SLOWDOWN * min(point.schedule.pace for point in points)
     for search, proposal in below_rows:
         smaller = proposal.peak_bytes < points[0].height_bytes
         if smaller or search.estimated_cycles(proposal) <= slowest:
@@ -191,17 +191,15 @@ def _named(
     `size` would also compile its C code with -Os."""
     fitting = [point for point in points if point.is_feasible(request)]
     yield _selecting(fitting[0], request)
-    cycles = [point.schedule.cost.cycles for point in fitting]
     for goal in (Optimize.BALANCED, Optimize.SPEED):
-        yield f"--optimize {goal}", fitting[pick(cycles, goal)]
+        yield f"--optimize {goal}", fitting[picked(fitting, goal)]
     limit = ACCEPTED_SLOWDOWN * selected.schedule.cost.cycles
     hardly_slower = (point for point in fitting if point.schedule.cost.cycles <= limit)
     yield _selecting(next(hardly_slower), request)
     unlimited = replace(request, sram_bytes=None)
     possible = [point for point in points if point.is_feasible(unlimited)]
-    cycles = [point.schedule.cost.cycles for point in possible]
     for goal in (Optimize.BALANCED, Optimize.SPEED):
-        yield _selecting(possible[pick(cycles, goal)], request)
+        yield _selecting(possible[picked(possible, goal)], request)
 
 
 def _selecting(point: PlacedPoint, request: Request) -> tuple[str, PlacedPoint]:

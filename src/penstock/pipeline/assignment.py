@@ -10,6 +10,7 @@ from penstock.backends.offload import offload, require_no_cpu_fallback
 from penstock.backends.processor_parts import assign, portable_part, single_node_part
 from penstock.hardware.target import Engine
 from penstock.ir.graph import Graph, Node
+from penstock.ir.op import Op
 from penstock.optional import attempt, attempt_each
 from penstock.passes.exchange_axes import exchange_axes
 from penstock.passes.order import ACCUMULATION, STATES, run_passes
@@ -59,19 +60,35 @@ def _processor_parts(graph: Graph, request: Request, make_part: MakePart | None 
 
 
 def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
-    """Yield the parts of graphs that compute the same in another way, and may need less memory.
+    """Yield the parts of graphs that compute the same with less memory or fewer cycles.
 
-    1. Rows and columns are exchanged, where images have more columns than rows.  An input that the
+    1. Reductions are not split into accumulations, which take fewer rows but more cycles.
+    2. Rows and columns are exchanged, where images have more columns than rows.  An input that the
        caller supplies row by row cannot be exchanged.
-    2. Hidden channels are computed in groups (`channel_alternatives.py`).
+    3. Hidden channels are computed in groups (`channel_alternatives.py`).
 
     parts: those of the graph.
     """
+    whole = attempt("whole reductions", lambda: _whole(graph, parts, request), lambda: None)
+    if whole is not None:
+        yield whole
     if not request.stream_input:
         exchanged = attempt("exchanged axes", lambda: _exchanged(graph, request), lambda: None)
         if exchanged is not None:
             yield exchanged
     yield from attempt_each("channel groups", lambda: _grouped(graph, parts, request))
+
+
+def _whole(graph: Graph, parts: Parts, request: Request) -> Parts | None:
+    """Return the parts of a graph without accumulations; None if `parts` have none."""
+    options = replace(request.options, accumulate=False)
+    whole = _processor_parts(graph, replace(request, options=options))
+    same = _operators(whole) == _operators(parts)
+    return None if same else replace(whole, is_for_speed=True)
+
+
+def _operators(parts: Parts) -> tuple[Op, ...]:
+    return tuple(node.op for node in parts.graph.nodes)
 
 
 def _exchanged(graph: Graph, request: Request) -> Parts | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.backends.cores.registry import plain_c_family
+from penstock.choices import Optimize
 from penstock.errors import CapacityError
 from penstock.guides import guide
 from penstock.hardware.load import board_names, load_target
@@ -64,8 +65,13 @@ def chosen_index(points: Sequence[PlacedPoint], request: Request) -> int | None:
     feasible = [k for k, point in enumerate(points) if point.is_feasible(request)]
     if not feasible:
         return None
-    cycles = [points[k].schedule.cost.cycles for k in feasible]
-    return feasible[pick(cycles, request.goal)]
+    return feasible[picked([points[k] for k in feasible], request.goal)]
+
+
+def picked(points: Sequence[PlacedPoint], goal: Optimize) -> int:
+    """Return the index of the point that a goal selects from those that fit."""
+    schedules = [point.schedule for point in points]
+    return pick([s.cost.cycles for s in schedules], goal, min(s.pace for s in schedules))
 
 
 def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:

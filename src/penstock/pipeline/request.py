@@ -190,10 +190,10 @@ class Request(Brief):
         None,
         Setting(
             replace(_OPTIMIZE, python=f"Optimize | {_OPTIMIZE.python}", is_checked=True),
-            "balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
-            "without a RAM budget (--sram, or --memory for a RAM). speed: fastest schedule that "
-            "fits; default with a RAM budget. size: least RAM, compiled with -Os; the estimated "
-            "cycles are those of -O3.",
+            "balanced: least RAM among the schedules at most 1 % slower than the fastest that "
+            "reduces row by row; default without a RAM budget (--sram, or --memory for a RAM). "
+            "speed: fastest schedule that fits; default with a RAM budget. size: least RAM, "
+            "compiled with -Os; the estimated cycles are those of -O3.",
             "goal that selects a point of the frontier; None: speed with a RAM budget, else "
             "balanced",
             metavar="GOAL",

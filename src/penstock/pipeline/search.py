@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator
@@ -16,7 +17,7 @@ from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.channel_alternatives import NEAR_FLOOR
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
-from penstock.scheduling.cascades.selection import KNEE
+from penstock.scheduling.cascades.selection import KNEE, merged, noticeably_faster
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
@@ -71,6 +72,8 @@ def searches(
     bands = band_source(target, accelerators)
     rivals: list[tuple[int, int]] = []
     for one in (parts, *(parts.alternatives if comparable else ())):
+        if one.is_for_speed and not _is_faster(one, parts, model):
+            continue
         if not _is_relevant(one, model, [*rivals, *_by_rows(known)]):
             continue
         limit_bytes = math.inf
@@ -103,17 +106,35 @@ def _is_relevant(parts: Parts, model: Engines, rivals: Sequence[tuple[int, int]]
     return not is_dominated((least_bytes, work * (1 + KNEE)), rivals)
 
 
+def _is_faster(one: Parts, parts: Parts, model: Engines) -> bool:
+    """Return whether the kernels of an alternative take noticeably fewer cycles."""
+    own, other = (sum(map(model.work_cycles, each.parts)) for each in (parts, one))
+    return noticeably_faster(other, own)
+
+
 def _by_rows(known: Sequence[Schedule]) -> Iterator[tuple[int, int]]:
     return (_peak_and_cycles(one) for one in known if not one.bands)
 
 
 def with_alternatives(found: Sequence[Schedule]) -> Frontier:
     """Return schedules as a frontier, with those of alternatives that no other one dominates."""
-    best = frontier(found, _peak_and_cycles)
+    saving = [one for one in found if not one.assigned_parts.is_for_speed]
+    paces = [_peak_and_cycles(one) for one in merged(saving, _peak_and_cycles)]
+    best = frontier((_with_pace(one, paces) for one in found), _peak_and_cycles)
     own = [one for one in found if not one.assigned_parts.alternative]
     added = [one for one in best if one.assigned_parts.alternative]
     every = sorted((*own, *added), key=lambda one: one.peak_bytes) if added else own
     return Frontier(tuple(every))
+
+
+def _with_pace(schedule: Schedule, paces: Sequence[tuple[int, int]]) -> Schedule:
+    """Return a schedule of an alternative for speed with the least cycles for its memory.
+
+    paces: (live bytes, cycles) of schedules of other parts, in ascending order of bytes."""
+    if not schedule.assigned_parts.is_for_speed:
+        return schedule
+    slower = [cycles for peak, cycles in paces if peak <= schedule.peak_bytes]
+    return replace(schedule, pace_cycles=slower[-1]) if slower else schedule
 
 
 def _peak_and_cycles(schedule: Schedule) -> tuple[int, int]:

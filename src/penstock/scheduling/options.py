@@ -38,8 +38,9 @@ class Options:
     )
     alternatives: bool = _switch(
         True,
-        "Also consider equivalent networks that may need less memory: with rows and columns of "
-        "wide images exchanged, and with hidden channels computed in groups.",
+        "Also consider equivalent networks that may need less memory or fewer cycles: with whole "
+        "reductions, with rows and columns of wide images exchanged, and with hidden channels "
+        "computed in groups.",
     )
     copies: bool = _switch(True, "Let a copy engine prefetch constants into faster memory.")
     double_buffering: bool = _switch(

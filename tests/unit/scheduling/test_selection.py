@@ -82,3 +82,10 @@ def test_each_goal_selects_what_it_says(points: list[Point]) -> None:
     assert kept[pick(cycles, Optimize.SIZE)][0] == min(size for size, _ in kept)
     near = [p for p in kept if Fraction(p[1], fastest) <= Fraction(101, 100)]
     assert kept[pick(cycles, Optimize.BALANCED)] == min(near)
+
+
+def test_the_knee_follows_the_pace_that_it_is_given() -> None:
+    """Points that spend memory on speed may be faster than the pace."""
+    assert pick([1200, 1010, 900], Optimize.BALANCED, pace=1000) == 1
+    assert pick([1200, 1010, 900], Optimize.SPEED, pace=1000) == 2
+    assert pick([1200, 900, 890], Optimize.BALANCED, pace=1000) == 1

@@ -49,14 +49,14 @@ def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T,
     return tuple(thinned(frontier(items, cost), lambda item: cost(item)[1], noticeably_faster))
 
 
-def pick(cycles: Sequence[int], goal: Optimize) -> int:
+def pick(cycles: Sequence[int], goal: Optimize, pace: int | None = None) -> int:
     """Return the index of the point that a goal selects.
 
     cycles: cycles of the points of a Pareto front of (memory, cycles), least memory first.
+    pace: the cycles that the knee may exceed; None: the least of `cycles`.
 
     `speed` selects the fastest point, and `size` the one of least memory.  `balanced` selects the
-    knee: the point of least memory whose cycles exceed the least cycles by at most the fraction
-    `KNEE`.
+    knee: the point of least memory whose cycles exceed `pace` by at most the fraction `KNEE`.
 
     >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
     [2, 1, 0]
@@ -65,5 +65,5 @@ def pick(cycles: Sequence[int], goal: Optimize) -> int:
         return 0
     if goal is Optimize.SPEED:
         return len(cycles) - 1
-    limit = cycles[-1] * (1 + KNEE)
+    limit = (cycles[-1] if pace is None else pace) * (1 + KNEE)
     return next(k for k, count in enumerate(cycles) if count <= limit)

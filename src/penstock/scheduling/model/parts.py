@@ -81,6 +81,8 @@ class Parts(Brief):
         which any schedule can run the layers that it changes.  The search skips the alternative if
         the least memory found so far exceeds 5/4 (`NEAR_FLOOR`) of this number: other layers then
         limit the memory.  None for all other parts.
+    is_for_speed: whether an alternative takes more memory for fewer cycles.  The search skips it if
+        its kernels are hardly faster, and its schedules do not set the pace (`Schedule.pace`).
     row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
     uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
@@ -98,6 +100,7 @@ class Parts(Brief):
     alternative: int = 0
     least_row_bytes: int | None = None
     floor_bytes: int | None = None
+    is_for_speed: bool = False
     row_copies: tuple[CopiedRows | RowsCopiedOut, ...] = ()
     uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from penstock.brief import Brief
@@ -47,6 +47,8 @@ class Schedule(Brief):
         `parts`, a single part replaces all parts of the cascade or chain.
     assigned: the original parts, before single parts replaced cascades, chains and groups in tiles;
         None if there are no such single parts.
+    pace_cycles: for a schedule of an alternative for speed, the least cycles of others that need no
+        more memory; None: its own.  See `pace`.
     """
 
     parts: Parts
@@ -59,6 +61,7 @@ class Schedule(Brief):
     updating: tuple[Cost, ...] = ()
     bands: tuple[Bands, ...] = ()
     assigned: Parts | None = None
+    pace_cycles: int | None = field(default=None, compare=False)
 
     @property
     def assigned_parts(self) -> Parts:
@@ -80,6 +83,12 @@ class Schedule(Brief):
         """Total cost of all plans and of the updates of states."""
         plans = (plan.cost for plan in self.plans)
         return reduce(Cost.__add__, (*plans, *self.updating), NOTHING)
+
+    @property
+    def pace(self) -> int:
+        """The cycles with which the goal `balanced` compares: it saves memory, so it does not
+        follow schedules that spend memory on speed."""
+        return self.cost.cycles if self.pace_cycles is None else self.pace_cycles
 
     @cached_property
     def order(self) -> tuple[int, ...]:

@@ -297,8 +297,9 @@ class Croppable(Protocol):
     def cropped(self, site: Site, out: Region) -> Op | None:
         """The operator for region `out`, whose inputs are the regions `needs(site, out)`.
 
-        `out` contains all batches and channels.  None if there is no such operator: because the
-        region reads padding alone, or is only a part of an axis that the operator rearranges."""
+        It depends on `Site.bare` alone.  `out` contains all batches and channels.  None if there is
+        no such operator: because the region reads padding alone, or is only a part of an axis that
+        the operator rearranges."""
         ...
 
 

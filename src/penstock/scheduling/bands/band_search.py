@@ -94,6 +94,7 @@ class BandSearch:
         self._columns = np.array([column_count(part.output) for part in self._parts], np.int64)
         self._by_columns = [bool(p.nodes) and computes_columns(p) for p in self._parts]
         self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
+        self._least_begins = [self._least_begin(part) for part in self._parts]
         self._sizes = tables.rows * tables.row_bytes
         self._read_makers = tables.maker[tables.storage]
         self._nothing_resident = np.zeros_like(tables.resident)
@@ -171,7 +172,7 @@ class BandSearch:
         widest = np.zeros(upper, np.int64)
         computed = np.zeros(upper, np.int64)
         least, macs = 0, 0.0
-        for p in range(upper - 1, -1, -1):
+        for p in range(upper - 1, max(0, upper - self._limits.parts) - 1, -1):
             if p < least or not self._enter(p, upper, wanted):
                 least = max(least, p + 1)
                 break
@@ -183,19 +184,18 @@ class BandSearch:
             if macs > self._limits.extra_macs:
                 least = p + 1
                 break
-            least = max(least, self._least_begin(p))
+            least = max(least, self._least_begins[p])
         return _Widths(least, widest, computed, count) if least <= upper - 2 else None
 
-    def _least_begin(self, p: int) -> int:
-        """Return the first position at which a cascade in bands with the part at `p` may begin.
+    def _least_begin(self, part: Part) -> int:
+        """Return the first position at which a cascade in bands with this part may begin.
 
         If the part reads an alias (the bytes of another tensor under a different shape), the
-        cascade must begin after the part that computes the other tensor.  If that part is at
-        position 3, the result is 4.  If the part at `p` reads no alias, it is 0.
+        cascade begins after the part that computes the other tensor.
         """
         makers = (
             self._makers.get(self._owners[v.name], -1)
-            for v in self._parts[p].variable_inputs
+            for v in part.variable_inputs
             if self._owners[v.name] != v.name
         )
         return max(makers, default=-1) + 1

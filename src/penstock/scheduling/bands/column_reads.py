@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.ir.columns import ColumnReads, add_reads, column_reads, with_columns
-from penstock.ir.op import Croppable
+from penstock.ir.graph import Node
+from penstock.ir.op import Croppable, Op, Site
 from penstock.ir.region import Interval
 from penstock.scheduling.model.part import Part
+
+_Intervals = dict[Interval, tuple[Interval, ...] | None]
+_Shared = tuple[Op, Site, tuple[bool, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +20,15 @@ class PartColumnReads:
 
     Graphs that have parts in common can share the results.
 
-    _known: results of `columns`, each with its part, by (name of the part, columns of its output).
-        A result is used only for the same part object: a part of another graph may have its name.
+    _known: for the identity of each part, the part itself, the tensors that it reads, and the
+        columns of each.  Parts of different graphs may have the same name.
+    _shared: those columns; parts that differ only in names and elements of constants share them.
     """
 
-    _known: dict[tuple[str, Interval], tuple[Part, ColumnReads | None]] = field(
-        default_factory=dict[tuple[str, Interval], tuple[Part, ColumnReads | None]]
+    _known: dict[int, tuple[Part, tuple[str, ...], _Intervals]] = field(
+        default_factory=dict[int, tuple[Part, tuple[str, ...], _Intervals]]
     )
+    _shared: dict[_Shared, _Intervals] = field(default_factory=dict[_Shared, _Intervals])
 
     def add(self, part: Part, wanted: dict[str, Interval]) -> bool:
         """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
@@ -34,9 +40,10 @@ class PartColumnReads:
         Returns False if no columns of the part's output are wanted, or if the part cannot compute
         only the wanted ones.
         """
-        if part.name not in wanted:
+        interval = wanted.get(part.name)
+        if interval is None:
             return False
-        reads = self.columns(part, wanted[part.name])
+        reads = self.columns(part, interval)
         add_reads(reads or (), wanted)
         return reads is not None
 
@@ -48,20 +55,27 @@ class PartColumnReads:
 
         Returns None if the part cannot compute only these columns.
         """
-        key = part.name, interval
-        known = self._known.get(key)
-        if known is None or known[0] is not part:
-            known = self._known[key] = part, _reads(part, interval)
-        return known[1]
+        _, names, shared = self._known.get(id(part)) or self._entered(part)
+        if interval not in shared:
+            reads = _reads(part.nodes[0], interval)
+            shared[interval] = None if reads is None else tuple(columns for _, columns in reads)
+        found = shared[interval]
+        return None if found is None else tuple(zip(names, found, strict=True))
+
+    def _entered(self, part: Part) -> tuple[Part, tuple[str, ...], _Intervals]:
+        node = part.nodes[0]
+        variable = tuple(value.data is None for value in node.inputs)
+        shared = self._shared.setdefault((node.op, node.site.bare, variable), {})
+        found = part, tuple(value.name for value in node.variable_inputs), shared
+        self._known[id(part)] = found
+        return found
 
 
-def _reads(part: Part, columns: Interval) -> ColumnReads | None:
-    """Return which columns of tensors a part reads to compute the output columns `columns`.
+def _reads(node: Node, columns: Interval) -> ColumnReads | None:
+    """Return which columns of tensors a node reads to compute the output columns `columns`.
 
-    The result consists of pairs (tensor name, columns).  It is None if the part cannot compute only
-    these output columns.
+    None if it cannot compute only these.
     """
-    node = part.nodes[0]
     out = with_columns(node.output.type, columns)
     if not isinstance(node.op, Croppable) or node.op.cropped(node.site, out) is None:
         return None

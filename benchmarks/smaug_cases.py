@@ -12,11 +12,19 @@ from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import PenstockError
-from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.smaug import Smaug, flattened
-from penstock.tiling.smaug_rule import SmaugShapes
-from penstock.tiling.smaug_windows import Piece
+from penstock.uma import (
+    INPUT,
+    OUTPUT,
+    WEIGHTS,
+    Axis,
+    Dimension,
+    Layer,
+    LayerOperand,
+    Scratchpads,
+    flattened,
+)
+from penstock_smv.smaug import Smaug, SmaugShapes
+from penstock_smv.smaug_shapes import Piece
 
 KEYS = frozenset({"constants", "conventions", "cases"})
 KEYWORDS = {INPUT: "input", WEIGHTS: "weight", OUTPUT: "output"}

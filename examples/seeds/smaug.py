@@ -26,7 +26,6 @@ from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.smaug import Smaug
 from penstock.tiling.tiler import choose
 from penstock.tiling.tiling import Tiling
 from penstock.uma import (
@@ -40,6 +39,7 @@ from penstock.uma import (
     TileVisit,
 )
 from penstock_smv import Smv
+from penstock_smv.smaug import Smaug
 from penstock_smv.tiling import tiling_of
 
 VGG16 = (

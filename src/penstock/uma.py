@@ -19,8 +19,8 @@ arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue
                             Transfer); Place, StreamRows: addresses in a stream
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
-tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder, Smaug; Layer,
-                            Tiler, Tiling; choose_sequence, TileSequence: tiles in a free order;
+tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
+                            Tiling; choose_sequence, TileSequence: tiles in a free order;
                             flattened: an element-wise layer as one row; does_not_fit: the error
                             without tiles
 tiles of a call             CallTiles, ScratchpadTile, TilePiece: loops, copies and boxes of tiles,
@@ -99,12 +99,20 @@ from penstock.program.program import (
 )
 from penstock.requantisation.channels import Channels, reachable
 from penstock.tiling.cuts import Cut, TileShape
-from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
+from penstock.tiling.layer import (
+    INPUT,
+    OUTPUT,
+    WEIGHTS,
+    Axis,
+    Dimension,
+    Layer,
+    LayerOperand,
+    flattened,
+)
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.scratchpads import Copies, Scratchpads
-from penstock.tiling.smaug import Smaug, flattened
 from penstock.tiling.tile_sequence import (
     TileSequence,
     TileSequencer,
@@ -170,7 +178,6 @@ __all__ = [
     "ScratchpadTile",
     "Scratchpads",
     "SlidingWindow",
-    "Smaug",
     "Span",
     "StreamCommand",
     "StreamOperation",

@@ -51,7 +51,6 @@ from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpad, Scratchpads
-from penstock.tiling.smaug import Smaug
 from penstock.tiling.tile_sequence import TileSequence
 from penstock.tiling.tiled_tensor import TiledTensor
 from penstock.tiling.tiler import choose
@@ -251,7 +250,6 @@ CALLS: dict[str, Callable[[], object]] = {
     "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
     "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
-    "tiling-006": lambda: choose(Smaug(), _DOUBLED, Scratchpads.shared(64)),
     "tiling-008": lambda: TileSequence(LeastTraffic().tile(_DOUBLED, Scratchpads.shared(64)), ()),
     "tiling-009": lambda: TiledTensor.split((9,), (5,)).tile(2),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),

@@ -9,6 +9,17 @@ import pytest
 import penstock_smv
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
+from penstock.uma import (
+    INPUT,
+    OUTPUT,
+    Axis,
+    Dimension,
+    Layer,
+    LayerOperand,
+    Scratchpads,
+    choose,
+)
+from penstock_smv.smaug import Smaug
 
 
 def test_the_message_of_an_unknown_tiler(
@@ -19,6 +30,17 @@ def test_the_message_of_an_unknown_tiler(
     )
     assert (said.code, said.out) == (2, "")
     golden.check("usage-030", said.err)
+
+
+def test_the_message_of_a_layer_without_a_rule(golden: Golden) -> None:
+    line = (Dimension(4, "c"),)
+    doubled = Layer(
+        "doubled",
+        (Axis("c", 4),),
+        (LayerOperand("x", INPUT, line),),
+        LayerOperand("y", OUTPUT, line),
+    )
+    golden.check_call("tiling-006", lambda: choose(Smaug(), doubled, Scratchpads.shared(64)))
 
 
 def test_every_code_has_a_golden(golden: Golden) -> None:

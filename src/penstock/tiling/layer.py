@@ -232,6 +232,31 @@ class Layer:
         return (0, 0) if axis.step > 1 else (grown[0], grown[1])
 
 
+def flattened(layer: Layer) -> Layer | None:
+    """Return an element-wise layer as a single row of elements, or None if operands differ in
+    shape.
+
+    Tiles of the row are intervals of elements and need not be boxes of the tensors. An operand that
+    no axis indexes, such as a table, stays as it is.
+    """
+    output = layer.output.dimensions
+    indexed = {o.name for o in layer.inputs if any(d.axis is not None for d in o.dimensions)}
+    plain = all(o.dimensions == output for o in layer.inputs if o.name in indexed)
+    if not plain or layer.reduced or any(d.axis is None and d.size > 1 for d in output):
+        return None
+    elements = math.prod(layer.output.shape)
+    row = (Dimension(1), Dimension(elements, "i"))
+    return replace(
+        layer,
+        axes=(Axis("i", elements),),
+        inputs=tuple(
+            replace(operand, dimensions=row) if operand.name in indexed else operand
+            for operand in layer.inputs
+        ),
+        output=replace(layer.output, dimensions=row),
+    )
+
+
 def _faults(layer: Layer) -> Iterator[str]:
     names = [axis.name for axis in layer.axes]
     if len(set(names)) < len(names):

@@ -9,8 +9,7 @@ A tiler is a plain object. `choose` calls its methods in this order; `choose_seq
     nest     the loop order, and the depth of each operand
     prefer   a sort key of tilings
 
-`LeastTraffic` (`least_traffic.py`) and `Smaug` (`smaug.py`) are tilers;
-docs/how-to/write-a-tiler.md develops another.
+`LeastTraffic` (`least_traffic.py`) is a tiler; docs/how-to/write-a-tiler.md develops another.
 """
 
 from __future__ import annotations

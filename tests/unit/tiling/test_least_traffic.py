@@ -6,7 +6,6 @@ from time import process_time
 
 import pytest
 from drawn_layers import drawn
-from layers import convolution
 
 from penstock.errors import CapacityError, UsageError
 from penstock.tiling.cuts import Cut, TileShape
@@ -15,6 +14,7 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import Nest, choose
 from penstock.tiling.tiling import Tiling
+from tile_layers import convolution
 from tiling_judge import least
 
 SMAUG_SIZED = Scratchpads.separate(32768, 32768, 32768, alignment=8)

@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 import pytest
 from drawn_layers import drawn
-from layers import convolution
 
 from penstock.errors import CapacityError, UsageError
 from penstock.tiling.axis_table import axis_table, table_of_cut
@@ -17,6 +16,7 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import innermost_depths
 from penstock.tiling.tiling import Tiling
+from tile_layers import convolution
 
 
 def drawn_tilings() -> list[tuple[int, Tiling]]:

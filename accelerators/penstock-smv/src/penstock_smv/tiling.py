@@ -16,7 +16,6 @@ from penstock.uma import (
     LeastTraffic,
     Offloaded,
     Scratchpads,
-    Smaug,
     Tiler,
     TileSequence,
     TileSequencer,
@@ -26,6 +25,7 @@ from penstock.uma import (
     choose_sequence,
 )
 from penstock_smv.layers import layer_of_call
+from penstock_smv.smaug import Smaug
 
 ALIGNMENT = 8
 """The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a

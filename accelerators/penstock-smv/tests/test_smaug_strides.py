@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from layers import convolution
 
 from penstock.errors import CapacityError
 from penstock.tiling.layer import Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.smaug import Smaug
-from penstock.tiling.smaug_windows import Piece
 from penstock.tiling.tiler import Tiler, choose
 from penstock.tiling.tiling import Tiling
+from penstock_smv.smaug import Smaug
+from penstock_smv.smaug_shapes import Piece
+from tile_layers import convolution
 
 SIZED = Scratchpads.separate(32768, 32768, 32768, alignment=8)
 DRAWN = 600

@@ -6,16 +6,16 @@ import json
 from random import Random
 
 import pytest
-from layers import convolution
 
 import beside
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from penstock.errors import CapacityError, UnsupportedError
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, flattened
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.smaug import Smaug, flattened
 from penstock.tiling.tiler import choose
+from penstock_smv.smaug import Smaug
+from tile_layers import convolution
 
 SHARED = beside.CASES / "smaug_tiling.json"
 SIZED = Scratchpads.separate(32768, 32768, 32768, alignment=8)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock import api, execution
-from penstock.backends.cores.common.forms import with_forms
+from penstock.backends.cores.common.layer import with_forms
 from penstock.codegen.names import Names
 from penstock.ir.graph import Graph
 from penstock.ir.op import Kernel, Op, Site

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.backends.published import PUBLISHED
+from penstock.backends.discovery import PUBLISHED
 from penstock.scaffold import LAYOUTS, backend_package
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.backends.published import PUBLISHED
+from penstock.backends.discovery import PUBLISHED
 from penstock.ops.registry import foreign_names, operator_files, operators
 
 SOURCE = Path(penstock.__file__).parent
@@ -157,7 +157,7 @@ def test_the_core_names_no_accelerator() -> None:
     found = [
         (named(path), word)
         for path in MODULES
-        if path.name != "published.py"
+        if path.name != "discovery.py"
         for prose, text in tokens(path)
         if not prose
         for word in names & set(re.findall(r"\w+", text))

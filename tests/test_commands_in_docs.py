@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from penstock.backends.published import PUBLISHED
+from penstock.backends.discovery import PUBLISHED
 from penstock.cli.app import app
 
 ROOT = Path(__file__).parent.parent

@@ -36,7 +36,7 @@ compares it with UMA.
 from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
-from penstock.backends.call_tiles import CallTiles
+from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
     elements,
@@ -59,7 +59,6 @@ from penstock.backends.stream_commands import (
     StreamTransfer,
 )
 from penstock.backends.uma.backend import UMABackend
-from penstock.backends.visited_tiles import tiles_of_call
 from penstock.errors import (
     BackendError,
     CapacityError,

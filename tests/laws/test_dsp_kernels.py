@@ -15,7 +15,7 @@ from c_kernels import Library
 from core_kernels import CoreLibrary
 from dsp_layers import layers
 from kernel_cases import Case
-from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.backends.cores.dsp.kernels import direct_kernel, dsp_kernel
 from penstock.ir.op import Kernel, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType

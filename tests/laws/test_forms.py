@@ -16,11 +16,13 @@ from core_kernels import CoreLibrary
 from dsp_layers import layers
 from found import SAMPLES
 from kernel_cases import Case
-from penstock.backends.cores.common import forms
 from penstock.backends.cores.common import layer as layer_module
-from penstock.backends.cores.common.accumulators import Requantised, reference_channels
-from penstock.backends.cores.common.forms import with_forms
-from penstock.backends.cores.common.layer import certificate
+from penstock.backends.cores.common.layer import (
+    Requantised,
+    certificate,
+    reference_channels,
+    with_forms,
+)
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
@@ -107,9 +109,9 @@ def test_channels_without_a_form_keep_the_reference_beside_others(
     lone = [
         ChannelCertificate(Class.D, None) if d else one for d, one in zip(some, every, strict=True)
     ]
-    with patch.object(forms, "certify_each", return_value=tuple(lone)):
-        numbers = forms.channel_forms(channels)
-    with patch.object(forms, "certified_forms", return_value=numbers):
+    with patch.object(layer_module, "certify_each", return_value=tuple(lone)):
+        numbers = layer_module.channel_forms(channels)
+    with patch.object(layer_module, "certified_forms", return_value=numbers):
         kernel = with_forms(found.op, found.site, found.op.kernel(found.site))
     assert kernel.classes.count("D") >= some.sum()
     case = Case(found, kernel, data, seed)

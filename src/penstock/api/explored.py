@@ -8,7 +8,7 @@ from penstock.api.arguments import check_flags, ignore_progress
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.backends.offload import offload
-from penstock.backends.pattern_explanation import explain
+from penstock.backends.pattern_mismatch import explain
 from penstock.choices import one_of
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.hardware.default_target import DEFAULT_TARGET

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack, get_type_hints
 
 from penstock.api.arguments import check_type
 from penstock.api.settings import Settings
-from penstock.backends.cores.targets import load_checked_target, with_kernels
+from penstock.backends.cores.registry import load_checked_target, with_kernels
 from penstock.backends.discovery import check_is_target, open_accelerators
 from penstock.choices import InterfaceTypes, Optimize
 from penstock.codegen.c_text import prefix

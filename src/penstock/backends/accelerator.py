@@ -216,7 +216,7 @@ class Accelerator(Brief):
         match.
     codegen: how the compiler turns the accelerator's commands into C code or command streams.
     merge_compiler_regions: whether adjacent composites form a compiler region, whose calls may
-        be merged into one (`region_calls.py`); if False, every composite is a region of its own.
+        be merged into one (`driver_calls.py`); if False, every composite is a region of its own.
     open_choices: alternatives that messages propose if a network does not fit into memory."""
 
     target: AcceleratorTarget

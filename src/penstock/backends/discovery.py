@@ -19,12 +19,30 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.published import PUBLISHED
 from penstock.backends.target_attributes import bad_setting, values
 from penstock.backends.uma.backend import UMABackend, registered
 from penstock.backends.uma.checks import name_clash
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.target import Target
+
+# published: the accelerators whose packages are in penstock's repository, for messages.
+#
+# Nothing else in the core names an accelerator.
+
+
+PUBLISHED: Mapping[str, str] = {
+    "dot4": "dot4",
+    "ethos_u55": "ethos-u",
+    "ethos_u65": "ethos-u",
+    "ethos_u65_256": "ethos-u",
+    "nvdla": "nvdla",
+    "smv": "smv",
+    "ultra_trail": "ultra-trail",
+    "vanilla": "vanilla",
+}
+"""By the name of an accelerator, the extra of penstock that installs its package.  The extra "x"
+installs the package penstock-x, which is in the folder accelerators/penstock-x."""
+
 
 GROUP = "penstock.backends"
 OPTION = "--accelerator"

@@ -12,14 +12,16 @@ from numbers import Integral
 from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
-from penstock.backends.author import breakdown_of, plain_number, with_plain_numbers
-from penstock.backends.description import backend_code, name_of
-from penstock.backends.implementation_checks import (
+from penstock.backends.author import (
+    breakdown_of,
     command_problems,
+    plain_number,
     prefetch_problem,
     tables_problem,
     traffic_problem,
+    with_plain_numbers,
 )
+from penstock.backends.description import backend_code, name_of
 from penstock.backends.kernel_call import KernelCall, offloading_kernel
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import (

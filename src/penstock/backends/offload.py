@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator, CpuFallback, PassPhase
-from penstock.backends.partition import Refusals, choose, partition
-from penstock.backends.partitioned import check_engines, is_partitioned
-from penstock.backends.passes import after_passes
+from penstock.backends.partition import Refusals, check_engines, choose, is_partitioned, partition
 from penstock.backends.processor_parts import Processor, single_node_part
-from penstock.backends.program_passes import before_stripes
+from penstock.backends.program_passes import after_passes, before_stripes
 from penstock.errors import TargetError
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite

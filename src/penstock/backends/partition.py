@@ -25,25 +25,184 @@ The outputs of the graph do not change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from penstock.backends.accelerator import (
-    Accelerator,
-    CpuFallback,
-    NamedPattern,
-)
+from penstock.backends.accelerator import Accelerator, CpuFallback, NamedPattern
 from penstock.backends.author import Rule, broken_rule
-from penstock.backends.compiler_regions import with_regions
 from penstock.backends.kernel_choice import strategies_for, with_chosen_kernels
 from penstock.backends.offloaded import main_node
 from penstock.backends.operator_names import meaning
-from penstock.backends.operator_types import element_type_problem
 from penstock.backends.pattern import Operator, last_operators
 from penstock.backends.pattern_matching import matches
+from penstock.backends.processor_parts import element_type_problem
 from penstock.errors import BackendError
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
+
+# Compiler regions: adjacent composites (sub-graphs as single nodes) of one accelerator that share
+# a region number.
+#
+# The number is stored in the attribute `region` of each composite.  Each region can run as one
+# unit: the graph in which a single node replaces each region has no cycles. Source: TVM,
+# MergeCompilerRegions (UMA's `merge_compiler_regions`).
+
+
+REGION = "region"
+
+
+def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
+    """Return the graph with a region number on every composite of the accelerator `engine`.
+
+    Regions are numbered from 0 in node order.
+
+    merge: True to let adjacent composites share a region if no path leaves the region and returns
+        to it; False to make each composite a region of its own.
+    """
+    groups = _Groups(graph)
+    composites = (n for n in graph.nodes if isinstance(n.op, Composite) and n.op.engine == engine)
+    ours = {node.name: node.op for node in composites}
+    if merge:
+        for name in ours:
+            for before in groups.sources[name]:
+                if before in ours:
+                    groups.join(before, name)
+    roots = dict.fromkeys(groups.group_of[name] for name in ours)
+    numbers = {root: k for k, root in enumerate(roots)}
+    nodes = tuple(
+        replace(n, op=_numbered(n.op, numbers[groups.group_of[n.name]]))
+        if isinstance(n.op, Composite) and n.op.engine == engine
+        else n
+        for n in graph.nodes
+    )
+    return graph.with_nodes(nodes)
+
+
+def _numbered(composite: Composite, number: int) -> Composite:
+    others = tuple(pair for pair in composite.attributes if pair[0] != REGION)
+    return replace(composite, attributes=((REGION, number), *others))
+
+
+class _Groups:
+    """A partition of the nodes of a graph into groups, from which compiler regions are made.
+
+    Initially, each node is a group of its own.  A group has the name of one of its nodes.  The
+    graph that has one node for each group never contains a cycle.
+
+    sources: for each node, by name, the names of the nodes whose outputs it reads.
+    group_of: for each node, by name, the name of its group.
+    members: for each group, by name, the names of its nodes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        made = {node.name for node in graph.nodes}
+        self.sources = {
+            node.name: tuple(dict.fromkeys(v.name for v in node.inputs if v.name in made))
+            for node in graph.nodes
+        }
+        self.group_of = {node.name: node.name for node in graph.nodes}
+        self.members = {node.name: [node.name] for node in graph.nodes}
+
+    def join(self, first: str, second: str) -> None:
+        """Merge the groups of two nodes, where `second` reads the output of `first`.
+
+        Does nothing if a path between the two groups passes through a third group, because merging
+        would then create a cycle.
+        """
+        upper, lower = self.group_of[first], self.group_of[second]
+        if upper == lower or self._reaches(upper, lower):
+            return
+        for name in self.members.pop(lower):
+            self.group_of[name] = upper
+            self.members[upper].append(name)
+
+    def _reaches(self, upper: str, lower: str) -> bool:
+        """Return whether a path from group `upper` to `lower` passes through a third group."""
+        seen = {lower}
+        waiting = [g for g in self._predecessors(lower) if g != upper]
+        while waiting:
+            group = waiting.pop()
+            if group == upper:
+                return True
+            if group not in seen:
+                seen.add(group)
+                waiting += self._predecessors(group)
+        return False
+
+    def _predecessors(self, group: str) -> list[str]:
+        return [self.group_of[s] for name in self.members[group] for s in self.sources[name]]
+
+
+# Partitioned graphs: graphs from `UMABackend.partition`, which the compiler accepts as models.
+#
+# A graph is partitioned for an accelerator if it contains composites (matched sub-graphs as single
+# nodes) of this accelerator.  The compiler takes these composites as they are: it neither runs the
+# graph passes of the accelerator again nor matches its patterns.
+
+
+PARTITIONED_WITH = "partitioned_with"
+"""Attribute of a composite: the attribute values of the accelerator when it was partitioned."""
+
+
+def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
+    """Return the graph with the accelerator's attribute values stored in each of its composites.
+
+    `is_partitioned` compares them with the attribute values for which the graph is compiled."""
+    values = tuple(accelerator.target.attrs.items())
+
+    def stated(node: Node) -> Node:
+        if not isinstance(node.op, Composite) or node.op.engine != accelerator.name:
+            return node
+        others = (pair for pair in node.op.attributes if pair[0] != PARTITIONED_WITH)
+        return replace(node, op=replace(node.op, attributes=(*others, (PARTITIONED_WITH, values))))
+
+    return graph.with_nodes(tuple(map(stated, graph.nodes)))
+
+
+def is_partitioned(graph: Graph, accelerator: Accelerator) -> bool:
+    """Return whether a graph is partitioned for an accelerator, that is, has composites of it.
+
+    Raises BackendError if the graph was partitioned for attribute values of the accelerator that
+    differ from those in `accelerator`."""
+    composites = [
+        (node, node.op)
+        for node in graph.nodes
+        if isinstance(node.op, Composite) and node.op.engine == accelerator.name
+    ]
+    wanted = tuple(accelerator.target.attrs.items())
+    for node, composite in composites:
+        found = composite.attribute(PARTITIONED_WITH, wanted)
+        if found != wanted:
+            raise BackendError(
+                "backend-060",
+                f"the graph was partitioned for {accelerator.name} with other attribute values",
+                where=f'graph {graph.name}, composite "{node.name}"',
+                why=f"partitioned with {_listed(found)}, compiled with {_listed(wanted)}",
+                help="pass the same values to `partition(graph, {..})` and to "
+                f'accelerators=("{accelerator.name}:..",)',
+            )
+    return bool(composites)
+
+
+def check_engines(graph: Graph, names: Collection[str]) -> None:
+    """Raise BackendError if the graph has composites of an accelerator that is not in `names`."""
+    for node in graph.nodes:
+        if isinstance(node.op, Composite) and node.op.engine not in names:
+            engine = node.op.engine
+            raise BackendError(
+                "backend-061",
+                f"the graph is partitioned for {engine}, which the request does not name",
+                where=f'graph {graph.name}, composite "{node.name}"',
+                why=f"the accelerators of the request are {', '.join(names) or 'none'}",
+                help=f'register the backend and add accelerators=("{engine}",), or compile the '
+                "graph that was not partitioned",
+            )
+
+
+def _listed(values: object) -> str:
+    pairs = values if isinstance(values, tuple) else ()
+    return ", ".join(f"{name}={value}" for name, value in pairs) or "no attributes"
+
 
 Refusals = Mapping[str, str]
 """The reason why no composite contains a node, by the node's name."""

@@ -19,8 +19,8 @@ from penstock.backends.pattern import (
     TuplePattern,
     Typed,
     Wildcard,
+    type_problem,
 )
-from penstock.backends.pattern_types import type_problem
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation

@@ -6,29 +6,363 @@ All accelerators complete a phase before the next phase begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
-from penstock.backends.accelerator import Accelerator, PassPhase
-from penstock.backends.instances import with_instances
-from penstock.backends.layer_program import all_kernels, layer_program, with_replaced_kernels
-from penstock.backends.passes import after_passes
-from penstock.backends.program_changes import change_check
-from penstock.backends.region_calls import with_region_calls
+from penstock.backends.accelerator import PROGRAM_PHASES, Accelerator, AcceleratorTarget, PassPhase
+from penstock.backends.driver_calls import with_instances, with_region_calls, with_waits
 from penstock.backends.stream import with_streams
-from penstock.backends.waits import with_waits
+from penstock.errors import BackendError, PenstockError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node
-from penstock.ir.op import Kernel
+from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.op import Kernel, row_count
+from penstock.ir.tensor import DType, TensorType
+from penstock.ir.verify import verify
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
-from penstock.program.program import Program
-from penstock.program.steps import calls
+from penstock.program.program import (
+    Address,
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Invoke,
+    Kind,
+    Loop,
+    Memory,
+    Program,
+    View,
+)
+from penstock.program.steps import calls, walk
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import storage_owners
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
+
+# Execution of an accelerator's passes: errors of a pass are reported with its name and phase.
+
+
+_Result = TypeVar("_Result", Graph, Program)
+Check = Callable[[_Result, _Result], str]
+"""Returns what a pass has changed without permission, given its argument and its result; "" if all
+changes are permitted."""
+
+
+def after_passes(
+    result: _Result,
+    accelerator: Accelerator,
+    phase: PassPhase,
+    check: Callable[[_Result, _Result], str] = lambda before, after: "",
+) -> _Result:
+    """Return the graph or program after the accelerator's passes of a phase.
+
+    check: a function of the graph or program before and after a pass.  It returns a description of
+        a change that the phase does not permit; "" if all changes are permitted.
+
+    Raises BackendError if a pass fails, if its result is not of the type of its argument, or if
+    it changes more than the phase permits."""
+    for run in accelerator.passes(phase):
+        found = _run(run, result, accelerator.target, phase)
+        if type(found) is not type(result):
+            raise _wrong_pass(run, accelerator, phase, f"it returns {found!r:.80}")
+        if change := check(result, found):
+            raise _forbidden_change(run, accelerator, phase, change)
+        result = found
+    return result
+
+
+def _run(
+    run: Callable[[_Result, AcceleratorTarget], _Result],
+    result: _Result,
+    target: AcceleratorTarget,
+    phase: PassPhase,
+) -> _Result:
+    try:
+        found = run(result, target)
+        if isinstance(found, Graph):
+            verify(found)
+    except BackendError:
+        raise
+    except PenstockError as error:
+        raise _wrong_pass(run, target, phase, error.what) from error
+    except Exception as error:
+        raise _wrong_pass(run, target, phase, f"{type(error).__name__}: {error}") from error
+    return found
+
+
+def _wrong_pass(
+    run: object, of: Accelerator | AcceleratorTarget, phase: PassPhase, why: str
+) -> BackendError:
+    kind = "program" if phase in PROGRAM_PHASES else "graph"
+    return BackendError(
+        "backend-082",
+        f"pass {_name(run)} fails",
+        where=f"{of.name}, phase {phase.name}",
+        why=why,
+        help=f"a pass of this phase takes a {kind} and the target, and returns a {kind}",
+    )
+
+
+def _forbidden_change(run: object, of: Accelerator, phase: PassPhase, change: str) -> BackendError:
+    return BackendError(
+        "backend-064",
+        f"pass {_name(run)} changes {change}",
+        where=f"{of.name}, phase {phase.name}",
+        why=f"a pass of this phase may change {PERMITTED[phase]}",
+        help="the docstring of PassPhase lists what each phase sees and may change",
+    )
+
+
+def _name(run: object) -> str:
+    return getattr(run, "__name__", type(run).__name__)
+
+
+PERMITTED = {
+    PassPhase.PROGRAM_PHASE_0: "the kernels of the accelerator's calls, and nothing else",
+    PassPhase.PROGRAM_PHASE_1: "name, body, tables and traffic of the kernels of the accelerator's "
+    "calls, and nothing else",
+    PassPhase.PROGRAM_PHASE_2: "the bodies of the accelerator's calls, and nothing else",
+    PassPhase.PROGRAM_PHASE_3: "the bodies of the accelerator's calls and the bytes of its command "
+    "streams, and nothing else",
+}
+"""What the passes of a phase may change, for messages."""
+
+
+# Checks that a program pass changes only what its phase permits (`PassPhase`).
+#
+# A check compares the program before the pass with the program after it.
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What an accelerator's passes may change in a program during a phase.
+
+    engine: the accelerator.
+    phase: one of the phases of program passes."""
+
+    engine: str
+    phase: PassPhase
+
+    def violation(self, before: Program, after: Program) -> str:
+        """Return a description of the first change that is not permitted; "" if there is none."""
+        return next(self._violations(before, after), "")
+
+    def _violations(self, before: Program, after: Program) -> Iterator[str]:
+        for part in ("name", "memories", "inputs", "outputs", "init", "reset"):
+            if getattr(before, part) != getattr(after, part):
+                yield f"the {part} of the program"
+        yield from self._buffers(before, after)
+        yield from self._commands(before.run, after.run)
+
+    def _buffers(self, before: Program, after: Program) -> Iterator[str]:
+        if [b.name for b in before.buffers] != [b.name for b in after.buffers]:
+            yield "the list of buffers"
+            return
+        own = _stream_buffers(before, self.engine)
+        for old, new in zip(before.buffers, after.buffers, strict=True):
+            free = self.phase is PassPhase.PROGRAM_PHASE_3 and old.name in own
+            if old != (_with_same_bytes(new, old) if free else new):
+                yield f'buffer "{old.name}"'
+
+    def _commands(self, before: Sequence[Command], after: Sequence[Command]) -> Iterator[str]:
+        if len(before) != len(after):
+            yield "the number of commands"
+            return
+        for old, new in zip(before, after, strict=True):
+            if old is new:
+                continue
+            if isinstance(old, Loop) and isinstance(new, Loop):
+                if replace(old, body=()) != replace(new, body=()):
+                    yield f'the loop over "{old.variable}"'
+                yield from self._commands(old.body, new.body)
+            elif isinstance(old, Call) and isinstance(new, Call):
+                yield from self._call(old, new)
+            elif old != new:
+                yield f"a command of type {type(old).__name__}"
+
+    def _call(self, old: Call, new: Call) -> Iterator[str]:
+        where = f'the call that computes "{old.output.tensor}"'
+        if old.engine != self.engine:
+            if old != new:
+                yield f"{where} on {old.engine}"
+        elif self.phase in (PassPhase.PROGRAM_PHASE_2, PassPhase.PROGRAM_PHASE_3):
+            if replace(old, body=()) != replace(new, body=()):
+                yield f"{where} in more than its body"
+        elif replace(old, kernel=new.kernel) != new:
+            yield f"{where} in more than its kernel"
+        elif self.phase is PassPhase.PROGRAM_PHASE_1 and not _same_memory_and_cost(old, new):
+            yield f"memory or cost of the kernel of {where}"
+
+
+def _same_memory_and_cost(old: Call, new: Call) -> bool:
+    """Whether the kernels of two calls differ at most in their name, body, tables and traffic."""
+
+    def rest(kernel: Kernel) -> Kernel:
+        return replace(kernel, name="", body=None, tables=(), traffic=None)
+
+    return rest(old.kernel) == rest(new.kernel)
+
+
+def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
+    """The names of the buffers with the command streams that an accelerator's calls submit."""
+    streams = {buffer.name for buffer in program.buffers if buffer.is_stream}
+    calls = (c for c in walk(program.run) if isinstance(c, Call) and c.engine == engine)
+    submitted = (c for call in calls for c in walk(call.body) if isinstance(c, Invoke))
+    used = (a.buffer for c in submitted for a in c.arguments if isinstance(a, Address))
+    return frozenset(name for name in used if name in streams)
+
+
+def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
+    """The buffer `new` with the bytes of `old`, so that a comparison ignores changed bytes.
+
+    If the numbers of bytes differ, the result is `new` itself, which differs from `old`."""
+    same = new.data is not None and len(new.data.raw) == old.size_bytes
+    return replace(new, data=old.data) if same else new
+
+
+def change_check(engine: str, phase: PassPhase) -> Callable[[Program, Program], str]:
+    """Return a function that checks what a pass of an accelerator has changed.
+
+    The function takes the program before and after a pass of `phase`.  It returns a description of
+    the first change that is not permitted; "" if there is none.
+
+    engine: the name of the accelerator."""
+    return Permission(engine, phase).violation
+
+
+# The program of a network before stripes: one call for each node, on whole tensors.
+#
+# Every tensor has a buffer of its own; the addresses are provisional.  The passes of
+# PROGRAM_PHASE_0 receive this program and may replace the kernels of its calls.  The compiler then
+# gives each composite the kernel of the call that computes it (`program_passes.py`).
+
+
+TENSORS, CONSTANTS = "tensors", "constants"
+ALIGNMENT_BYTES = 64
+
+
+def all_kernels(composite: Composite) -> tuple[Kernel, ...]:
+    """Return all kernels of a composite in order: preferred one, fallback, prefetching ones."""
+    fallback = () if composite.fallback is None else (composite.fallback,)
+    assert composite.chosen is not None
+    return (composite.chosen, *fallback, *composite.prefetching)
+
+
+def with_replaced_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Composite:
+    """Return the composite with its kernels replaced by `found`.
+
+    found: the new kernels, in the order in which `all_kernels` returns the old ones."""
+    after = 1 if composite.fallback is None else 2
+    fallback = None if composite.fallback is None else found[1]
+    return replace(composite, chosen=found[0], fallback=fallback, prefetching=found[after:])
+
+
+def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Kernel]) -> Program:
+    """Return the program of a graph before stripes, in which each call computes a whole tensor.
+
+    processor: the engine that runs the nodes that are not composites.
+    kernel: returns the kernel that the program calls for a composite."""
+    owners = storage_owners(graph)
+    calls: list[Call] = []
+    buffers = dict(_tensors(graph, owners))
+    for node in graph.nodes:
+        if node.op.ALIAS:
+            continue
+        call, more = _call(node, processor, kernel, owners, graph.names())
+        calls.append(call)
+        buffers |= {buffer.name: buffer for buffer in more}
+    placed = tuple(_stacked(tuple(buffers.values())))
+    ends = {memory: 0 for memory in (TENSORS, CONSTANTS)}
+    for buffer in placed:
+        ends[buffer.memory] = buffer.address + buffer.size_bytes
+    return Program(
+        graph.name,
+        tuple(Memory(name, size, name == TENSORS) for name, size in ends.items()),
+        placed,
+        tuple(_view(value, owners) for value in graph.inputs),
+        tuple(_view(value, owners) for value in graph.outputs),
+        init=(),
+        reset=(),
+        run=tuple(calls),
+    )
+
+
+def _tensors(graph: Graph, owners: Mapping[str, str]) -> Iterator[tuple[str, Buffer]]:
+    """Yield (name, buffer) for each constant and for each tensor that is not an alias.
+
+    All addresses are 0; `_stacked` replaces them.
+
+    owners: the name of the storage of each tensor, by the tensor's name."""
+    read = (value for node in graph.nodes for value in (*node.inputs, node.output))
+    for value in (*graph.sources, *read, *graph.results):
+        if value.data is not None:
+            data = Buffer(value.name, Kind.CONSTANT, CONSTANTS, 0, value.type.size_bytes)
+            yield value.name, replace(data, data=value.data, type=value.type)
+        elif owners[value.name] == value.name:
+            yield value.name, Buffer(value.name, Kind.ARENA, TENSORS, 0, value.type.size_bytes)
+
+
+def _call(
+    node: Node,
+    processor: str,
+    kernel: Callable[[Composite], Kernel],
+    owners: Mapping[str, str],
+    taken: frozenset[str],
+) -> tuple[Call, tuple[Buffer, ...]]:
+    """Return the call that computes a node, and the buffers that only this call uses.
+
+    These buffers hold the kernel's tables, its scratch and its prefetched constants.
+
+    processor: the engine that runs nodes that are not composites.
+    kernel: returns the kernel of a composite.
+    owners: the name of the storage of each tensor, by the tensor's name.
+    taken: names in use, from which the names of the new buffers differ."""
+    op, shape = node.op, node.output.type.shape
+    chosen = kernel(op) if isinstance(op, Composite) else op.kernel(node.site)
+    inputs = tuple(_view(value, owners) for value in node.inputs)
+    output = _view(node.output, owners)
+    box = Box((0,) * len(shape), shape)
+    engine = op.engine if isinstance(op, Composite) else processor
+    call = Call(op, node.site, chosen, engine, inputs, output, box, origin=node.origin)
+    if chosen.body is None:
+        return call, ()
+    tables = {name: free_name(f"{node.name}: {name}", taken) for name, _ in chosen.tables}
+    buffers = [
+        Buffer(tables[name], Kind.CONSTANT, CONSTANTS, 0, t.type.size_bytes, t.data, t.type)
+        for name, t in chosen.tables
+    ]
+    scratch = prefetched = None
+    if chosen.scratch_bytes:
+        scratch = free_name(f"{node.name}/scratch", taken)
+        buffers.append(Buffer(scratch, Kind.SCRATCH, TENSORS, 0, chosen.scratch_bytes))
+    if chosen.prefetch is not None:
+        prefetched = free_name(f"{node.name}/prefetched", taken)
+        buffers.append(Buffer(prefetched, Kind.ARENA, TENSORS, 0, chosen.prefetch.size_bytes))
+    rows = row_count(shape)
+    body = chosen.body(inputs, output, rows, tables, scratch, prefetched)
+    type = TensorType((chosen.prefetch.size_bytes,), DType.UINT8) if chosen.prefetch else None
+    copied = View.whole(prefetched, type, prefetched) if prefetched and type else None
+    return replace(call, body=body, scratch=scratch, prefetched=copied), tuple(buffers)
+
+
+def _view(value: Value, owners: Mapping[str, str]) -> View:
+    return View.whole(value.name, value.type, owners.get(value.name, value.name))
+
+
+def _stacked(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
+    """Yield the buffers with provisional addresses.
+
+    In each memory, the buffers follow one another from address 0, in the given order, without
+    overlap."""
+    ends = {TENSORS: 0, CONSTANTS: 0}
+    for buffer in buffers:
+        at = -(-ends[buffer.memory] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        ends[buffer.memory] = at + buffer.size_bytes
+        yield replace(buffer, address=at)
+
 
 _LAYERS, _STRIPES, _PLACED, _EMITTED = (
     PassPhase.PROGRAM_PHASE_0,

@@ -93,7 +93,7 @@ def ops(
 
 
 def _print_operator(name: str, as_json: bool) -> None:
-    from penstock.backends.operator_facts import operator_facts
+    from penstock.backends.operator_names import operator_facts
     from penstock.reports.formats import ABSENT
 
     found = operator_facts(name, "penstock ops")

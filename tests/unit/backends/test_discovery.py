@@ -10,8 +10,7 @@ import pytest
 
 from installed import install
 from penstock.backends import discovery
-from penstock.backends.discovery import listed, missing, names, open_accelerators
-from penstock.backends.published import PUBLISHED
+from penstock.backends.discovery import PUBLISHED, listed, missing, names, open_accelerators
 from penstock.backends.uma import backend as uma
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.load import load_target

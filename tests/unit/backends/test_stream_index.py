@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.stream_index import RowsAndOffsets, stream_index
+from penstock.backends.stream import RowsAndOffsets, stream_index
 from penstock.program.expr import Var, evaluate
 from penstock.program.steps import offset_name
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.backends.cores.common.accumulators import Requantised, reference_channels
+from penstock.backends.cores.common.layer import Requantised, reference_channels
 from penstock.backends.cores.registry import core_family
 from penstock.backends.cores.selection import select_kernels
 from penstock.passes.accumulate import accumulate

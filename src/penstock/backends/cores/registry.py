@@ -13,7 +13,10 @@ from importlib.util import find_spec
 
 from penstock.backends import cores
 from penstock.backends.cores.family import CoreFamily
+from penstock.errors import TargetError, UsageError, did_you_mean
 from penstock.hardware.faults import closest, shown, wrong_field
+from penstock.hardware.load import load_target
+from penstock.hardware.target import Target
 
 
 @cache
@@ -48,3 +51,70 @@ def core_family(name: str, where: str = "kernels of the target's processor") -> 
             suggestion=closest(name, families),
         )
     return families[name]
+
+
+# Loads targets and checks their references to core families and simulated cores.
+
+
+def load_checked_target(name: str, *, trusted: bool = False) -> Target:
+    """Load a target and check its references to a core family and a simulated core.
+
+    name: the name of a shipped target, or the path of a TOML file.
+    trusted: the file may state any compiler flag.
+
+    Raises UsageError if there is no such target or file, and TargetError if the file or a reference
+    in it is invalid."""
+    target = load_target(name, trusted=trusted)
+    check_processor(target, name)
+    return target
+
+
+def check_processor(target: Target, file: str) -> None:
+    """Check the core family of each engine of a target.
+
+    Raises TargetError if a family is unknown, or if the target names a simulated core that cannot
+    run the kernels of a family.
+
+    `file`: the name of the target file, for messages."""
+    for engine in target.engines:
+        family = core_family(engine.kernels, f'{file}, [[engines]] "{engine.name}"')
+        if target.core is not None and target.core not in family.cores:
+            raise _wrong_core(target.core, family, file)
+
+
+def with_kernels(target: Target, family: str) -> Target:
+    """Return the target with the kernels of another core family.
+
+    Raises UsageError if there is no such family, or the core of the target cannot run it."""
+    families = core_families().values()
+    known = [one.name for one in families if target.core is None or target.core in one.cores]
+    if family in known:
+        return target.with_kernels(family)
+    help = f"use one of {', '.join(known)}"
+    if family not in core_families():
+        raise UsageError(
+            "usage-013",
+            f"unknown value {family!r}",
+            where="--kernels",
+            help=f"{did_you_mean(family, known)}{help}",
+        )
+    raise UsageError(
+        "usage-158",
+        f"{target.core}, the core of {target.name}, cannot run the kernels {family}",
+        where="--kernels",
+        why=f"they need {core_family(family).instruction_set}",
+        help=help,
+    )
+
+
+def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:
+    """Return the error for a simulated core that does not exist or cannot run the kernels."""
+    others = [other.name for other in core_families().values() if core in other.cores]
+    alternative = f'take kernels = "{others[0]}" for this core' if others else ""
+    return wrong_field(
+        f"core is {shown(core)}",
+        f"one of {', '.join(family.cores)}",
+        file,
+        why=f'kernels = "{family.name}" needs {family.instruction_set}',
+        suggestion=alternative or closest(core, family.cores),
+    )

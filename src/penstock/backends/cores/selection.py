@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.backends.cores.common.forms import with_forms
-from penstock.backends.cores.common.layer import LayerOp, constant_outputs
+from penstock.backends.cores.common.layer import LayerOp, constant_outputs, with_forms
 from penstock.backends.cores.family import CoreFamily
 from penstock.ir.op import Kernel, Op, Site
 

@@ -37,13 +37,11 @@ from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementations import strategy_record
 from penstock.backends.offload import claimed
 from penstock.backends.offloaded import Offloaded
-from penstock.backends.partitioned import with_settings
+from penstock.backends.partition import with_settings
 from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
-from penstock.backends.uma.files import read_sources
-from penstock.backends.uma.memories import resolved_memories
 from penstock.backends.uma.registration import Registration
-from penstock.backends.uma.registrations import Judge
+from penstock.backends.uma.registrations import Judge, read_sources, resolved_memories
 from penstock.errors import BackendError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target

@@ -2,7 +2,7 @@
 sections (a loop body or a copy, for example) is executed.
 
 A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
-kernel is executed while it computes a whole output (`portable_counts.py`, and `counts.py` of a
+kernel is executed while it computes a whole output (`counts.py`, and `counts.py` of a
 family).  The weight of a section is the number of cycles of one execution.  The weights are in the
 family's `figures.toml`; `python -m benchmarks.kernel_figures` fits them to the cycles of random
 layers on the simulated core.  They are valid in every network, because compilers cannot specialise
@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from penstock.backends.cores.common.counts import Counts
-from penstock.backends.cores.common.portable_counts import portable_counts
+from penstock.backends.cores.common.counts import Counts, portable_counts
 from penstock.ir.op import Kernel, Op, Site
 
 ASSEMBLY_CYCLES = "cycles"

@@ -10,25 +10,153 @@ replaced by zeros.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from penstock.backends.cores.common.accumulators import (
-    reference_channels,
-    reference_channels_with,
-    weight_matrix,
-)
-from penstock.backends.cores.common.forms import channel_forms
-from penstock.fixedpoint import Int64s, wrap_int32
-from penstock.ir.op import Op, Site
+from penstock.choices import Rounding
+from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
+from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.opkit.requantise import Multipliers
+from penstock.opkit.sum_requantisation import SumRequantisation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.requantisation.certify import Certificate, certify
-from penstock.requantisation.channels import Booleans, Channels
-from penstock.requantisation.form import Form
+from penstock.ops.transpose_conv import TransposeConv
+from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each
+from penstock.requantisation.channels import Booleans, Channels, reachable
+from penstock.requantisation.form import Class, Form
+
+# Accumulator ranges and reference requantisation of the output channels of a layer.
+
+
+Weighted = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
+"""Operators whose accumulators are a bias plus products of inputs and constant weights."""
+Requantised = Weighted | SumRequantisation
+"""Operators that requantise accumulators with constants for each output channel."""
+
+
+def reference_channels(op: Requantised, site: Site) -> Channels:
+    """Return the multiplier and shift of each output channel, and the range of its accumulators.
+
+    Multiplier and shift are the requantisation parameters of the reference runtime."""
+    if not isinstance(op, SumRequantisation):
+        return reference_channels_with(op, site, weight_matrix(op, site))
+    anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
+    reach = np.array(op.reach or anything, np.int64)
+    return _channels(op, site, op.multipliers, reach[:, 0], reach[:, 1])
+
+
+def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
+    """Return the multiplier and shift of each output channel, and the range of its accumulators.
+
+    Multiplier and shift are the requantisation parameters of the reference runtime.
+
+    weights: replace the operator's own weights; of shape (output channels, taps).
+
+    The range holds for windows with padding, too: padding has the input's zero point as its value,
+    which is in the range of the inputs."""
+    x = site.inputs[0]
+    least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
+    lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
+    return _channels(op, site, op.multipliers(site), lower, above)
+
+
+def weight_matrix(op: Weighted, site: Site) -> Int64s:
+    """Return the constant weights as a matrix of shape (output channels, taps).
+
+    Taps are the elements of a window in row-major order."""
+    weights = site.constant(1).astype(np.int64)
+    if isinstance(op, DepthwiseConv2D):
+        return weights.reshape(-1, weights.shape[3]).T.copy()
+    return weights.reshape(weights.shape[0], -1)
+
+
+def _channels(
+    op: Requantised, site: Site, multipliers: Multipliers, lower: Int64s, upper: Int64s
+) -> Channels:
+    return Channels(
+        np.array(multipliers.multipliers, np.int64),
+        np.array(multipliers.shifts, np.int64),
+        lower,
+        upper,
+        site.output.zero_point,
+        *op.activation.bounds(site.output),
+        op.rounding if isinstance(op, FullyConnected | SumRequantisation) else Rounding.DOUBLE,
+    )
+
+
+# Requantisation forms that are chosen for each channel separately, mainly for portable kernels.
+#
+# A form is the arithmetic that converts an accumulator to an output (`requantisation/form.py`).
+# The form of a channel is encoded as six numbers that `runtime/certified.h` reads.
+
+
+NUMBERS = 6
+"""Numbers per channel in the table of forms."""
+_REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
+"""First number of a channel without a proved form, which uses the arithmetic of the reference.
+
+The first number of other channels is their number of fraction bits."""
+
+
+def channel_forms(channels: Channels) -> tuple[str, Int64s]:
+    """Return the cheapest requantisation form of each channel, as (classes, numbers).
+
+    A form is integer arithmetic that is proved to yield the outputs of the reference runtime.
+
+    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
+        reference runtime).
+    numbers: the numbers that encode the forms, with shape (channels, 6)."""
+    lone = certify_each(channels)
+    rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
+    classes = "".join(one.kind.value for one in lone)
+    return classes, np.array(rows, np.int64).reshape(-1, NUMBERS)
+
+
+def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tuple[int, ...]:
+    form = lone.form
+    if form is None:
+        multiplier, shift = int(channels.multiplier[channel]), int(channels.shift[channel])
+        return _REFERENCE[channels.rounding], multiplier, shift, channels.zero, 0, 0
+    constants = (form.offset, form.correction, form.factor, form.base)
+    return form.fraction_bits, *(int(one[0]) for one in constants), form.shift
+
+
+def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
+    """Return a portable kernel with the cheapest bit-exact requantisation of each channel.
+
+    The kernel's code stays the same.  Its tables of constants describe, for each channel, the
+    cheapest integer arithmetic (form) that is proved to yield the outputs of the reference runtime.
+    Kernels of operators that do not requantise per channel are returned unchanged."""
+    if not isinstance(op, Requantised):
+        return kernel
+    classes, forms = certified_forms(op, site)
+    if set(classes) == {Class.D.value}:
+        return replace(kernel, classes=classes)
+    others = tuple((name, t) for name, t in kernel.tables if name not in ("multiplier", "shift"))
+    return replace(kernel, tables=(*others, ("forms", form_table(forms))), classes=classes)
+
+
+def form_table(forms: Int64s) -> Table:
+    """Return the table of requantisation forms that a kernel reads, as int32.
+
+    forms: the six numbers that encode the form of each channel, with shape (channels, 6)."""
+    return Table.of(forms.astype(np.int32).ravel())
+
+
+@lru_cache(maxsize=1024)
+def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
+    """Return (classes, numbers), the cheapest requantisation form of each output channel.
+
+    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
+        reference runtime).
+    numbers: the encoded forms, of shape (channels, 6), from which a kernel's table is made
+        (`form_table`)."""
+    return channel_forms(reference_channels(op, site))
+
 
 CHANNELS_PER_BASE = 4
 """Number of consecutive channels that share the base of their requantisation form."""
@@ -169,3 +297,42 @@ def variable_channels(op: LayerOp, site: Site) -> Channels:
     constant channel, whose output is the same for every input, is the bias alone, as if its weights
     were zero."""
     return reference_channels_with(op, site, variable_weights(op, site))
+
+
+# Fully connected kernels in which each output has a requantisation form of its own.
+#
+# A requantisation form is arithmetic that converts an accumulator to an output.  Kernels with one
+# form for all outputs need fewer cycles, but for some layers, no such form is proved bit-exact: the
+# accumulators have too many bits, or some outputs need other constants.
+
+
+def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Table) -> Kernel:
+    """Return a fully connected kernel in which each output has a requantisation form of its own.
+
+    A requantisation form is arithmetic that converts an accumulator to an output.  The kernel suits
+    layers for which no single form is proved bit-exact for all outputs.
+
+    name: the name of the kernel's C function, which depends on the core family.
+    weights: the weights of the layer, in the order in which the kernel reads them."""
+    classes, forms = certified_forms(op, site)
+    matrix = weight_matrix(op, site)
+    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * matrix.sum(axis=1)
+    outputs, depth = matrix.shape
+    least, most = op.activation.bounds(site.output)
+    return Kernel(
+        name,
+        params=(
+            ("batches", math.prod(site.output.shape[:-1])),
+            ("in_c", depth),
+            ("out_c", outputs),
+            ("least", least),
+            ("most", most),
+        ),
+        tables=(
+            ("weights", weights),
+            ("bias", Table.of(bias.astype(np.int32))),
+            ("forms", form_table(forms)),
+        ),
+        folded=(1, 2),
+        classes=classes,
+    )

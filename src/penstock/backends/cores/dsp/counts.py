@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.backends.cores.common.counts import Counts, Params, taps_inside
+from penstock.backends.cores.common.counts import Counts, Params, portable_counts, taps_inside
+from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.ir.op import Kernel, Op, Site, row_count
 
 QUAD = 4
@@ -389,3 +390,14 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "pool2d_s8_dsp": _pool,
 }
 """Count functions by kernel name."""
+
+
+# Cycle model of Cortex-M4, M7 and M33.
+
+
+def counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
+    """Return how often each section of a DSP or portable kernel runs; None for other kernels."""
+    return dsp_counts(op, site, kernel) or portable_counts(op, site, kernel)
+
+
+DSP_CYCLES = CycleModel("penstock.backends.cores.dsp", counts, odd_cycles)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
-from penstock.backends.cores.dsp.kernels import dsp_kernel, fallback_kernel
-from penstock.backends.cores.dsp.pools import unmet_condition
+from penstock.backends.cores.dsp.counts import DSP_CYCLES
+from penstock.backends.cores.dsp.kernels import dsp_kernel, fallback_kernel, unmet_condition
 from penstock.backends.cores.family import CoreFamily
 
 FAMILY = CoreFamily(

@@ -14,25 +14,24 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.backends.cores.common.element_types import for_element_types
-from penstock.backends.cores.common.forms import form_table, with_forms
 from penstock.backends.cores.common.layer import (
     CertifiedLayer,
     certified_layer,
     constant_outputs,
+    form_table,
+    separate_forms_kernel,
+    with_forms,
 )
-from penstock.backends.cores.common.parameters import inner_columns
+from penstock.backends.cores.common.parameters import for_element_types, inner_columns
 from penstock.backends.cores.dsp import taps, tiles
-from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.backends.cores.dsp.elementwise import elementwise_kernel
-from penstock.backends.cores.dsp.fully_connected import fully_connected_kernel
 from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
-from penstock.backends.cores.dsp.partial import partial_kernel
-from penstock.backends.cores.dsp.pools import pool_kernel
+from penstock.backends.cores.dsp.tiles import QUAD
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -43,6 +42,129 @@ from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
 from penstock.ops.partial_product import PartialProduct
 from penstock.ops.sub import Sub
+
+# DSP kernel of `PartialProduct`, an operator that adds a matrix product to int32 accumulators.
+
+
+def partial_kernel(op: PartialProduct, site: Site) -> Kernel | None:
+    """Return the DSP kernel of `op`, which computes four output channels at a time.
+
+    Returns None if the number of input channels is not a multiple of four."""
+    weights = site.constant(2)
+    if weights.shape[1] % QUAD:
+        return None
+    portable = op.kernel(site)
+    return replace(
+        portable,
+        name="partial_product_s8_dsp",
+        tables=(*portable.tables, ("weights", packed_products(weights))),
+        constants=tuple((k, name) for k, name in portable.constants if name != "weights"),
+        folded=(2,),
+    )
+
+
+def packed_products(weights: Array) -> Table:
+    """Return weights of shape (outputs, inputs) in the order of `runtime/products_dsp.h`.
+
+    Axes of the result: group of four outputs, group of four inputs, output in group, input in
+    group.  The outputs are padded with zeros to a multiple of four."""
+    padded = np.pad(weights, ((0, -weights.shape[0] % QUAD), (0, 0)))
+    return Table.of(padded.reshape(len(padded) // QUAD, QUAD, -1, QUAD).swapaxes(1, 2).ravel())
+
+
+# DSP kernels of fully connected layers, which compute four outputs at a time.
+
+
+def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
+    """Return the kernel of a fully connected layer.
+
+    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    is proved bit-exact and the weights can be packed in pairs.  Otherwise, each output has a
+    requantisation form of its own.
+
+    Returns None if the number of inputs is not a multiple of four."""
+    if site.inputs[1].shape[1] % tiles.QUAD:
+        return None
+    weights = site.constant(1)
+    return _shared_form(op, site) or separate_forms_kernel(
+        "fully_connected_forms_s8_dsp", op, site, packed_products(weights)
+    )
+
+
+def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
+    """Return the kernel in which all outputs share one requantisation form (arithmetic from
+    accumulator to output).
+
+    Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
+    (`tiles.packed_weights`)."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    if layer is None:
+        return None
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
+    if weights is None:
+        return None
+    return Kernel(
+        "fully_connected_s8_dsp",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            *layer.shared_params,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+        classes=layer.classes,
+    )
+
+
+# Average and maximum pooling on DSP cores.
+
+
+LEAST_CHANNELS = 8
+MOST_TAPS = 256
+"""Largest number of taps: the sum of that many int8 elements fits 16 bits."""
+
+
+def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
+    """Return the faster of the DSP kernel and the portable kernel.
+
+    The DSP kernel computes eight channels at a time.  It does not support layers with fewer than
+    eight channels, with large windows, or with windows that are entirely in the padding."""
+    portable, found = op.kernel(site), _in_eights(op, site)
+    if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
+        op, site, portable
+    ):
+        return found
+    return portable
+
+
+def unmet_condition(op: Op, site: Site) -> str:
+    """Return a condition of the DSP kernel that a pooling layer does not meet, for messages.
+
+    Returns "" if the layer meets all conditions, and for operators other than pooling."""
+    if not isinstance(op, AveragePool2D | MaxPool2D):
+        return ""
+    if site.inputs[0].shape[3] < LEAST_CHANNELS:
+        return f"at least {LEAST_CHANNELS} channels"
+    if op.rows.size * op.columns.size > MOST_TAPS:
+        return f"windows of at most {MOST_TAPS} elements"
+    _, height, width, _ = site.inputs[0].shape
+    if not (op.rows.always_meets(height) and op.columns.always_meets(width)):
+        return "windows of which none is entirely in the padding"
+    return ""
+
+
+def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
+    if unmet_condition(op, site):
+        return None
+    return Kernel(
+        "pool2d_s8_dsp",
+        params=(*op.kernel(site).params, ("averages", int(isinstance(op, AveragePool2D)))),
+        by_rows=True,
+    )
+
 
 MOST_STACK_BYTES = 192
 """Largest working memory that a kernel keeps on the stack; more is scratch."""

@@ -11,9 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.backends.cores.common.element_types import for_element_types
-from penstock.backends.cores.common.layer import CertifiedLayer, LayerOp, certified_layer
-from penstock.backends.cores.common.parameters import sum_params
+from penstock.backends.cores.common.layer import (
+    CertifiedLayer,
+    LayerOp,
+    certified_layer,
+    separate_forms_kernel,
+    weight_matrix,
+)
+from penstock.backends.cores.common.parameters import for_element_types, sum_params
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.backends.cores.mve import instructions
 from penstock.backends.cores.mve.packing import (
@@ -26,7 +31,6 @@ from penstock.backends.cores.mve.packing import (
     packed_scales,
     packed_weights,
 )
-from penstock.backends.cores.mve.separate_forms import separate_forms
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
@@ -40,6 +44,24 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct
 from penstock.ops.sub import Sub
 from penstock.requantisation.channels import reachable
+
+# MVE kernel of fully connected layers, with a requantisation form for each output.
+
+
+def separate_forms(op: FullyConnected, site: Site) -> Kernel:
+    """Return the kernel `fully_connected_forms_s8_mve`, with its estimated cycles.
+
+    It computes the accumulators of four outputs at a time, and then requantises each of them in
+    the requantisation form of its output."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    steps = -(-depth // VECTOR)
+    weights = packed_weights(weight_matrix(op, site), QUAD)
+    kernel = separate_forms_kernel("fully_connected_forms_s8_mve", op, site, weights)
+    return replace(
+        kernel, work_cycles=instructions.separate_forms(x.elements // depth, outputs, steps)
+    )
+
 
 FRACTION_BITS = (9, 8)
 """Numbers of fraction bits of a requantisation form, in the order in which they are tried."""

@@ -10,10 +10,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.backends.cores.common.element_types import for_element_types
-from penstock.backends.cores.common.layer import LayerOp, variable_channels, variable_weights
-from penstock.backends.cores.common.parameters import inner_columns, sum_params
-from penstock.backends.cores.common.separate_forms import separate_forms_kernel
+from penstock.backends.cores.common.layer import (
+    LayerOp,
+    separate_forms_kernel,
+    variable_channels,
+    variable_weights,
+)
+from penstock.backends.cores.common.parameters import for_element_types, inner_columns, sum_params
 from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes

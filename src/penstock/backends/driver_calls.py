@@ -9,19 +9,19 @@ Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.compiler_regions import REGION
+from penstock.backends.author import command_problems
 from penstock.backends.description import backend_code
-from penstock.backends.implementation_checks import command_problems
+from penstock.backends.partition import REGION
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
-from penstock.program.program import Call, Command, Program
+from penstock.program.program import Call, Command, Discard, Invoke, Loop, Program
 from penstock.program.region_call import region_call, whole_body
-from penstock.program.steps import used_buffers
+from penstock.program.steps import as_step, steps, used_buffers
 
 
 def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
@@ -143,3 +143,118 @@ def _reads_no_alias(command: Command, computed: Mapping[str, str]) -> bool:
     computed: by buffer, the name of the tensor that an earlier call of the region wrote to it."""
     views = command.inputs if isinstance(command, Call) else ()
     return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)
+
+
+# Instances: several units of one accelerator on a chip, which run its layers round-robin.
+#
+# The target file states how many there are (`[[accelerators]]`).  Each call begins with a command
+# that selects an instance: the calls of the accelerator's k-th layer use instance k modulo the
+# number of instances.  A call returns when it has completed, so the instances do not run at the
+# same time.
+
+
+def with_instances(program: Program, accelerator: Accelerator) -> Program:
+    """Return the program in which each call of an accelerator begins by selecting an instance.
+
+    All stripes of a layer run on one instance, because their calls differ only in their rows and
+    get the same body.  If the chip has only one instance, the program is unchanged.
+
+    Raises BackendError if there are several instances, and no driver function that selects one."""
+    count = accelerator.target.instances
+    if count == 1:
+        return program
+    select = accelerator.codegen.select
+    if select is None:
+        raise BackendError(
+            "backend-066",
+            f"{accelerator.name} cannot select one of its {count} instances",
+            where=f"target {accelerator.target.chip.name}, [[accelerators]]",
+            why="the backend registers no driver function for it",
+            help="call _register_instances(Driver(..)) with a function that takes the number of "
+            "an instance, or state instances = 1",
+        )
+    own = [step for step in steps(program) if step.engine == accelerator.name and step.body]
+    chosen = {step: Invoke(select, (k % count,)) for k, step in enumerate(own)}
+    return replace(program, run=tuple(_selecting(command, chosen) for command in program.run))
+
+
+def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
+    """Return `command` with an instance selected at the start of the body of each call.
+
+    If `command` is a loop, this applies to all calls inside.
+
+    chosen: for each layer, the driver call that selects its instance.  The key is the result of
+        `as_step` for any call of the layer.  Calls of other layers are unchanged."""
+    if isinstance(command, Loop):
+        return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
+    if isinstance(command, Call) and as_step(command) in chosen:
+        return replace(command, body=(chosen[as_step(command)], *command.body))
+    return command
+
+
+# Waits: before another engine runs, a program waits for the calls in an accelerator's queue.
+#
+# The driver function that receives a command stream may return before the accelerator has executed
+# the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
+# The reference machine executes them when the program waits (`simulators/devices.py`).
+
+
+def with_waits(program: Program, accelerator: Accelerator) -> Program:
+    """Return the program with calls of the driver function that waits for an accelerator.
+
+    After calls of the accelerator, the program waits before the next command of another engine, or
+    at the end of the run if there is no such command.  Consecutive calls of the accelerator have no
+    wait between them.  If the backend has registered no function that waits (`_register_wait`), or
+    if the accelerator has no calls, the program is unchanged."""
+    wait = accelerator.codegen.wait
+    if wait is None:
+        return program
+    waits = _Waits(accelerator.name, Invoke(wait, ()))
+    run = tuple(waits.added(program.run))
+    run = (*run, waits.wait) if waits.pending else run
+    if run == program.run:
+        return program
+    return replace(program, run=run, waits=(*program.waits, wait))
+
+
+@dataclass
+class _Waits:
+    """Inserts waits into the commands of a program, in order.
+
+    engine: the accelerator.
+    wait: the command that waits for it.
+    pending: whether calls may be in its queue."""
+
+    engine: str
+    wait: Invoke
+    pending: bool = False
+
+    def added(self, commands: Sequence[Command]) -> Iterator[Command]:
+        """Yield `commands` in order, with the waits among them; update `pending`.
+
+        If calls are pending, a wait precedes the next command that is not a call of the
+        accelerator.  The command Discard needs no wait, because no engine executes it."""
+        for command in commands:
+            if isinstance(command, Loop):
+                yield self._loop(command)
+            elif isinstance(command, Call) and command.engine == self.engine:
+                self.pending = True
+                yield command
+            else:
+                if self.pending and not isinstance(command, Discard):
+                    self.pending = False
+                    yield self.wait
+                yield command
+
+    def _loop(self, loop: Loop) -> Loop:
+        """Return a loop with waits in its body; update `pending`.
+
+        When an iteration begins, calls may be pending from before the loop or from the previous
+        iteration.  If either is possible, a wait precedes the first command in the body that
+        another engine executes."""
+        before = self.pending
+        tuple(self.added(loop.body))
+        self.pending = before or self.pending
+        body = tuple(self.added(loop.body))
+        self.pending = before or self.pending  # the loop may have no iteration
+        return replace(loop, body=body)

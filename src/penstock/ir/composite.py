@@ -15,8 +15,7 @@ import numpy as np
 from penstock.brief import Brief
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Croppable, Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from penstock.ir.affine import Affine
@@ -17,7 +18,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.operator_facts import OnnxName, RelayName
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute
+from penstock.ir.stated_attribute import StatedAttribute, stated_fields
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
 
@@ -199,6 +200,8 @@ class Op(Protocol):
     the columns of `out`; if the kernel accumulates, the elements of `out` (`row_before`).
     """
 
+    __slots__ = ()
+
     TFLITE: ClassVar[tuple[str, ...]]
     """Names of the operator in TFLite files, such as "CONV_2D"."""
 
@@ -219,8 +222,6 @@ class Op(Protocol):
 
     VARIADIC: ClassVar[bool]
     """The operator takes any number of inputs."""
-
-    """The kind of layer with weights that the operator is; None where it has no weights."""
 
     REFERENCE_ULPS: ClassVar[int]
     """Largest difference of a float32 result from the reference, in units in the last place (ulp)
@@ -274,6 +275,37 @@ class Op(Protocol):
 
         Element i of the output depends on no element of such an input but element i."""
         ...
+
+
+class OperatorDefaults(Op):
+    """Base of operators: members of `Op` as most operators have them."""
+
+    __slots__ = ()
+
+    TFLITE: ClassVar[tuple[str, ...]] = ()
+    ONNX: ClassVar[Mapping[str, OnnxName]] = MappingProxyType({})
+    RELAY: ClassVar[tuple[RelayName, ...]] = ()
+    ALIAS: ClassVar[bool] = False
+    BIAS_INPUT: ClassVar[int | None] = None
+    COMMUTATIVE: ClassVar[bool] = False
+    VARIADIC: ClassVar[bool] = False
+    REFERENCE_ULPS: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    def inner_names(self) -> frozenset[str]:
+        return frozenset()
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        return tuple(stated_fields(self))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Class variables with the facts about an operator, and their defaults.
+"""The facts about an operator that its class variables state: its names.
 
 Front ends, patterns and reports query them through `ops/registry.py`, the only list of operators.
 """
@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
-from typing import ClassVar
 
-from penstock.ir.stated_attribute import StatedAttribute, stated_fields
 from penstock.ir.tensor import Quantisation
 
 
@@ -83,26 +80,10 @@ def relay(*names: str) -> tuple[RelayName, ...]:
     return tuple(map(RelayName, names))
 
 
-class OperatorDefaults:
-    """Base of operators: members of `ir.op.Op` as most operators have them."""
+def onnx(presentation: OnnxName, *names: str) -> dict[str, OnnxName]:
+    """ONNX names of an operator, all presented alike.
 
-    __slots__ = ()
-
-    TFLITE: ClassVar[tuple[str, ...]] = ()
-    ONNX: ClassVar[Mapping[str, OnnxName]] = MappingProxyType({})
-    RELAY: ClassVar[tuple[RelayName, ...]] = ()
-    ALIAS: ClassVar[bool] = False
-    BIAS_INPUT: ClassVar[int | None] = None
-    COMMUTATIVE: ClassVar[bool] = False
-    VARIADIC: ClassVar[bool] = False
-    REFERENCE_ULPS: ClassVar[int] = 0
-
-    @property
-    def kind(self) -> str:
-        return type(self).__name__
-
-    def inner_names(self) -> frozenset[str]:
-        return frozenset()
-
-    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
-        return tuple(stated_fields(self))
+    >>> sorted(onnx(OnnxName(AxisOrder.ALIKE), "Add", "Sum"))
+    ['Add', 'Sum']
+    """
+    return dict.fromkeys(names, presentation)

@@ -6,37 +6,116 @@ The bound is exact, because weights are constant and an input element may be any
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s
+from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Op, Site
-from penstock.ir.tensor import Array, Data, TensorType
-from penstock.opkit.checks import require_int8, require_weights
-from penstock.opkit.requantise import LARGEST_SCALED, Multipliers
+from penstock.ir.op import Kernel, OperatorDefaults, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import (
+    require,
+    require_dtype,
+    require_int8,
+    require_rank,
+    require_weights,
+)
+from penstock.opkit.requantise import LARGEST_SCALED, Multipliers, channel_multipliers
 
 
-class WeightedOp(Op, Protocol):
-    """An operator of input, weights and bias whose accumulators are requantised."""
+class Layer(OperatorDefaults):
+    """Base of operators of input, weights and bias, whose accumulators are requantised and clamped.
+
+    `OUTPUT_AXIS`: the axis of the weights that runs along the output channels."""
+
+    __slots__ = ()
+    activation: Activation
+
+    OUTPUT_AXIS: ClassVar[int] = 0
+    BIAS_INPUT = 2
+
+    def operands(
+        self, inputs: tuple[TensorType, ...], role: str, rank: int
+    ) -> tuple[TensorType, TensorType, TensorType]:
+        """The types of input, weights and bias.
+
+        Raises PenstockError unless there are three, of the element types of a layer, with weights
+        of that rank, and likewise the input if they have windows."""
+        require(len(inputs) == 3, f"{role} has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        if rank == 4:
+            require_rank(x, (rank,), "input")
+        require_rank(w, (rank,), "weights")
+        require_int8(x, "input")
+        require_dtype(w, (DType.INT8,), "weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        return x, w, b
+
+    def needed_constants(self, site: Site, out: Region) -> tuple[Region, Region]:
+        """The regions of weights and bias that a region of the output reads."""
+        channels = out.intervals[-1]
+        weights = Region.whole(site.inputs[1].shape)
+        return weights.replace(self.OUTPUT_AXIS, channels), Region.of(channels)
+
+    def affine_constants(self, site: Site) -> tuple[Affine, Affine]:
+        """Affine form of `needed_constants`."""
+        zeros = (0,) * (site.output.rank - 1)
+        channel = (*zeros, 1, 0)
+        rows = [(*zeros, 0, extent) for extent in site.inputs[1].shape]
+        rows[self.OUTPUT_AXIS] = channel
+        return Affine(tuple(rows), (0,) * len(rows)), Affine((channel,), (0,))
 
     def multipliers(self, site: Site) -> Multipliers:
         """Requantisation multipliers of the output channels."""
-        ...
+        x, w, _ = site.inputs
+        return channel_multipliers(x, w, site.output, w.shape[self.OUTPUT_AXIS])
+
+    def requantised(
+        self,
+        site: Site,
+        sums: Array,
+        bias: Array,
+        out: Region,
+        rounding: Rounding = Rounding.DOUBLE,
+    ) -> Array:
+        """Elements of region `out`, given its sums of products and the bias of all channels."""
+        y, channels = site.output, out.slices[-1]
+        accumulators = sums.astype(np.int64) + bias[channels].astype(np.int64)
+        bounds = self.activation.bounds(y)
+        return self.multipliers(site).apply(accumulators, channels, y.zero_point, bounds, rounding)
+
+    def layer_kernel(self, site: Site, name: str, params: tuple[tuple[str, int], ...]) -> Kernel:
+        """The C kernel `name` with parameters of its own before those of all layers."""
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            name,
+            params=(
+                *params,
+                ("in_zero", site.inputs[0].zero_point),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            tables=self.multipliers(site).tables(),
+            constants=((1, "weights"), (2, "bias")),
+            by_rows=True,
+        )
 
 
-def layer_node(
-    op: WeightedOp, node: ForeignNode, values: tuple[Value, Value, Value], axis: int
-) -> Made:
-    """The node of a layer with input, weights (output channels along `axis`) and bias.
+def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Made:
+    """The node of a layer with input, weights and bias.
 
     Raises ModelError if types or shapes are inconsistent, UnsupportedError if weights or bias are
     computed, or if an accumulator may overflow int32."""
-    x, w, b = values
+    axis = op.OUTPUT_AXIS
     op.result_type((x.type, w.type, b.type))
     require_weights(w.type, axis)
     require_int8(node.output().type, "output")

@@ -1,4 +1,4 @@
-"""Bias of a layer: its third input, zeros if absent."""
+"""Bias of a layer: an input, zeros if absent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, TensorType
 
 
-def with_bias(node: ForeignNode, channels: int) -> Value:
-    """The node's input 2, or zeros of shape (channels,)."""
-    bias = node.optional(2)
+def with_bias(node: ForeignNode, channels: int, k: int = 2) -> Value:
+    """Input k of the node, or zeros of shape (channels,)."""
+    bias = node.optional(k)
     if bias is not None:
         return bias
     zeros = Data.of(np.zeros(channels, np.int32))

@@ -8,8 +8,7 @@ from typing import Self
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Op, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Op, OperatorDefaults, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType
 from penstock.opkit import broadcast
@@ -28,9 +27,6 @@ class Elementwise(OperatorDefaults):
 
     def exchanged(self, rank: int) -> Self:
         return self
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
 
     def cropped(self, site: Site, out: Region) -> Self:
         return self

@@ -13,7 +13,7 @@ Source: ONNX operator specification, LSTM and GRU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.intermediate import reshaped
@@ -43,9 +43,10 @@ SWAP = Transpose((0, 2, 1, 3))
 """Exchanges the axes of steps and sequences."""
 
 
-def presentation(states: int) -> OnnxName:
-    """How the front end presents a layer with `states` states."""
-    return OnnxName(AxisOrder.MODEL, real_inputs=tuple(range(HIDDEN, HIDDEN + states)))
+def names(states: int, *names: str) -> Mapping[str, OnnxName]:
+    """ONNX names of a layer with `states` states."""
+    inputs = tuple(range(HIDDEN, HIDDEN + states))
+    return onnx(OnnxName(AxisOrder.MODEL, real_inputs=inputs), *names)
 
 
 @dataclass(frozen=True, slots=True)

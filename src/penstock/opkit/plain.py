@@ -22,6 +22,8 @@ from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 
+Function = Callable[..., Array]
+
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -29,15 +31,30 @@ class Arithmetic:
 
     `function`: the result, given one array per input; they broadcast.  `kernel`: the C kernel."""
 
-    function: Callable[..., Array]
+    function: Function
     kernel: str
+
+
+def arithmetic(
+    name: str,
+    *,
+    int32: Callable[..., Array] | None = None,
+    float32: Callable[..., Array] | None = None,
+) -> Mapping[DType, Arithmetic]:
+    """The arithmetic of the kernels `name`_s32 and `name`_f32, of those types that are given."""
+    given = ((DType.INT32, int32, "s32"), (DType.FLOAT32, float32, "f32"))
+    return {
+        dtype: Arithmetic(function, f"{name}_{suffix}")
+        for dtype, function, suffix in given
+        if function is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Plain(Elementwise):
     """A function of `INPUTS` elements of one type."""
 
-    INPUTS: ClassVar[int]
+    INPUTS: ClassVar[int] = 1
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]]
     """By element type of inputs and output."""
 
@@ -77,7 +94,7 @@ class Clamped(Plain):
 
     activation: Activation = Activation.NONE
 
-    INPUTS: ClassVar[int] = 2
+    INPUTS = 2
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         least, most = self._bounds(site)

@@ -23,8 +23,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
@@ -52,7 +51,7 @@ class RealRecurrence(OperatorDefaults):
     STATES: ClassVar[int]
     """States, of which the hidden state is the last."""
     KERNEL: ClassVar[str]
-    REFERENCE_ULPS: ClassVar[int] = 256
+    REFERENCE_ULPS = 256
     """The reference sums in single precision, in any order."""
 
     @property
@@ -135,9 +134,6 @@ class RealRecurrence(OperatorDefaults):
         *_, w, r, _ = site.inputs
         depth = w.shape[1] + r.shape[1]
         return Work(out.elements * (self.GATES // self.STATES) * depth, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape

@@ -15,8 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from penstock.ir.affine import Affine, Number
-from penstock.ir.op import Kernel, Site, Table, Work, row_axis
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
@@ -113,12 +112,6 @@ class Rearrangement(OperatorDefaults):
                     row[j], row[-1] = Fraction(inner, outer), 0
             rows.append(tuple(row))
         return (Affine(tuple(rows), (0,) * len(rows)),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]

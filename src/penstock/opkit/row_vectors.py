@@ -5,13 +5,12 @@ An output element reads the whole vector that contains it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Site, Work, row_count
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import OperatorDefaults, Site, Work, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_int8
@@ -21,7 +20,7 @@ from penstock.opkit.checks import require, require_dtype, require_int8
 class RowVectors(OperatorDefaults):
     """Region propagation and work of an operator on vectors along the last axis."""
 
-    ELEMENTS: ClassVar[DType] = DType.INT8
+    ELEMENTS = DType.INT8
     """Element type of input and output."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -46,9 +45,6 @@ class RowVectors(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 3 * out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
 
 def whole_vectors(site: Site, out: Region) -> Region:

@@ -16,8 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Op, Site, Work, row_before
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Op, OperatorDefaults, Site, Work, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
@@ -61,9 +60,6 @@ class UnderColumns(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements * self.columns.size)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
 
 class OfLastRow(OperatorDefaults):
     """Region propagation of operators that read the last row of a total."""
@@ -75,12 +71,6 @@ class OfLastRow(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (last_row_affine(site.inputs[0].shape),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
 
 def gone_on(found: Array, inputs: Sequence[Array], out: Region, joined: np.ufunc) -> Array:

@@ -19,8 +19,7 @@ import numpy as np
 from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -61,9 +60,6 @@ class ScaledTotal(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, self.axes, out)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)

@@ -14,8 +14,7 @@ import math
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Table, Work, row_axis
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
@@ -93,12 +92,6 @@ class Selection(OperatorDefaults):
                 [offset for _, _, offset in forms],
             ),
         )
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         """The fastest kernel that supports the maps: of short runs of channels; of strided axes, if

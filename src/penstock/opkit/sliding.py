@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.op import OperatorDefaults, Site
 from penstock.ir.region import Interval, Region
+from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
-from penstock.opkit.window import Window
+from penstock.opkit.window import Window, stated_windows
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding(OperatorDefaults):
+    """Base of operators with a window along the rows and one along the columns of input 0."""
+
+    rows: Window
+    columns: Window
+
+    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
+        windows = stated_windows(self.rows, self.columns)
+        return (*windows, *OperatorDefaults.stated_attributes(self))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def cropped(self, site: Site, out: Region) -> Self | None:
+        windows = cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
 
 def require_countable(rows: Window, columns: Window, x: TensorType) -> None:

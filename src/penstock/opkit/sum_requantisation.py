@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.choices import Rounding
-from penstock.ir.op import Kernel, Site, row_count
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, row_count
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation

@@ -10,21 +10,20 @@ Source: TFLite ABS; `micro/kernels/elementwise.cc`.  ONNX Abs: `Numerics.REAL`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, reals, sample
 
@@ -35,9 +34,9 @@ class Abs(Lookup):
 
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ABS",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Abs": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("abs", "qnn.abs")
+    TFLITE = ("ABS",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Abs")
+    RELAY = relay("abs", "qnn.abs")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -50,10 +49,7 @@ class Abs(Lookup):
 class PlainAbs(Plain):
     """The absolute value of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.abs, "abs_f32")
-    }
+    ARITHMETIC = arithmetic("abs", float32=np.abs)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

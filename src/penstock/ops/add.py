@@ -10,19 +10,17 @@ Source: TFLite ADD; `reference/integer_ops/add.h`, parameters in `micro/kernels/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import DType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.onnx_reals import RealNodes, exact_elementwise
-from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
 from penstock.ops.reshape import Reshape
@@ -34,24 +32,18 @@ class Add(ScaledSum):
 
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ADD",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Add": OnnxName(AxisOrder.ALIKE, floats=True),
-        "Sum": OnnxName(AxisOrder.ALIKE, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("add", "qnn.add")
-    COMMUTATIVE: ClassVar[bool] = True
-    SIGN: ClassVar[int] = 1
+    TFLITE = ("ADD",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Add", "Sum")
+    RELAY = relay("add", "qnn.add")
+    COMMUTATIVE = True
+    SIGN = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PlainAdd(Clamped):
     """Sum of two tensors of plain numbers."""
 
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(np.add, "add_s32"),
-        DType.FLOAT32: Arithmetic(np.add, "add_f32"),
-    }
+    ARITHMETIC = arithmetic("add", int32=np.add, float32=np.add)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

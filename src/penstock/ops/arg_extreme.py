@@ -8,7 +8,7 @@ Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -19,8 +19,8 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -60,9 +60,6 @@ class _ArgExtreme(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, (self.axis,), out)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
             "arg_extreme_f32" if site.inputs[0].dtype is DType.FLOAT32 else "arg_extreme_s8",
@@ -85,24 +82,20 @@ def _ordered(x: Array, sign: int, axis: int) -> Array:
 class ArgMax(_ArgExtreme):
     """Index of the first maximum along `axis`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "ArgMax": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmax")
-    SIGN: ClassVar[int] = 1
+    TFLITE = ("ARG_MAX",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, integers=True, floats=True), "ArgMax")
+    RELAY = relay("argmax")
+    SIGN = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ArgMin(_ArgExtreme):
     """Index of the first minimum along `axis`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "ArgMin": OnnxName(AxisOrder.ALIKE, integers=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmin")
-    SIGN: ClassVar[int] = -1
+    TFLITE = ("ARG_MIN",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, integers=True, floats=True), "ArgMin")
+    RELAY = relay("argmin")
+    SIGN = -1
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -9,10 +9,9 @@ divided by their number, rounded half away from zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,9 +20,8 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
 from penstock.opkit.activation import Activation, fused_activation
@@ -31,7 +29,8 @@ from penstock.opkit.checks import require
 from penstock.opkit.requantised import requantised
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.window import Window, stated_windows
+from penstock.opkit.sliding import Sliding
+from penstock.opkit.window import Window
 from penstock.ops import depthwise_conv2d
 from penstock.ops.average_last import AverageLast
 from penstock.ops.concatenation import Concatenation
@@ -41,23 +40,17 @@ from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class AveragePool2D(OperatorDefaults):
+class AveragePool2D(Sliding):
     """Average pooling with clamp."""
 
-    rows: Window
-    columns: Window
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("AVERAGE_POOL_2D",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"AveragePool": OnnxName(AxisOrder.CHANNELS_LAST)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = (
+    TFLITE = ("AVERAGE_POOL_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "AveragePool")
+    RELAY = (
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
         RelayName("nn.global_avg_pool2d", condition=pool.covers_image),
     )
-
-    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
-        windows = stated_windows(self.rows, self.columns)
-        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = pool.result_type(self.rows, self.columns, inputs)
@@ -88,18 +81,8 @@ class AveragePool2D(OperatorDefaults):
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (sliding.affine(self.rows, self.columns),)
 
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
-
     def work(self, site: Site, out: Region) -> Work:
         return pool.work(self.rows, self.columns, out)
-
-    def cropped(self, site: Site, out: Region) -> AveragePool2D | None:
-        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
-        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         return pool.kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)

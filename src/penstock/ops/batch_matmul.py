@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,8 +23,8 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
@@ -48,8 +47,8 @@ class BatchMatmul(OperatorDefaults):
     b_transposed: bool = False
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_MATMUL",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.batch_matmul", "qnn.batch_matmul")
+    TFLITE = ("BATCH_MATMUL",)
+    RELAY = relay("nn.batch_matmul", "qnn.batch_matmul")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) in (2, 3), f"matrix product has {len(inputs)} inputs, must have 2 or 3")
@@ -106,9 +105,6 @@ class BatchMatmul(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         depth = _matrix(site.inputs[0].shape, self.a_transposed)[1]
         return Work(out.elements * depth, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         a, b, *bias = site.inputs

@@ -15,10 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.intermediate import intermediate
@@ -34,8 +33,8 @@ class BatchToSpace(Rearrangement):
 
     blocks: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_TO_SPACE_ND",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.batch_to_space_nd")
+    TFLITE = ("BATCH_TO_SPACE_ND",)
+    RELAY = relay("nn.batch_to_space_nd")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)
@@ -57,8 +56,8 @@ class SpaceToBatch(Rearrangement):
 
     blocks: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_BATCH_ND",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_batch_nd")
+    TFLITE = ("SPACE_TO_BATCH_ND",)
+    RELAY = relay("nn.space_to_batch_nd")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, row_count
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require
@@ -34,8 +33,8 @@ class Cast(Elementwise):
 
     dtype: DType
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CAST",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("cast")
+    TFLITE = ("CAST",)
+    RELAY = relay("cast")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"Cast has {len(inputs)} inputs, must have 1")

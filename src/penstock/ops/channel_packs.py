@@ -13,10 +13,8 @@ Ethos-U (NHCWB16).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import RelayName
 from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.channel_runs import pack_kernel
 from penstock.opkit.checks import require
@@ -58,8 +56,8 @@ class PackView(Reshape):
 
     pack: int
 
-    TFLITE: ClassVar[tuple[str, ...]] = ()
-    RELAY: ClassVar[tuple[RelayName, ...]] = ()
+    TFLITE = ()
+    RELAY = ()
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         stored = Reshape.result_type(self, inputs)

@@ -12,10 +12,9 @@ Source: TFLite LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
@@ -53,8 +52,8 @@ class Compare(Elementwise):
 
     relation: Relation
 
-    TFLITE: ClassVar[tuple[str, ...]] = tuple(Relation.__members__)
-    RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
+    TFLITE = tuple(Relation.__members__)
+    RELAY = tuple(
         RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
     )
 
@@ -109,9 +108,7 @@ class PlainCompare(Elementwise):
 
     relation: Relation
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, floats=True) for name in ONNX_RELATIONS
-    }
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), *ONNX_RELATIONS)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 2, f"comparison has {len(inputs)} inputs, must have 2")

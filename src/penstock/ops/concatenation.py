@@ -10,10 +10,10 @@ the output's scale of all inputs); PACK, which first gives each input an axis of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table, Work, row_axis
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation, fused_activation
@@ -40,12 +40,10 @@ class Concatenation(OperatorDefaults):
 
     axis: int
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CONCATENATION", "PACK")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Concat": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("concatenate", "qnn.concatenate")
-    VARIADIC: ClassVar[bool] = True
+    TFLITE = ("CONCATENATION", "PACK")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Concat")
+    RELAY = relay("concatenate", "qnn.concatenate")
+    VARIADIC = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) > 0, "concatenation has no input, must have at least 1")
@@ -88,15 +86,9 @@ class Concatenation(OperatorDefaults):
     def exchanged(self, rank: int) -> Self:
         return replace(self, axis=exchanged_axis(self.axis, rank))
 
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
     def cropped(self, site: Site, out: Region) -> Concatenation | None:
         whole = out.intervals[self.axis] == (0, site.output.shape[self.axis])
         return self if whole else None
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         y = site.output

@@ -12,9 +12,8 @@ Source: TFLite CONV_2D; `reference/integer_ops/conv.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,25 +22,18 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import (
-    AxisOrder,
-    OnnxName,
-    OperatorDefaults,
-    RelayName,
-    relay,
-)
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants, sliding, weight_zero_points
-from penstock.opkit.accumulators import layer_node
+from penstock.opkit.accumulators import Layer, layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.checks import require, require_rank
 from penstock.opkit.onnx_windows import windows as onnx_windows
-from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window, foreign_windows, stated_windows
+from penstock.opkit.sliding import Sliding
+from penstock.opkit.window import Window, foreign_windows
 from penstock.ops import depthwise_conv2d
 
 
@@ -52,34 +44,21 @@ def _slides_along_one_axis(op: Conv2D, site: Site) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2D(OperatorDefaults):
+class Conv2D(Sliding, Layer):
     """Convolution with bias, requantisation and clamp."""
 
-    rows: Window
-    columns: Window
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CONV_2D",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Conv": OnnxName(AxisOrder.CHANNELS_LAST)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = (
+    TFLITE = ("CONV_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "Conv")
+    RELAY = (
         *relay("nn.conv2d", "qnn.conv2d"),
         RelayName("nn.conv1d", condition=_slides_along_one_axis),
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
-    BIAS_INPUT: ClassVar[int | None] = 2
-
-    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
-        windows = stated_windows(self.rows, self.columns)
-        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"convolution has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
-        require_rank(x, (4,), "input")
-        require_rank(w, (4,), "weights")
-        require_int8(x, "input")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        x, w, b = self.operands(inputs, "convolution", 4)
         outputs, k, l, group_channels = w.shape  # noqa: E741
         require(
             (k, l) == (self.rows.size, self.columns.size),
@@ -99,7 +78,7 @@ class Conv2D(OperatorDefaults):
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w, b = inputs
-        channels = slice(out.lower[3], out.upper[3])
+        channels = out.slices[3]
         read = sliding.block(x, self.rows, self.columns, out)
         # Doubles hold every partial sum exactly (below 2**53), and their product is a BLAS call.
         centred = read.astype(np.float64) - site.inputs[0].zero_point
@@ -117,10 +96,7 @@ class Conv2D(OperatorDefaults):
                     total[..., lower - channels.start : upper - channels.start] += (
                         source @ weights[lower:upper, k, l].T
                     )
-        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self.multipliers(site).apply(
-            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
-        )
+        return self.requantised(site, total, b, out)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         x, w, _ = site.inputs
@@ -130,20 +106,13 @@ class Conv2D(OperatorDefaults):
         groups = (lower // group_outputs, -(-upper // group_outputs))
         channels = (groups[0] * group_inputs, groups[1] * group_inputs)
         read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
-        weights = Region.whole(w.shape).replace(0, (lower, upper))
-        return read, weights, Region.of((lower, upper))
+        return read, *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, w, _ = site.inputs
         spatial = sliding.affine(self.rows, self.columns)
-        read = Affine((*spatial.matrix[:3], (0, 0, 0, 0, x.shape[3])), (*spatial.offset[:3], 0))
-        weights = Affine(
-            ((0, 0, 0, 1, 0), *((0, 0, 0, 0, extent) for extent in w.shape[1:])), (0, 0, 0, 0)
-        )
-        return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
+        channels = (0, 0, 0, 0, site.inputs[0].shape[3])
+        read = Affine((*spatial.matrix[:3], channels), (*spatial.offset[:3], 0))
+        return read, *self.affine_constants(site)
 
     def work(self, site: Site, out: Region) -> Work:
         w = site.inputs[1].shape
@@ -153,36 +122,14 @@ class Conv2D(OperatorDefaults):
         x, w, _ = site.inputs
         return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
 
-    def cropped(self, site: Site, out: Region) -> Conv2D | None:
-        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
-        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         x, w, _ = site.inputs
-        least, most = self.activation.bounds(site.output)
-        return Kernel(
-            "conv2d_s8",
-            params=(
-                *sliding.shape_params(x.shape, site.output.shape),
-                *sliding.window_params(self.rows, self.columns),
-                ("groups", x.shape[3] // w.shape[3]),
-                ("in_zero", x.zero_point),
-                ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
-            ),
-            tables=self.multipliers(site).tables(),
-            constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
+        params = (
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(self.rows, self.columns),
+            ("groups", x.shape[3] // w.shape[3]),
         )
-
-    def multipliers(self, site: Site) -> Multipliers:
-        """Requantisation multipliers of the output channels."""
-        x, w, _ = site.inputs
-        return channel_multipliers(x, w, site.output, w.shape[0])
+        return self.layer_kernel(site, "conv2d_s8", params)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -192,7 +139,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
     op = Conv2D(rows, columns, fused_activation(node))
-    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[0]))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -221,7 +168,7 @@ def grouped_nodes(
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns)
-    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 SAMPLES = (

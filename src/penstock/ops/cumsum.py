@@ -15,9 +15,9 @@ Source: TFLite CUMSUM; `reference/cumsum.h`, parameters in `micro/kernels/cumsum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import one_axis
@@ -83,12 +83,6 @@ class _Sums(OperatorDefaults):
     def exchanged(self, rank: int) -> Self:
         return replace(self, axis=exchanged_axis(self.axis, rank))
 
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def params(self, site: Site) -> tuple[tuple[str, int], ...]:
         """Leading parameters of the kernels."""
         shape = site.output.shape
@@ -112,8 +106,8 @@ class _Sums(OperatorDefaults):
 class Cumsum(_Sums):
     """Cumulative sum of int8 elements along `axis`, with requantisation."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CUMSUM",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("cumsum")
+    TFLITE = ("CUMSUM",)
+    RELAY = relay("cumsum")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         found = self.checked(inputs)
@@ -143,7 +137,7 @@ def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 class PlainCumsum(_Sums):
     """Cumulative sum of plain numbers along `axis`."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"CumSum": OnnxName(AxisOrder.ALIKE, floats=True)}
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "CumSum")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         found = self.checked(inputs)

@@ -13,13 +13,12 @@ Source: TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH; `reference/depth_to_space.h`, `sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.requantised import requantised
@@ -33,11 +32,9 @@ class DepthToSpace(Rearrangement):
     block: int
     channels_first: bool = False
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depth_to_space")
+    TFLITE = ("DEPTH_TO_SPACE",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "DepthToSpace")
+    RELAY = relay("nn.depth_to_space")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _four(x)
@@ -59,11 +56,9 @@ class SpaceToDepth(Rearrangement):
 
     block: int
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_depth")
+    TFLITE = ("SPACE_TO_DEPTH",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "SpaceToDepth")
+    RELAY = relay("nn.space_to_depth")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _four(x)

@@ -10,9 +10,8 @@ Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,54 +20,33 @@ from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import (
-    AxisOrder,
-    OnnxName,
-    OperatorDefaults,
-    RelayName,
-    relay,
-)
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants, sliding, weight_zero_points
-from penstock.opkit.accumulators import layer_node
+from penstock.opkit.accumulators import Layer, layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
-from penstock.opkit.requantise import Multipliers, channel_multipliers
+from penstock.opkit.checks import require, require_rank
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window, foreign_windows, stated_windows
+from penstock.opkit.sliding import Sliding
+from penstock.opkit.window import Window, foreign_windows
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2D(OperatorDefaults):
+class DepthwiseConv2D(Sliding, Layer):
     """Depthwise convolution with bias, requantisation and clamp."""
 
-    rows: Window
-    columns: Window
     multiplier: int = 1
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("DEPTHWISE_CONV_2D",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "BatchNormalization": OnnxName(AxisOrder.CHANNELS_LAST)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
-    BIAS_INPUT: ClassVar[int | None] = 2
-
-    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
-        windows = stated_windows(self.rows, self.columns)
-        return (*windows, *OperatorDefaults.stated_attributes(self))
+    TFLITE = ("DEPTHWISE_CONV_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "BatchNormalization")
+    RELAY = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
+    OUTPUT_AXIS = 3
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"depthwise convolution has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
-        require_rank(x, (4,), "input")
-        require_rank(w, (4,), "weights")
-        require_int8(x, "input")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        x, w, b = self.operands(inputs, "depthwise convolution", 4)
         channels = x.shape[3] * self.multiplier
         expected = (1, self.rows.size, self.columns.size, channels)
         require(w.shape == expected, f"weights are {list(w.shape)}, must be {list(expected)}")
@@ -80,7 +58,7 @@ class DepthwiseConv2D(OperatorDefaults):
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w, b = inputs
-        channels = slice(out.lower[3], out.upper[3])
+        channels = out.slices[3]
         sources = np.arange(channels.start, channels.stop) // self.multiplier
         read = sliding.block(x, self.rows, self.columns, out)
         centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
@@ -89,63 +67,29 @@ class DepthwiseConv2D(OperatorDefaults):
             centred, x.shape, self.rows, self.columns, out
         ):
             total += tap * w[0, k, l, channels].astype(np.int32)
-        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self.multipliers(site).apply(
-            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
-        )
+        return self.requantised(site, total, b, out)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, w, _ = site.inputs
         lower, upper = out.intervals[3]
         channels = (lower // self.multiplier, -(-upper // self.multiplier))
-        read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
-        return read, Region.whole(w.shape).replace(3, (lower, upper)), Region.of((lower, upper))
+        read = sliding.needs(self.rows, self.columns, site.inputs[0].shape, out)
+        return read.replace(3, channels), *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        w = site.inputs[1]
-        weights = Affine(
-            (*((0, 0, 0, 0, extent) for extent in w.shape[:3]), (0, 0, 0, 1, 0)), (0, 0, 0, 0)
-        )
         read = sliding.channel_fraction(sliding.affine(self.rows, self.columns), self.multiplier)
-        return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
+        return read, *self.affine_constants(site)
 
     def work(self, site: Site, out: Region) -> Work:
         loops = out.elements * self.rows.size
         return Work(loops * self.columns.size, out.elements, loops)
 
-    def cropped(self, site: Site, out: Region) -> DepthwiseConv2D | None:
-        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
-        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
-        least, most = self.activation.bounds(site.output)
-        return Kernel(
-            "depthwise_conv2d_s8",
-            params=(
-                *sliding.shape_params(x.shape, site.output.shape),
-                *sliding.window_params(self.rows, self.columns),
-                ("multiplier_d", self.multiplier),
-                ("in_zero", x.zero_point),
-                ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
-            ),
-            tables=self.multipliers(site).tables(),
-            constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
+        params = (
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            *sliding.window_params(self.rows, self.columns),
+            ("multiplier_d", self.multiplier),
         )
-
-    def multipliers(self, site: Site) -> Multipliers:
-        """Requantisation multipliers of the output channels."""
-        x, w, _ = site.inputs
-        return channel_multipliers(x, w, site.output, w.shape[3])
+        return self.layer_kernel(site, "depthwise_conv2d_s8", params)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -166,7 +110,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         f"depth_multiplier is {stated}, the weights have {multiplier} channels for each input's",
     )
     op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
-    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
+    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[3]))
 
 
 def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window) -> Made:
@@ -181,7 +125,7 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
     w = weight_zero_points.exchanged_ends(w)
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
     op = DepthwiseConv2D(rows, columns, multiplier)
-    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) -> Made:
@@ -191,7 +135,7 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
     )
     b = onnx_constants.of_real_bias(node, f"{node.output().name}/offsets", offsets, x, w)
     op = DepthwiseConv2D(Window(1), Window(1))
-    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int) -> Made:
@@ -203,7 +147,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
     op = DepthwiseConv2D(rows, columns)
-    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

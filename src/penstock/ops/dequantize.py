@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Table, row_count
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_int8
@@ -28,8 +27,8 @@ from penstock.opkit.samples import int8, sample
 class Dequantize(Elementwise):
     """Conversion of int8 elements to real numbers."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("DEQUANTIZE",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("qnn.dequantize")
+    TFLITE = ("DEQUANTIZE",)
+    RELAY = relay("qnn.dequantize")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"Dequantize has {len(inputs)} inputs, must have 1")
@@ -39,9 +38,6 @@ class Dequantize(Elementwise):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x = site.inputs[0]
         return dequantised(inputs[0][out.slices], x)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output

@@ -14,9 +14,8 @@ Source: TFLite DIV; `reference/div.h`, parameters in `micro/kernels/div.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,14 +29,14 @@ from penstock.fixedpoint import (
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_reals import real_elementwise
-from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
 
@@ -54,8 +53,8 @@ class Div(Elementwise):
 
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("DIV",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("divide", "qnn.divide")
+    TFLITE = ("DIV",)
+    RELAY = relay("divide", "qnn.divide")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "division")
@@ -126,10 +125,8 @@ def _sign_bits(x: Int64s) -> Int64s:
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Div": OnnxName(AxisOrder.ALIKE, floats=True)}
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.divide, "div_f32")
-    }
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Div")
+    ARITHMETIC = arithmetic("div", float32=np.divide)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

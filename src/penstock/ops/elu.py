@@ -12,20 +12,19 @@ ONNX Elu: `Numerics.REAL`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.float_functions import elu
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.add import PlainAdd
@@ -40,8 +39,8 @@ class Elu(Lookup):
     alpha: float = 1.0
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE, floats=True)}
+    TFLITE = ("ELU",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Elu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -58,9 +57,8 @@ def _elu(x: float) -> float:
 class PlainElu(Plain):
     """The exponential linear unit of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    REFERENCE_ULPS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(elu, "elu_f32")}
+    REFERENCE_ULPS = 2
+    ARITHMETIC = arithmetic("elu", float32=elu)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

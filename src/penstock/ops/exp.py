@@ -12,20 +12,19 @@ floating-point kernel.)  ONNX Exp: `Numerics.REAL`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.float_functions import exp
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.real_arithmetic import real_table
 from penstock.opkit.samples import int8, reals, sample
 
@@ -39,9 +38,9 @@ class Exp(Lookup):
 
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("EXP",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Exp": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("exp", "qnn.exp")
+    TFLITE = ("EXP",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Exp")
+    RELAY = relay("exp", "qnn.exp")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -57,9 +56,8 @@ def _exp(x: float) -> float:
 class PlainExp(Plain):
     """The exponential of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    REFERENCE_ULPS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(exp, "exp_f32")}
+    REFERENCE_ULPS = 1
+    ARITHMETIC = arithmetic("exp", float32=exp)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -8,7 +8,7 @@ requantisation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,14 +18,14 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_one_quantisation
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.requantised import in_scale_of_output
 from penstock.opkit.samples import int8, integers, reals, sample
 
@@ -34,7 +34,7 @@ from penstock.opkit.samples import int8, integers, reals, sample
 class _Extreme(Elementwise):
     """The larger or the smaller of two elements."""
 
-    COMMUTATIVE: ClassVar[bool] = True
+    COMMUTATIVE = True
     LARGER: ClassVar[bool]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -54,24 +54,20 @@ class _Extreme(Elementwise):
 class Maximum(_Extreme):
     """Element-wise maximum; inputs may be broadcast."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MAXIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Max": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("maximum")
-    LARGER: ClassVar[bool] = True
+    TFLITE = ("MAXIMUM",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Max")
+    RELAY = relay("maximum")
+    LARGER = True
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum(_Extreme):
     """Element-wise minimum; inputs may be broadcast."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MINIMUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Min": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("minimum")
-    LARGER: ClassVar[bool] = False
+    TFLITE = ("MINIMUM",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Min")
+    RELAY = relay("minimum")
+    LARGER = False
 
 
 def _larger(a: Array, b: Array) -> Array:
@@ -86,22 +82,16 @@ def _smaller(a: Array, b: Array) -> Array:
 class PlainMaximum(Plain):
     """Element-wise maximum of two tensors of plain numbers; b where one is NaN."""
 
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(_larger, "maximum_s32"),
-        DType.FLOAT32: Arithmetic(_larger, "maximum_f32"),
-    }
+    INPUTS = 2
+    ARITHMETIC = arithmetic("maximum", int32=_larger, float32=_larger)
 
 
 @dataclass(frozen=True, slots=True)
 class PlainMinimum(Plain):
     """Element-wise minimum of two tensors of plain numbers; b where one is NaN."""
 
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(_smaller, "minimum_s32"),
-        DType.FLOAT32: Arithmetic(_smaller, "minimum_f32"),
-    }
+    INPUTS = 2
+    ARITHMETIC = arithmetic("minimum", int32=_smaller, float32=_smaller)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

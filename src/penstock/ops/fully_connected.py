@@ -13,9 +13,8 @@ Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,29 +24,21 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import (
-    AxisOrder,
-    OnnxName,
-    OperatorDefaults,
-    RelayName,
-    relay,
-)
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import onnx_constants, weight_zero_points
-from penstock.opkit.accumulators import layer_node
+from penstock.opkit.accumulators import Layer, layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import (
     require,
-    require_dtype,
     require_int8,
     require_rank,
     require_weights,
 )
 from penstock.opkit.intermediate import reshaped
 from penstock.opkit.onnx_reals import RealNodes
-from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sum_requantisation import reach_of_sums
@@ -63,28 +54,19 @@ from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
-class FullyConnected(OperatorDefaults):
+class FullyConnected(Layer):
     """Matrix-vector product with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
     keep_dimensions: bool = False
     rounding: Rounding = Rounding.DOUBLE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Gemm": OnnxName(AxisOrder.ROWS, float_outputs=True),
-        "MatMul": OnnxName(AxisOrder.ROWS, float_outputs=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.dense", "qnn.dense")
-    BIAS_INPUT: ClassVar[int | None] = 2
+    TFLITE = ("FULLY_CONNECTED",)
+    ONNX = onnx(OnnxName(AxisOrder.ROWS, float_outputs=True), "Gemm", "MatMul")
+    RELAY = relay("nn.dense", "qnn.dense")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"fully connected has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
-        require_rank(w, (2,), "weights")
-        require_int8(x, "input")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        x, w, b = self.operands(inputs, "fully connected", 2)
         outputs, depth = w.shape
         require(
             x.elements % depth == 0,
@@ -99,41 +81,28 @@ class FullyConnected(OperatorDefaults):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w, b = inputs
         depth = w.shape[1]
-        channels = slice(out.lower[-1], out.upper[-1])
         leading = site.output.shape[:-1]
         rows = x.reshape((*leading, depth))[out.slices[:-1]]
         centred = rows.astype(np.float64) - site.inputs[0].zero_point
-        total = centred @ w[channels].astype(np.float64).T
-        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self.multipliers(site).apply(
-            accumulators,
-            channels,
-            site.output.zero_point,
-            self.activation.bounds(site.output),
-            self.rounding,
-        )
+        total = centred @ w[out.slices[-1]].astype(np.float64).T
+        return self.requantised(site, total, b, out, self.rounding)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, w, _ = site.inputs
-        channels = out.intervals[-1]
-        weights = Region.of(channels, (0, w.shape[1]))
+        x = site.inputs[0]
         if x.shape[:-1] == site.output.shape[:-1]:
             read = Region.of(*out.intervals[:-1], (0, x.shape[-1]))
         else:
             read = Region.whole(x.shape)
-        return read, weights, Region.of(channels)
+        return read, *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, w, _ = site.inputs
-        rank = site.output.rank
-        zeros = (0,) * rank
-        channel = (*zeros[:-1], 1, 0)
+        x, rank = site.inputs[0], site.output.rank
         if x.shape[:-1] == site.output.shape[:-1]:
-            rows = Affine.diagonal((*((1,) * (rank - 1)), 0), extra=(*zeros[:-1], x.shape[-1]))
+            extra = (*((0,) * (rank - 1)), x.shape[-1])
+            rows = Affine.diagonal((*((1,) * (rank - 1)), 0), extra)
         else:
             rows = Affine.constant(x.shape, rank)
-        weights = Affine((channel, (*zeros, w.shape[1])), (0, 0))
-        return rows, weights, Affine((channel,), (0,))
+        return rows, *self.affine_constants(site)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[1].shape[1], out.elements)
@@ -142,27 +111,13 @@ class FullyConnected(OperatorDefaults):
         x, w, _ = site.inputs
         return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         outputs, depth = site.inputs[1].shape
-        least, most = self.activation.bounds(site.output)
-        return Kernel(
-            "fully_connected_s8",
-            params=(
-                ("batches", math.prod(site.output.shape[:-1])),
-                ("in_c", depth),
-                ("out_c", outputs),
-                ("in_zero", site.inputs[0].zero_point),
-                ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
-                ("single_rounding", int(self.rounding is Rounding.SINGLE)),
-            ),
-            tables=self.multipliers(site).tables(),
-            constants=((1, "weights"), (2, "bias")),
-        )
+        batches = math.prod(site.output.shape[:-1])
+        params = (("batches", batches), ("in_c", depth), ("out_c", outputs))
+        found = self.layer_kernel(site, "fully_connected_s8", params)
+        rounding = ("single_rounding", int(self.rounding is Rounding.SINGLE))
+        return replace(found, params=(*found.params, rounding), by_rows=False)
 
     def halves(self, site: Site) -> Halves | None:
         """Sums accumulated over the rows of an image, then requantised."""
@@ -177,11 +132,6 @@ class FullyConnected(OperatorDefaults):
             reach_of_sums(x, site.constant(1), site.constant(2)),
         )
         return Halves(product, product.result_type(site.inputs), last)
-
-    def multipliers(self, site: Site) -> Multipliers:
-        """Requantisation multipliers of the output channels."""
-        x, w, _ = site.inputs
-        return channel_multipliers(x, w, site.output, w.shape[0])
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -198,7 +148,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if w.type.dtype is DType.INT8 and w.type.quantisation and any(w.type.quantisation.zero_points):
         yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
         return
-    yield layer_node(op, node, (x, w, b), axis=0)
+    yield layer_node(op, node, x, w, b)
 
 
 def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
@@ -240,7 +190,7 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
     if y.type.shape != shape:
         result = Value(f"{y.name}/before_reshape", y.type.with_shape(shape))
     inner = replace(node, inputs=(x, w, b), outputs=(result,))
-    yield layer_node(op, inner, (x, w, b), axis=0)
+    yield layer_node(op, inner, x, w, b)
     if result is not y:
         yield Made(Reshape(y.type.shape), (result,), y)
 
@@ -277,7 +227,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from _real_products(node, x, w)
         return
     b = onnx_constants.bias(node, 2, x, w, outputs)
-    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:

@@ -10,9 +10,9 @@ GATHER with computed indices along the first axis becomes GatherNd.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axes import resolved_axis
 from penstock.opkit.axis_map import ListedMap, StridedMap
@@ -40,12 +40,11 @@ class Gather(Selection):
     axis: int
     indices: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("GATHER",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Gather": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-        "GatherND": OnnxName(AxisOrder.MODEL, carries=True, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("take")
+    TFLITE = ("GATHER",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Gather") | onnx(
+        OnnxName(AxisOrder.MODEL, carries=True, floats=True), "GatherND"
+    )
+    RELAY = relay("take")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"gather has {len(inputs)} inputs, must have 1")

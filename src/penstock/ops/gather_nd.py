@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.affine import Affine, Number
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype
@@ -32,8 +31,8 @@ from penstock.opkit.samples import int8, integers, reals, sample
 class GatherNd(OperatorDefaults):
     """Slices of the first input at the positions in the second."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("GATHER_ND",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("gather_nd")
+    TFLITE = ("GATHER_ND",)
+    RELAY = relay("gather_nd")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 2, f"GatherNd has {len(inputs)} inputs, must have 2")
@@ -81,12 +80,6 @@ class GatherNd(OperatorDefaults):
             Affine(tuple(rows), (0,) * x.rank),
             Affine(positions, (0,) * indices.rank),
         )
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         x, indices = site.inputs

@@ -10,14 +10,13 @@ Micro has no GELU.)  ONNX Gelu: `Numerics.REAL`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import Lookup, sampled
@@ -39,8 +38,8 @@ class Gelu(Lookup):
     approximate: bool = False
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE, floats=True)}
+    TFLITE = ("GELU",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Gelu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

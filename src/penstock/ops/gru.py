@@ -17,16 +17,14 @@ Source: ONNX operator specification, GRU; `opkit/real_recurrence.py` defines the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array
 from penstock.opkit import onnx_recurrent
 from penstock.opkit.float_functions import Floats, logistic, tanh
@@ -43,11 +41,11 @@ class Gru(RealRecurrence):
 
     reset_after: bool = False
 
-    GATES: ClassVar[int] = 3
-    STATES: ClassVar[int] = STATES
-    KERNEL: ClassVar[str] = "gru_s8_f32"
+    GATES = 3
+    STATES = STATES
+    KERNEL = "gru_s8_f32"
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"GRU": onnx_recurrent.presentation(STATES)}
+    ONNX = onnx_recurrent.names(STATES, "GRU")
 
     @property
     def biases(self) -> int:

@@ -12,16 +12,15 @@ ONNX HardSwish: `Numerics.REAL`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s, quantise_multiplier, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require_int8
 from penstock.opkit.elementwise_nodes import elementwise_nodes
@@ -43,8 +42,8 @@ class HardSwish(Lookup):
 
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE, floats=True)}
+    TFLITE = ("HARD_SWISH",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "HardSwish")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

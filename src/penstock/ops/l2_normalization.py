@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +35,7 @@ MOST_ELEMENTS = (2**31 - 1) // 255**2
 class L2Normalization(RowVectors):
     """Division by the Euclidean norm."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("L2_NORMALIZATION",)
+    TFLITE = ("L2_NORMALIZATION",)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         vectors = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)

@@ -12,16 +12,15 @@ ONNX LeakyRelu: `Numerics.REAL`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import float32, multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
@@ -39,9 +38,9 @@ class LeakyRelu(Lookup):
     alpha: float
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.leaky_relu", "qnn.leaky_relu")
+    TFLITE = ("LEAKY_RELU",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "LeakyRelu")
+    RELAY = relay("nn.leaky_relu", "qnn.leaky_relu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:

@@ -12,17 +12,16 @@ Micro has only a floating-point kernel.)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.operator_facts import relay
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.float_functions import log
 from penstock.opkit.lookup import Lookup, sampled
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 
 
@@ -30,8 +29,8 @@ from penstock.opkit.samples import int8, reals, sample
 class Log(Lookup):
     """Natural logarithm."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("LOG",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("log", "qnn.log")
+    TFLITE = ("LOG",)
+    RELAY = relay("log", "qnn.log")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         least = float32((y.dtype.lower - y.zero_point) * y.scale)
@@ -42,11 +41,8 @@ class Log(Lookup):
 class PlainLog(Plain):
     """Natural logarithm of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    REFERENCE_ULPS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(log, "log_f32"),
-    }
+    REFERENCE_ULPS = 1
+    ARITHMETIC = arithmetic("log", float32=log)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -11,9 +11,8 @@ maximum that exceed its input radius separately; all of them saturate the output
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from penstock.fixedpoint import Int64s, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import row_vectors
@@ -49,11 +48,9 @@ OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
 class LogSoftmax(RowVectors):
     """Logarithm of the softmax."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "LogSoftmax": OnnxName(AxisOrder.VECTORS, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.log_softmax")
+    TFLITE = ("LOG_SOFTMAX",)
+    ONNX = onnx(OnnxName(AxisOrder.VECTORS, floats=True), "LogSoftmax")
+    RELAY = relay("nn.log_softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         vectors = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
@@ -85,8 +82,8 @@ def _bounded_differences(site: Site) -> Int64s:
 class PlainLogSoftmax(RowVectors):
     """Logarithm of the softmax of real numbers."""
 
-    ELEMENTS: ClassVar[DType] = DType.FLOAT32
-    REFERENCE_ULPS: ClassVar[int] = 4
+    ELEMENTS = DType.FLOAT32
+    REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x = inputs[0][row_vectors.whole_vectors(site, out).slices]

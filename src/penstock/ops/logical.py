@@ -8,10 +8,9 @@ as a comparison with false.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
@@ -43,15 +42,13 @@ class Logical(Elementwise):
 
     connective: Connective
 
-    TFLITE: ClassVar[tuple[str, ...]] = (*Connective.__members__, "LOGICAL_NOT")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE) for name in ("And", "Or", "Not", "Xor")
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
+    TFLITE = (*Connective.__members__, "LOGICAL_NOT")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE), "And", "Or", "Not", "Xor")
+    RELAY = tuple(
         RelayName(connective.name.lower(), (("connective", connective.name),))
         for connective in Connective
     )
-    COMMUTATIVE: ClassVar[bool] = True
+    COMMUTATIVE = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 2, f"connective has {len(inputs)} inputs, must have 2")

@@ -12,20 +12,19 @@ TensorFlow computes a table in single precision instead; the results differ for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sigmoid, transcendental
 from penstock.opkit.float_functions import logistic
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
 from penstock.opkit.samples import int8, reals, sample
 
@@ -38,11 +37,9 @@ class Logistic(Lookup):
 
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sigmoid", "qnn.sigmoid")
+    TFLITE = ("LOGISTIC",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True), "Sigmoid")
+    RELAY = relay("sigmoid", "qnn.sigmoid")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -54,11 +51,8 @@ class Logistic(Lookup):
 class PlainLogistic(Plain):
     """The logistic function of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    REFERENCE_ULPS: ClassVar[int] = 3
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(logistic, "logistic_f32")
-    }
+    REFERENCE_ULPS = 3
+    ARITHMETIC = arithmetic("logistic", float32=logistic)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

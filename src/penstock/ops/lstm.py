@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm, lstm_operands
@@ -51,7 +49,7 @@ class Lstm(OperatorDefaults):
 
     clip: int = UNCLIPPED
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
+    TFLITE = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 6, f"LSTM has {len(inputs)} inputs, must have 6")
@@ -107,9 +105,6 @@ class Lstm(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         depth = site.inputs[3].shape[1] + site.inputs[4].shape[1]
         return Work(out.elements * GATES // 2 * depth, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape

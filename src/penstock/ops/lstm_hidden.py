@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_rank
@@ -42,12 +41,6 @@ class LstmHidden(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, site.output.shape[3])),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, units = site.output.shape

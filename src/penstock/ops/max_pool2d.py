@@ -8,9 +8,8 @@ Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,41 +17,32 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.requantised import requantised
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.window import Window, stated_windows
+from penstock.opkit.sliding import Sliding
+from penstock.opkit.window import Window
 from penstock.ops.running_max import RunningMax
 from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPool2D(OperatorDefaults):
+class MaxPool2D(Sliding):
     """Max pooling with clamp."""
 
-    rows: Window
-    columns: Window
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MAX_POOL_2D",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "MaxPool": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
-        "GlobalMaxPool": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = (
+    TFLITE = ("MAX_POOL_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True), "MaxPool", "GlobalMaxPool")
+    RELAY = (
         *relay("nn.max_pool2d"),
         RelayName("nn.global_max_pool2d", condition=pool.covers_image),
     )
-
-    def stated_attributes(self) -> tuple[StatedAttribute, ...]:
-        windows = stated_windows(self.rows, self.columns)
-        return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return pool.result_type(self.rows, self.columns, inputs)
@@ -72,18 +62,8 @@ class MaxPool2D(OperatorDefaults):
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (sliding.affine(self.rows, self.columns),)
 
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
-
     def work(self, site: Site, out: Region) -> Work:
         return pool.work(self.rows, self.columns, out)
-
-    def cropped(self, site: Site, out: Region) -> MaxPool2D | None:
-        windows = sliding.cropped(self.rows, self.columns, site.inputs[0].shape, out)
-        return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         return pool.kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)

@@ -9,14 +9,13 @@ Source: TFLite MEAN; `reference/reduce.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.opkit import reduction
 from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
@@ -34,16 +33,15 @@ def _covers_image(op: Mean, site: Site) -> bool:
 class Mean(ScaledTotal):
     """Mean along `axes`, which keep extent 1."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MEAN",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "GlobalAveragePool": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
-        "ReduceMean": OnnxName(AxisOrder.ALIKE, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = (
+    TFLITE = ("MEAN",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "GlobalAveragePool") | onnx(
+        OnnxName(AxisOrder.ALIKE, floats=True), "ReduceMean"
+    )
+    RELAY = (
         *relay("mean"),
         RelayName("nn.global_avg_pool2d", condition=_covers_image),
     )
-    MEAN: ClassVar[bool] = True
+    MEAN = True
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axes import constant_paddings
 from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
@@ -34,8 +34,8 @@ class MirrorPad(Selection):
     after: tuple[int, ...]
     edge: int
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MIRROR_PAD",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.mirror_pad")
+    TFLITE = ("MIRROR_PAD",)
+    RELAY = relay("nn.mirror_pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")

@@ -10,9 +10,8 @@ Source: TFLite MUL; `reference/integer_ops/mul.h`, parameters in `micro/kernels/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,14 +19,14 @@ from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.onnx_reals import exact_elementwise
-from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 
@@ -41,10 +40,10 @@ class Mul(Elementwise):
 
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("MUL",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("multiply", "qnn.mul")
-    COMMUTATIVE: ClassVar[bool] = True
+    TFLITE = ("MUL",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Mul")
+    RELAY = relay("multiply", "qnn.mul")
+    COMMUTATIVE = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "product")
@@ -86,10 +85,7 @@ class Mul(Elementwise):
 class PlainMul(Clamped):
     """Product of two tensors of plain numbers."""
 
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(np.multiply, "mul_s32"),
-        DType.FLOAT32: Arithmetic(np.multiply, "mul_f32"),
-    }
+    ARITHMETIC = arithmetic("mul", int32=np.multiply, float32=np.multiply)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

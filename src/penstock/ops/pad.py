@@ -9,16 +9,16 @@ Source: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.axes import constant_paddings
@@ -44,11 +44,9 @@ class Pad(Selection):
     after: tuple[int, ...]
     fill: int
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Pad": OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.pad")
+    TFLITE = ("PAD", "PADV2")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Pad")
+    RELAY = relay("nn.pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Table, Work, row_count
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import Array, DType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.tensor import Array
 from penstock.opkit.float_functions import Floats, exp, log
 from penstock.opkit.onnx_reals import real_elementwise
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import integers, reals, sample
 
 
@@ -31,24 +30,18 @@ from penstock.opkit.samples import integers, reals, sample
 class Ceil(Plain):
     """Smallest integer that is not below x."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("CEIL",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("ceil")
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.ceil, "ceil_f32"),
-    }
+    TFLITE = ("CEIL",)
+    RELAY = relay("ceil")
+    ARITHMETIC = arithmetic("ceil", float32=np.ceil)
 
 
 @dataclass(frozen=True, slots=True)
 class Floor(Plain):
     """Largest integer that is not above x."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("FLOOR",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("floor")
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.floor, "floor_f32"),
-    }
+    TFLITE = ("FLOOR",)
+    RELAY = relay("floor")
+    ARITHMETIC = arithmetic("floor", float32=np.floor)
 
 
 def _rounded(x: Array) -> Array:
@@ -63,36 +56,26 @@ def _rounded(x: Array) -> Array:
 class Round(Plain):
     """Nearest integer; the even one of two."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("ROUND",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("round")
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(_rounded, "round_f32"),
-    }
+    TFLITE = ("ROUND",)
+    RELAY = relay("round")
+    ARITHMETIC = arithmetic("round", float32=_rounded)
 
 
 @dataclass(frozen=True, slots=True)
 class Neg(Plain):
     """Negation."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("NEG",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("negative")
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(np.negative, "neg_s32"),
-        DType.FLOAT32: Arithmetic(np.negative, "neg_f32"),
-    }
+    TFLITE = ("NEG",)
+    RELAY = relay("negative")
+    ARITHMETIC = arithmetic("neg", int32=np.negative, float32=np.negative)
 
 
 @dataclass(frozen=True, slots=True)
 class Square(Plain):
     """Square."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SQUARE",)
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.square, "square_f32"),
-    }
+    TFLITE = ("SQUARE",)
+    ARITHMETIC = arithmetic("square", float32=np.square)
 
 
 ERF_COEFFICIENTS = (46239, 296962, 163224, 9954153, 45399965, 75723579)
@@ -118,8 +101,7 @@ def erf(x: Floats) -> Floats:
 class PlainErf(Plain):
     """The error function; created from ONNX's Erf and Gelu on real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(erf, "erf_f32")}
+    ARITHMETIC = arithmetic("erf", float32=erf)
 
 
 def _power(a: Floats, b: Floats) -> Floats:
@@ -136,11 +118,9 @@ def _power(a: Floats, b: Floats) -> Floats:
 class Power(Plain):
     """Element-wise power of real numbers; inputs may be broadcast."""
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pow": OnnxName(AxisOrder.ALIKE, floats=True)}
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(_power, "power_f32"),
-    }
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Pow")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("power", float32=_power)
 
 
 def _floor_divided(a: Array, b: Array) -> Array:
@@ -158,13 +138,10 @@ def _quotient_floor(a: Array, b: Array) -> Array:
 class FloorDiv(Plain):
     """Element-wise quotient, rounded towards minus infinity; inputs may be broadcast."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("FLOOR_DIV",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("floor_divide")
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(_floor_divided, "floor_div_s32"),
-        DType.FLOAT32: Arithmetic(_quotient_floor, "floor_div_f32"),
-    }
+    TFLITE = ("FLOOR_DIV",)
+    RELAY = relay("floor_divide")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("floor_div", int32=_floor_divided, float32=_quotient_floor)
 
 
 def _remainder(a: Array, b: Array) -> Array:
@@ -177,12 +154,10 @@ def _remainder(a: Array, b: Array) -> Array:
 class FloorMod(Plain):
     """Element-wise remainder with the sign of the divisor; inputs may be broadcast."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("FLOOR_MOD",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("floor_mod")
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(_remainder, "floor_mod_s32")
-    }
+    TFLITE = ("FLOOR_MOD",)
+    RELAY = relay("floor_mod")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("floor_mod", int32=_remainder)
 
 
 _BY_TFLITE_NAME: Mapping[str, Plain] = {

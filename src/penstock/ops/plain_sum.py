@@ -11,9 +11,8 @@ of the sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -43,6 +42,15 @@ from penstock.ops.rsqrt import PlainRsqrt
 from penstock.ops.sqrt import PlainSqrt
 from penstock.ops.sub import PlainSub
 
+_NORMS = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+    "LpNormalization",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PlainSum(OperatorDefaults):
@@ -50,22 +58,15 @@ class PlainSum(OperatorDefaults):
 
     axes: tuple[int, ...]
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        **{
-            name: OnnxName(AxisOrder.ALIKE, floats=True)
-            for name in (
-                "ReduceL1",
-                "ReduceL2",
-                "ReduceLogSum",
-                "ReduceLogSumExp",
-                "ReduceSumSquare",
-                "LpNormalization",
-            )
-        },
-        "LayerNormalization": OnnxName(AxisOrder.MODEL, floats=True),
-        "InstanceNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
-        "GroupNormalization": OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
-    }
+    ONNX = (
+        onnx(OnnxName(AxisOrder.ALIKE, floats=True), *_NORMS)
+        | onnx(OnnxName(AxisOrder.MODEL, floats=True), "LayerNormalization")
+        | onnx(
+            OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
+            "InstanceNormalization",
+            "GroupNormalization",
+        )
+    )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"sum has {len(inputs)} inputs, must have 1")
@@ -90,9 +91,6 @@ class PlainSum(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, self.axes, out)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel("total_f32", reduction.params(site, self.axes), by_rows=True)

@@ -10,9 +10,8 @@ Source: TFLite PRELU; `reference/prelu.h`, parameters in `micro/kernels/prelu_co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
@@ -41,9 +40,9 @@ from penstock.ops.mul import PlainMul
 class Prelu(Elementwise):
     """Slope 1 for positive values; input 1 is the slope for negative values."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("PRELU",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.prelu")
+    TFLITE = ("PRELU",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "PRelu")
+    RELAY = relay("nn.prelu")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         found = broadcast.int8_result(inputs, 2, "prelu")

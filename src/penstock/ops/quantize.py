@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Table, row_count
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype, require_quantised
@@ -49,8 +48,8 @@ class Quantize(Lookup):
 
     dtype: DType = DType.INT8
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("qnn.requantize")
+    TFLITE = ("QUANTIZE",)
+    RELAY = relay("qnn.requantize")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"Quantize has {len(inputs)} inputs, must have 1")

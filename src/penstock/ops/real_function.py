@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.operator_facts import AxisOrder, OnnxName
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import require
@@ -92,11 +91,8 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 }
 """Functions by their ONNX names."""
 
-_OUTPUT_RANGES = {
-    "HardSigmoid": UNIT_INTERVAL,
-    "Softsign": SIGNED_UNIT_INTERVAL,
-    "Erf": SIGNED_UNIT_INTERVAL,
-}
+_OWN = tuple(name for name in _DEFINITIONS if name != "Clip")
+"""Functions that no other operator computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +102,13 @@ class RealFunction(Lookup):
     function: str
     parameters: Parameters = ()
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.ALIKE, fixed=_OUTPUT_RANGES.get(name), floats=True)
-        for name in _DEFINITIONS
-        if name != "Clip"
-    }
+    ONNX = (
+        onnx(OnnxName(AxisOrder.ALIKE, floats=True), *_OWN)
+        | onnx(OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True), "HardSigmoid")
+        | onnx(
+            OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True), "Softsign", "Erf"
+        )
+    )
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         function = _DEFINITIONS[self.function].function

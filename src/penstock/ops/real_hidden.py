@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_rank
@@ -54,12 +53,6 @@ class RealHidden(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, self._first(site))),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, channels = site.inputs[0].shape

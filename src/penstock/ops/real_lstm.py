@@ -17,16 +17,14 @@ Source: ONNX operator specification, LSTM; `opkit/real_recurrence.py` defines th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import OnnxName
 from penstock.opkit import onnx_recurrent
 from penstock.opkit.float_functions import Floats, logistic, tanh
 from penstock.opkit.real_recurrence import RealRecurrence, hidden_products, hidden_scales
@@ -41,11 +39,11 @@ PEEPHOLES = 7
 class RealLstm(RealRecurrence):
     """LSTM layer with float32 states, between quantised inputs and outputs."""
 
-    GATES: ClassVar[int] = 4
-    STATES: ClassVar[int] = STATES
-    KERNEL: ClassVar[str] = "lstm_s8_f32"
+    GATES = 4
+    STATES = STATES
+    KERNEL = "lstm_s8_f32"
 
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LSTM": onnx_recurrent.presentation(STATES)}
+    ONNX = onnx_recurrent.names(STATES, "LSTM")
 
     def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
         cell, hidden = states

@@ -8,7 +8,7 @@ Source: TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL; `reference/reduce
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -16,8 +16,8 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -56,9 +56,6 @@ class _Extreme(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         return reduction.work(site, self.axes, out)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
             "reduce_extreme_s8",
@@ -71,20 +68,20 @@ class _Extreme(OperatorDefaults):
 class ReduceMax(_Extreme):
     """The maximum along `axes`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX", "REDUCE_ANY")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMax": OnnxName(AxisOrder.ALIKE, carries=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("max")
-    SIGN: ClassVar[int] = 1
+    TFLITE = ("REDUCE_MAX", "REDUCE_ANY")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMax")
+    RELAY = relay("max")
+    SIGN = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceMin(_Extreme):
     """The minimum along `axes`."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN", "REDUCE_ALL")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceMin": OnnxName(AxisOrder.ALIKE, carries=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("min")
-    SIGN: ClassVar[int] = -1
+    TFLITE = ("REDUCE_MIN", "REDUCE_ALL")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMin")
+    RELAY = relay("min")
+    SIGN = -1
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -19,8 +19,8 @@ from typing import cast
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, Sample
-from penstock.ir.operator_facts import OnnxName, OperatorDefaults
+from penstock.ir.op import Op, OperatorDefaults, Sample
+from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import DType
 from penstock.ops.concatenation import Concatenation
 

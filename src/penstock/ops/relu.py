@@ -13,9 +13,8 @@ RELU_N1_TO_1; TensorFlow and penstock use the formula above for all (`kernels/ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,13 +22,13 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
 from penstock.opkit.onnx_reals import is_real
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds, real_form
 
@@ -47,12 +46,9 @@ class Relu(Lookup):
 
     activation: Activation = Activation.RELU
 
-    TFLITE: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Relu": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-        "Clip": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = (
+    TFLITE = tuple(_ACTIVATIONS)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Relu", "Clip")
+    RELAY = (
         *relay("clip"),
         RelayName("nn.relu", (("activation", "RELU"),)),
     )
@@ -68,10 +64,7 @@ class PlainRelu(Plain):
 
     activation: Activation = Activation.RELU
 
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(np.positive, "relu_f32")
-    }
+    ARITHMETIC = arithmetic("relu", float32=np.positive)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         lower, upper = self.activation.value

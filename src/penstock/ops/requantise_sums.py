@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.choices import Rounding
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
@@ -42,12 +42,6 @@ class RequantiseSums(SumRequantisation):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (Affine.diagonal((1,) * site.output.rank),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         return self.kernel_from(site, 0)

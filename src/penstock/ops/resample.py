@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axis_map import Form, fitted
@@ -88,7 +88,7 @@ class Resample(OperatorDefaults):
     rows: Taps
     columns: Taps
 
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
+    RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"resampling has {len(inputs)} inputs, must have 1")
@@ -136,9 +136,6 @@ class Resample(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements * self.rows.size * (self.columns.size + 1))
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)

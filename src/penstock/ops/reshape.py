@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
@@ -30,11 +29,9 @@ class Reshape(OperatorDefaults):
 
     shape: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay(
-        "expand_dims", "nn.batch_flatten", "reshape", "squeeze"
-    )
-    ALIAS: ClassVar[bool] = True
+    TFLITE = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+    RELAY = relay("expand_dims", "nn.batch_flatten", "reshape", "squeeze")
+    ALIAS = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"reshape has {len(inputs)} inputs, must have 1")

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axis_map import Form, Indices, fitted
@@ -75,8 +75,8 @@ class ResizeBilinear(OperatorDefaults):
     columns: int
     sampling: Sampling = Sampling.LEGACY
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_BILINEAR",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
+    TFLITE = ("RESIZE_BILINEAR",)
+    RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
@@ -123,9 +123,6 @@ class ResizeBilinear(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 4 * out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         rows, columns = self._axes(site)

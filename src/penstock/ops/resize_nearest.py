@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from penstock.fixedpoint import round_half_away
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import ListedMap, StridedMap
 from penstock.opkit.checks import require, require_rank
@@ -46,12 +46,9 @@ class ResizeNearest(Selection):
     columns: int
     sampling: Sampling = Sampling.LEGACY
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        name: OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest)
-        for name in ("Resize", "Upsample")
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
+    TFLITE = ("RESIZE_NEAREST_NEIGHBOR",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest), "Resize", "Upsample")
+    RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")

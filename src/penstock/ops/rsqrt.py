@@ -14,19 +14,18 @@ Source: TFLite RSQRT; `micro/kernels/elementwise.cc`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.float_functions import inverse_square_root
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import inverse_sqrt
 
@@ -37,8 +36,8 @@ EXTRA_BITS = 20
 class Rsqrt(Lookup):
     """The reciprocal square root."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("RSQRT",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("rsqrt", "qnn.rsqrt")
+    TFLITE = ("RSQRT",)
+    RELAY = relay("rsqrt", "qnn.rsqrt")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         centred = ELEMENTS - x.zero_point
@@ -59,10 +58,7 @@ def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 class PlainRsqrt(Plain):
     """The reciprocal square root of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(inverse_square_root, "rsqrt_f32")
-    }
+    ARITHMETIC = arithmetic("rsqrt", float32=inverse_square_root)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

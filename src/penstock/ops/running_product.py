@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import running
@@ -73,9 +72,6 @@ class RunningProduct(OperatorDefaults):
     def work(self, site: Site, out: Region) -> Work:
         x = site.inputs[0].shape
         return Work(out.elements * x[2] * x[3], out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]

@@ -11,9 +11,8 @@ new axis (`kernels/one_hot.cc`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
@@ -42,12 +41,11 @@ MOST_PLACES = 2**16
 class Select(Elementwise):
     """Element-wise choice between two tensors."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2", "ONE_HOT")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Where": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-        "Trilu": OnnxName(AxisOrder.ALIKE, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("where")
+    TFLITE = ("SELECT", "SELECT_V2", "ONE_HOT")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Where") | onnx(
+        OnnxName(AxisOrder.ALIKE, floats=True), "Trilu"
+    )
+    RELAY = relay("where")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"select has {len(inputs)} inputs, must have 3")

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype
@@ -30,7 +28,7 @@ class Shape(OperatorDefaults):
 
     dtype: DType = DType.INT32
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SHAPE",)
+    TFLITE = ("SHAPE",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"shape has {len(inputs)} inputs, must have 1")
@@ -45,12 +43,6 @@ class Shape(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         return (Affine.constant((0,) * site.inputs[0].rank, 1),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         raw = self._extents(site).view(np.int8)

@@ -9,16 +9,16 @@ REVERSE_V2: all are slices; a reshape follows where axes are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.axes import constant_axes, one_axis, resolved_axis
 from penstock.opkit.axis_map import StridedMap
@@ -80,7 +80,7 @@ class Slice(Selection):
     shape: tuple[int, ...]
     step: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = (
+    TFLITE = (
         "SLICE",
         "STRIDED_SLICE",
         "SPLIT",
@@ -88,11 +88,8 @@ class Slice(Selection):
         "UNPACK",
         "REVERSE_V2",
     )
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Slice": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-        "Split": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("strided_slice")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Slice", "Split")
+    RELAY = relay("strided_slice")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = selected_type(inputs, self.shape)

@@ -13,9 +13,8 @@ Source: TFLite SOFTMAX; `reference/softmax.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from penstock.fixedpoint import (
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import row_vectors
@@ -55,11 +54,9 @@ class Softmax(RowVectors):
     beta: float = 1.0
     dtype: DType = DType.INT8
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
+    TFLITE = ("SOFTMAX",)
+    ONNX = onnx(OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True), "Softmax")
+    RELAY = relay("nn.softmax", "qnn.softmax")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
@@ -94,8 +91,8 @@ class PlainSoftmax(RowVectors):
 
     beta: float = 1.0
 
-    ELEMENTS: ClassVar[DType] = DType.FLOAT32
-    REFERENCE_ULPS: ClassVar[int] = 4
+    ELEMENTS = DType.FLOAT32
+    REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x = inputs[0][row_vectors.whole_vectors(site, out).slices]

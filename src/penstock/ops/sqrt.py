@@ -11,18 +11,17 @@ Micro has only a floating-point kernel.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.operator_facts import relay
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.float_functions import square_root
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 
 
@@ -30,8 +29,8 @@ from penstock.opkit.samples import int8, reals, sample
 class Sqrt(Lookup):
     """Square root."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SQRT",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sqrt", "qnn.sqrt")
+    TFLITE = ("SQRT",)
+    RELAY = relay("sqrt", "qnn.sqrt")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         reals = np.float32(x.scale) * np.maximum(ELEMENTS - x.zero_point, 0).astype(np.float32)
@@ -43,10 +42,7 @@ class Sqrt(Lookup):
 class PlainSqrt(Plain):
     """Square root of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.FLOAT32: Arithmetic(square_root, "sqrt_f32"),
-    }
+    ARITHMETIC = arithmetic("sqrt", float32=square_root)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

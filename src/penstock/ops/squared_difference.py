@@ -10,9 +10,8 @@ Source: TFLite SQUARED_DIFFERENCE; `micro/kernels/squared_difference.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,11 +19,11 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.lookup import saturated
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, integers, reals, sample
 
@@ -37,8 +36,8 @@ LARGEST = (255 << EXTRA_BITS) ** 2
 class SquaredDifference(Elementwise):
     """The square of the difference of two tensors."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SQUARED_DIFFERENCE",)
-    COMMUTATIVE: ClassVar[bool] = True
+    TFLITE = ("SQUARED_DIFFERENCE",)
+    COMMUTATIVE = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "squared difference")
@@ -88,11 +87,8 @@ def _squared(a: Array, b: Array) -> Array:
 class PlainSquaredDifference(Plain):
     """The square of the difference of two tensors of plain numbers."""
 
-    INPUTS: ClassVar[int] = 2
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(_squared, "squared_difference_s32"),
-        DType.FLOAT32: Arithmetic(_squared, "squared_difference_f32"),
-    }
+    INPUTS = 2
+    ARITHMETIC = arithmetic("squared_difference", int32=_squared, float32=_squared)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

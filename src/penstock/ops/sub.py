@@ -10,19 +10,17 @@ Source: TFLite SUB; `reference/sub.h`, parameters in `micro/kernels/sub_common.c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
-from penstock.ir.tensor import DType
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.onnx_reals import exact_elementwise
-from penstock.opkit.plain import Arithmetic, Clamped, typed_nodes
+from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
 
@@ -33,20 +31,17 @@ class Sub(ScaledSum):
 
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SUB",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Sub": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("subtract", "qnn.subtract")
-    SIGN: ClassVar[int] = -1
+    TFLITE = ("SUB",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "Sub")
+    RELAY = relay("subtract", "qnn.subtract")
+    SIGN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class PlainSub(Clamped):
     """Difference of two tensors of plain numbers."""
 
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {
-        DType.INT32: Arithmetic(np.subtract, "sub_s32"),
-        DType.FLOAT32: Arithmetic(np.subtract, "sub_f32"),
-    }
+    ARITHMETIC = arithmetic("sub", int32=np.subtract, float32=np.subtract)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

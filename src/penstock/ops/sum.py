@@ -8,13 +8,12 @@ Source: TFLite SUM, as computed by TFLite Micro; `reference/reduce.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit import reduction
 from penstock.opkit.onnx_reals import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
@@ -26,10 +25,10 @@ from penstock.ops.plain_sum import PlainSum
 class Sum(ScaledTotal):
     """Sum along `axes`, which keep extent 1."""
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SUM",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE, floats=True)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sum")
-    MEAN: ClassVar[bool] = False
+    TFLITE = ("SUM",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "ReduceSum")
+    RELAY = relay("sum")
+    MEAN = False
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -18,8 +18,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
@@ -68,9 +67,6 @@ class SvdfFeature(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[1].shape[1], out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         y = site.output

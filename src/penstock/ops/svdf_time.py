@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +25,7 @@ from penstock.fixedpoint import multiply, wrap_int32
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.accumulators import require_fitting_sums
@@ -56,7 +54,7 @@ class SvdfTime(OperatorDefaults):
 
     rank: int = 1
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("SVDF",)
+    TFLITE = ("SVDF",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"SvdfTime has {len(inputs)} inputs, must have 3")
@@ -103,9 +101,6 @@ class SvdfTime(OperatorDefaults):
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * self.rank * site.inputs[1].shape[1], out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         x, w, _ = site.inputs

@@ -11,20 +11,19 @@ Source: TFLite TANH; `reference/integer_ops/tanh.h`.  ONNX Tanh: `Numerics.REAL`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sigmoid, transcendental
 from penstock.opkit.float_functions import tanh
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Arithmetic, Plain, typed_nodes
+from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.real_arithmetic import SIGNED_UNIT_INTERVAL, real_table
 from penstock.opkit.samples import int8, reals, sample
 
@@ -37,11 +36,9 @@ class Tanh(Lookup):
 
     numerics: Numerics = Numerics.TFLITE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True)
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("tanh", "qnn.tanh")
+    TFLITE = ("TANH",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True), "Tanh")
+    RELAY = relay("tanh", "qnn.tanh")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
@@ -53,9 +50,8 @@ class Tanh(Lookup):
 class PlainTanh(Plain):
     """The hyperbolic tangent of real numbers."""
 
-    INPUTS: ClassVar[int] = 1
-    REFERENCE_ULPS: ClassVar[int] = 3
-    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]] = {DType.FLOAT32: Arithmetic(tanh, "tanh_f32")}
+    REFERENCE_ULPS = 3
+    ARITHMETIC = arithmetic("tanh", float32=tanh)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -8,15 +8,15 @@ Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
 from penstock.opkit.checks import require, require_elements
@@ -32,12 +32,11 @@ class Tile(Selection):
 
     multiples: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {
-        "Expand": OnnxName(AxisOrder.MODEL, carries=True, floats=True),
-        "Tile": OnnxName(AxisOrder.ALIKE, carries=True, floats=True),
-    }
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("tile")
+    TFLITE = ("TILE", "BROADCAST_TO")
+    ONNX = onnx(OnnxName(AxisOrder.MODEL, carries=True, floats=True), "Expand") | onnx(
+        OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Tile"
+    )
+    RELAY = relay("tile")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"tile has {len(inputs)} inputs, must have 1")

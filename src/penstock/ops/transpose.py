@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.operator_facts import RelayName, relay
+from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.axes import resolved_axis
 from penstock.opkit.checks import require
@@ -27,8 +26,8 @@ class Transpose(Rearrangement):
 
     order: tuple[int, ...]
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE",)
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("transpose")
+    TFLITE = ("TRANSPOSE",)
+    RELAY = relay("transpose")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         require(

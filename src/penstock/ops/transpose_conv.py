@@ -14,10 +14,10 @@ Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,18 +26,18 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit import onnx_constants, weight_zero_points
-from penstock.opkit.accumulators import layer_node
+from penstock.opkit import onnx_constants, sliding, weight_zero_points
+from penstock.opkit.accumulators import Layer, layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axis_map import Form
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.bias import with_bias
+from penstock.opkit.checks import require, require_rank
 from penstock.opkit.onnx_windows import AUTO_PADS, pair
-from penstock.opkit.requantise import Multipliers, channel_multipliers
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.window import Window, foreign_windows
 from penstock.ops.conv2d import grouped_nodes
@@ -85,17 +85,16 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposeConv(OperatorDefaults):
+class TransposeConv(Layer):
     """Transposed convolution with bias, requantisation and clamp."""
 
     rows: Spread
     columns: Spread
     activation: Activation = Activation.NONE
 
-    TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
-    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ConvTranspose": OnnxName(AxisOrder.CHANNELS_LAST)}
-    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
-    BIAS_INPUT: ClassVar[int | None] = 2
+    TFLITE = ("TRANSPOSE_CONV",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "ConvTranspose")
+    RELAY = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         rows, columns = self.rows, self.columns
@@ -107,13 +106,7 @@ class TransposeConv(OperatorDefaults):
         )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"transposed convolution has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
-        require_rank(x, (4,), "input")
-        require_rank(w, (4,), "weights")
-        require_int8(x, "input")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        x, w, b = self.operands(inputs, "transposed convolution", 4)
         window = (self.rows.size, self.columns.size, x.shape[3])
         require(
             w.shape[1:] == window,
@@ -129,31 +122,20 @@ class TransposeConv(OperatorDefaults):
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w, b = inputs
-        channels = out.slices[3]
-        total = self._accumulated(site, x, w[channels].astype(np.float64), out)
-        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self.multipliers(site).apply(
-            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
-        )
+        total = self._accumulated(site, x, w[out.slices[3]].astype(np.float64), out)
+        return self.requantised(site, total, b, out)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, w, _ = site.inputs
-        n, h, c_w, o = out.intervals
+        x, (n, h, c_w, _) = site.inputs[0], out.intervals
         rows = self.rows.needs(h, x.shape[1])
         read = Region.of(n, rows, self.columns.needs(c_w, x.shape[2]), (0, x.shape[3]))
-        return read, Region.whole(w.shape).replace(0, o), Region.of(o)
+        return read, *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, w, _ = site.inputs
         rows, columns = self.rows.affine(), self.columns.affine()
-        factors, extra, offset = zip((1, 0, 0), rows, columns, (0, x.shape[3], 0), strict=True)
-        kept = ((0, 0, 0, 0, extent) for extent in w.shape[1:])
-        outputs = (0, 0, 0, 1, 0)
-        return (
-            Affine.diagonal(factors, extra, offset),
-            Affine((outputs, *kept), (0, 0, 0, 0)),
-            Affine((outputs,), (0,)),
-        )
+        channels = (0, site.inputs[0].shape[3], 0)
+        factors, extra, offset = zip((1, 0, 0), rows, columns, channels, strict=True)
+        return Affine.diagonal(factors, extra, offset), *self.affine_constants(site)
 
     def exchanged(self, rank: int) -> Self:
         return replace(self, rows=self.columns, columns=self.rows)
@@ -164,36 +146,17 @@ class TransposeConv(OperatorDefaults):
         images, outputs = n[1] - n[0], o[1] - o[0]
         return Work(images * taps * outputs * site.inputs[1].shape[3], out.elements)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
-        x, y = site.inputs[0], site.output
-        least, most = self.activation.bounds(y)
-        return Kernel(
-            "transpose_conv_s8",
-            params=(
-                ("in_h", x.shape[1]),
-                ("in_w", x.shape[2]),
-                ("in_c", x.shape[3]),
-                ("out_h", self.rows.outputs),
-                ("out_w", self.columns.outputs),
-                ("out_c", y.shape[3]),
-                ("kernel_h", self.rows.size),
-                ("kernel_w", self.columns.size),
-                ("stride_h", self.rows.stride),
-                ("stride_w", self.columns.stride),
-                ("pad_top", self.rows.before),
-                ("pad_left", self.columns.before),
-                ("in_zero", x.zero_point),
-                ("out_zero", y.zero_point),
-                ("least", least),
-                ("most", most),
-            ),
-            tables=self.multipliers(site).tables(),
-            constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
+        params = (
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            ("kernel_h", self.rows.size),
+            ("kernel_w", self.columns.size),
+            ("stride_h", self.rows.stride),
+            ("stride_w", self.columns.stride),
+            ("pad_top", self.rows.before),
+            ("pad_left", self.columns.before),
         )
+        return self.layer_kernel(site, "transpose_conv_s8", params)
 
     def _accumulated(self, site: Site, x: Array, w: Array, out: Region) -> Array:
         """Accumulators of region `out`, as doubles; exact, since they are below 2**53."""
@@ -214,11 +177,6 @@ class TransposeConv(OperatorDefaults):
                     ].T
         return total
 
-    def multipliers(self, site: Site) -> Multipliers:
-        """Requantisation multipliers of the output channels."""
-        x, w, _ = site.inputs
-        return channel_multipliers(x, w, site.output, w.shape[0])
-
 
 def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s, Int64s]:
     """Input indices in `read` that contribute to `out` by a tap, and the output indices."""
@@ -238,21 +196,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         _spread(window, outputs) for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
     )
     op = TransposeConv(rows, columns, fused_activation(node))
-    yield layer_node(op, node, (x, w, _bias(node)), axis=0)
+    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[0], 3))
 
 
 def _spread(window: Window, outputs: int) -> Spread:
     return Spread(outputs, window.size, window.stride, window.before)
-
-
-def _bias(node: ForeignNode) -> Value:
-    """The node's input 3, or zeros."""
-    value = node.optional(3)
-    if value is not None:
-        return value
-    channels = node.input(1).type.shape[0]
-    zeros = Data.of(np.zeros(channels, np.int32))
-    return Value(f"{node.output().name}/no_bias", TensorType((channels,), DType.INT32), zeros)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -279,7 +227,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from made
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
     op = TransposeConv(rows, columns)
-    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def _dilated(node: OnnxNode, w: Value) -> Value:

@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 from penstock.ir.affine import Affine
 from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.abs import Abs
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D

@@ -40,7 +40,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.opkit.samples import Operand, bias, int8, sample, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.abs import Abs
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation

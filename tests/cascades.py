@@ -12,7 +12,7 @@ from dataclasses import replace
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import int8
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.requantise_last import RequantiseLast

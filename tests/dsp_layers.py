@@ -12,7 +12,7 @@ from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, integers, sample, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

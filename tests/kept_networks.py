@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.ir.graph import Graph, Node, State, Value
 from penstock.ir.tensor import Data
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

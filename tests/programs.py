@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import (

@@ -14,7 +14,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import bias, int8, real_bias, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

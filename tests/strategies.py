@@ -13,7 +13,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, sample, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D

@@ -11,7 +11,7 @@ from penstock.backends.partition import choose, partition
 from penstock.backends.pattern import Pattern, is_op, wildcard
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from strategies import node_of
 

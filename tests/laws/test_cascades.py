@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, shapes
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.relu import Relu

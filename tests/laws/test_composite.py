@@ -22,7 +22,7 @@ from penstock.ir.op import Sample, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.pad import Pad

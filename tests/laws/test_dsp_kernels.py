@@ -21,7 +21,7 @@ from penstock.ir.op import Kernel, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

@@ -26,11 +26,10 @@ from penstock.backends.cores.common.layer import (
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
-from penstock.opkit.requantise import Multipliers
+from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.running import totals
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sum_requantisation import SumRequantisation
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify_each

@@ -17,7 +17,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
 from penstock.opkit.samples import int8
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.softmax import Softmax
 from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait

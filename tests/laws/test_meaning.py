@@ -14,7 +14,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.max_pool2d import MaxPool2D

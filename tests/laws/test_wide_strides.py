@@ -16,7 +16,7 @@ from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

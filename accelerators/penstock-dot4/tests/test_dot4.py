@@ -23,7 +23,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.pipeline.assignment import assign_engines

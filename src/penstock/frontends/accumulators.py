@@ -17,7 +17,7 @@ import numpy as np
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import sliding
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 
 LARGEST_PRODUCT = 255 * 127
 """Largest magnitude of (x - zero point) * w."""

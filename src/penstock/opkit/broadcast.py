@@ -1,17 +1,27 @@
-"""Broadcasting of inputs of element-wise operators along axes of extent 1 (NumPy's rule)."""
+"""Bases of element-wise operators, with inputs that are broadcast by NumPy's rule.
+
+An output element depends on one element of each input.  Operators on plain numbers, int32 or
+float32 without quantisation, are a table of arithmetic by element type.  float32 is IEEE 754 single
+precision, rounded to nearest even after each operation.  No kernel adds a product, so that
+compilers cannot fuse a multiplication and an addition.  int32 wraps around.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.errors import UnsupportedError
 from penstock.ir.affine import Affine
-from penstock.ir.op import Site, row_count
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Op, OperatorDefaults, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_int8
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
@@ -166,3 +176,138 @@ def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
         return (1,) * (RANK - len(shape)) + shape
     rows = row_count(shape)
     return (1, rows, 1, shape[-1] if shape else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise(OperatorDefaults):
+    """Region propagation and work of an element-wise operator."""
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return tuple(needs(x, out) for x in site.inputs)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return tuple(affine(x, site.output) for x in site.inputs)
+
+    def exchanged(self, rank: int) -> Self:
+        return self
+
+    def cropped(self, site: Site, out: Region) -> Self:
+        return self
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return in_place(site)
+
+
+def unary_node(op: Op, node: ForeignNode, dtype: DType = DType.INT8) -> Made:
+    """A node that applies `op` to input 0 of a node with output type `dtype`.
+
+    Raises UnsupportedError for another output type."""
+    require_output(node, dtype)
+    return Made(op, (node.input(0),), node.output())
+
+
+def require_output(node: ForeignNode, dtype: DType) -> None:
+    """Raises UnsupportedError unless the output has that element type, and a scale if it is
+    int8."""
+    require_dtype(node.output().type, (dtype,), "output")
+    if dtype is DType.INT8:
+        require_quantised(node.output().type, "output")
+
+
+Function = Callable[..., Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How elements of one type are computed.
+
+    `function`: the result, given one array per input; they broadcast.  `kernel`: the C kernel."""
+
+    function: Function
+    kernel: str
+
+
+def arithmetic(
+    name: str,
+    *,
+    int32: Callable[..., Array] | None = None,
+    float32: Callable[..., Array] | None = None,
+) -> Mapping[DType, Arithmetic]:
+    """The arithmetic of the kernels `name`_s32 and `name`_f32, of those types that are given."""
+    given = ((DType.INT32, int32, "s32"), (DType.FLOAT32, float32, "f32"))
+    return {
+        dtype: Arithmetic(function, f"{name}_{suffix}")
+        for dtype, function, suffix in given
+        if function is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(Elementwise):
+    """A function of `INPUTS` elements of one type."""
+
+    INPUTS: ClassVar[int] = 1
+    ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]]
+    """By element type of inputs and output."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        name = type(self).__name__
+        require(
+            len(inputs) == self.INPUTS, f"{name} has {len(inputs)} inputs, must have {self.INPUTS}"
+        )
+        for k, x in enumerate(inputs):
+            allowed = tuple(self.ARITHMETIC) if k == 0 else (inputs[0].dtype,)
+            require_dtype(x, allowed, f"input {k}")
+        shape = inputs[0].shape if self.INPUTS == 1 else result_shape(inputs)
+        return TensorType(shape, inputs[0].dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        needs = self.needs(site, out)
+        parts = (x[need.slices] for x, need in zip(inputs, needs, strict=True))
+        with np.errstate(all="ignore"):
+            return np.asarray(self.arithmetic(site).function(*parts), site.output.dtype.value)
+
+    def kernel(self, site: Site) -> Kernel:
+        y = site.output
+        width = (("width", y.elements // row_count(y.shape)),)
+        found = width if self.INPUTS == 1 else params(site)
+        return Kernel(self.arithmetic(site).kernel, found, by_rows=True)
+
+    def arithmetic(self, site: Site) -> Arithmetic:
+        """The arithmetic for the element type of a node."""
+        return self.ARITHMETIC[site.output.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Clamped(Plain):
+    """A function of two elements, with a clamp of its result.
+
+    Without an activation, float32 results are clamped to finite numbers, as in the reference."""
+
+    activation: Activation = Activation.NONE
+
+    INPUTS = 2
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        least, most = self._bounds(site)
+        found = Plain.evaluate(self, site, inputs, out)
+        return np.where(found < least, least, np.where(found > most, most, found))
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(
+            self.arithmetic(site).kernel,
+            params(site),
+            tables=(("bounds", Table.of(self._bounds(site))),),
+            by_rows=True,
+        )
+
+    def _bounds(self, site: Site) -> Array:
+        """Smallest and largest result, both inclusive.
+
+        Source: TFLite, `CalculateActivationRange` (kernel_util.h)."""
+        dtype = site.output.dtype
+        limits = np.finfo(np.float32) if dtype is DType.FLOAT32 else np.iinfo(dtype.value)
+        lower, upper = self.activation.value
+        least = limits.min if lower is None else lower
+        most = limits.max if upper is None else upper
+        return np.array([least, most], dtype.value)

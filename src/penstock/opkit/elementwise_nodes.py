@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +12,9 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType
 from penstock.opkit import broadcast
-from penstock.opkit.elementwise import require_output
-from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.broadcast import Plain, require_output
+from penstock.opkit.checks import require_dtype
+from penstock.opkit.nodes import reshaped, with_shape
 from penstock.ops.tile import Tile
 
 
@@ -70,3 +71,16 @@ def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple
     source, views = reshaped(x, extents, f"{name}/input")
     multiples = tuple(whole // extent for whole, extent in zip(shape, extents, strict=True))
     return found, (*views, Made(Tile(multiples), (source,), found))
+
+
+def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Iterable[Made]:
+    """Nodes that apply `plain` if the output has one of its element types, else `quantised`.
+
+    Raises UnsupportedError if the output has another element type."""
+    dtype = node.output().type.dtype
+    if dtype in plain.ARITHMETIC:
+        return elementwise_nodes(plain, node, plain.INPUTS, dtype)
+    allowed = tuple(plain.ARITHMETIC)
+    require_dtype(node.output().type, (*((DType.INT8,) if quantised else ()), *allowed), "output")
+    assert quantised is not None
+    return elementwise_nodes(quantised, node, plain.INPUTS)

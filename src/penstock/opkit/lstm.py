@@ -24,7 +24,7 @@ import numpy as np
 from penstock.fixedpoint import Int64s, multiply, quantise_multiplier
 from penstock.ir.op import Site, Table
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.accumulators import require_fitting_sums
+from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 
 ENTRIES = 256

@@ -24,7 +24,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.intermediate import reshaped
+from penstock.opkit.nodes import reshaped
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.real_recurrence import RealRecurrence
 from penstock.ops.concatenation import Concatenation

@@ -14,9 +14,8 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_int8, require_rank
-from penstock.opkit.onnx_windows import pair
-from penstock.opkit.onnx_windows import windows as onnx_windows
-from penstock.opkit.window import Window, foreign_windows
+from penstock.opkit.sliding import Window, foreign_windows, pair
+from penstock.opkit.sliding import windows as onnx_windows
 
 MOST_TAPS = 2**23
 """Largest window whose sum of int8 elements always fits int32."""

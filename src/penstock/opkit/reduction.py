@@ -19,9 +19,8 @@ from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.axes import constant_axes
-from penstock.opkit.checks import require, require_int8
-from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.checks import constant_axes, require, require_int8
+from penstock.opkit.nodes import reshaped, with_shape
 
 Axes = tuple[int, ...]
 

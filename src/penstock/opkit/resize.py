@@ -1,11 +1,23 @@
-"""Resizing: shared by nearest-neighbour and bilinear resizing."""
+"""Resizing: how nodes of TFLite and of ONNX map output positions to input positions.
+
+ONNX Resize and Upsample sample axis by axis, in single precision.
+
+Source: ONNX operator specification, Resize; order of operations as in onnxruntime
+(`core/providers/cpu/tensor/upsamplebase.h`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.ir.foreign import ForeignNode
-from penstock.opkit.checks import require
+from penstock.ir.onnx_node import OnnxNode
+from penstock.opkit.checks import require, require_elements
+from penstock.opkit.onnx_constants import real_numbers
 
 
 class Sampling(Enum):
@@ -29,3 +41,139 @@ def foreign_resize(node: ForeignNode) -> tuple[int, int, Sampling]:
     if align:
         return sizes[0], sizes[1], Sampling.ALIGN_CORNERS
     return sizes[0], sizes[1], Sampling.HALF_PIXEL if half else Sampling.LEGACY
+
+
+Positions = NDArray[np.float32]
+
+MODEL_AXES = (0, 2, 3, 1)
+"""Axis of the model's images, (N, C, H, W), by axis of the graph's."""
+COORDINATES = (
+    "align_corners",
+    "asymmetric",
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+)
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+
+
+@dataclass(frozen=True, slots=True)
+class ResizedAxis:
+    """An axis of `extent` that becomes one of `outputs`, by `scale`."""
+
+    extent: int
+    outputs: int
+    scale: np.float32
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.outputs == self.extent and self.scale == 1
+
+    def positions(self, coordinates: str) -> Positions:
+        """The position in the input of each output index."""
+        o, half, one = np.arange(self.outputs, dtype=np.float32), np.float32(0.5), np.float32(1)
+        match coordinates:
+            case "asymmetric":
+                return o / self.scale
+            case "align_corners":
+                last, most = np.float32(self.extent - 1), np.float32(self.outputs - 1)
+                return o * last / most if self.outputs > 1 else o
+            case "pytorch_half_pixel" if self.outputs == 1:
+                return o
+            case "tf_half_pixel_for_nn":
+                return (o + half) / self.scale
+            case "half_pixel_symmetric":
+                adjustment = np.float32(self.outputs) / (self.scale * np.float32(self.extent))
+                centre = np.float32(self.extent) / np.float32(2)
+                return centre * (one - adjustment) + ((o + half) / self.scale - half)
+            case _:
+                return (o + half) / self.scale - half
+
+    def nearest(self, coordinates: str, rounding: str) -> tuple[int, ...]:
+        """The input index that each output index repeats."""
+        x = self.positions(coordinates)
+        match rounding:
+            case "round_prefer_floor":
+                found = np.ceil(x - np.float32(0.5))
+            case "round_prefer_ceil":
+                found = np.floor(x + np.float32(0.5))
+            case "floor":
+                found = np.floor(x)
+            case "ceil":
+                found = np.ceil(x)
+            case _:
+                found = np.ceil(x) if self.scale < 1 else np.trunc(x)
+        return tuple(int(k) for k in np.clip(found, 0, self.extent - 1))
+
+
+def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
+    """How a node resizes the axes of its image, (N, H, W, C).
+
+    Raises ModelError or UnsupportedError."""
+    x, rank = node.input(0).type.shape, len(node.order)
+    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise node.unsupported(
+            f"keep_aspect_ratio_policy is {node.text('keep_aspect_ratio_policy', '')}, must be "
+            "stretch"
+        )
+    listed = node.integers("axes", tuple(range(rank)))
+    require(
+        all(-rank <= axis < rank for axis in listed),
+        f"axes are {list(listed)}, must be within [{-rank}, {rank})",
+    )
+    sizes = node.constant_ints(3) if node.optional(3) is not None else ()
+    factors = () if sizes else _factors(node)
+    given = len(sizes or factors)
+    require(given == len(listed), f"there are {given} sizes or factors, must be {len(listed)}")
+    by_axis = {axis % rank: k for k, axis in enumerate(listed)}
+    found: list[ResizedAxis] = []
+    for extent, axis in zip(x, MODEL_AXES, strict=True):
+        k = by_axis.get(axis)
+        if k is None or axis >= rank:
+            found.append(ResizedAxis(extent, extent, np.float32(1)))
+        elif sizes:
+            require(0 <= sizes[k] < 2**31, f"sizes are {list(sizes)}, must be positive")
+            require_elements((sizes[k],), "an axis of the result")
+            found.append(ResizedAxis(extent, sizes[k], np.float32(sizes[k]) / np.float32(extent)))
+        else:
+            outputs = int(np.floor(np.float32(extent) * factors[k]))
+            require_elements((outputs,), "an axis of the result")
+            found.append(ResizedAxis(extent, outputs, factors[k]))
+    return tuple(found)
+
+
+def _factors(node: OnnxNode) -> tuple[np.float32, ...]:
+    """Factors of axes: an attribute of the first Upsample, later an input."""
+    if "scales" in node.attributes:
+        numbers = node.attributes["scales"]
+        found = np.array(numbers, np.float32).ravel()
+    else:
+        of_roi = node.name == "Resize" and node.opset >= 11
+        found = real_numbers(node, 2 if of_roi else 1).astype(np.float32).ravel()
+    require(
+        bool(np.isfinite(found).all() and (found > 0).all() and (found < 2**15).all()),
+        f"factors are {found.tolist()!r:.80}, must be positive numbers",
+    )
+    return tuple(np.float32(f) for f in found)
+
+
+def coordinates_of(node: OnnxNode) -> str:
+    """The node's coordinate mode.  Raises UnsupportedError for one that crops."""
+    if node.name == "Upsample" or node.opset < 11:
+        return "asymmetric"
+    found = node.text("coordinate_transformation_mode", "half_pixel")
+    if found not in COORDINATES:
+        raise node.unsupported(
+            f"coordinate_transformation_mode is {found}, must be one of {', '.join(COORDINATES)}"
+        )
+    return found
+
+
+def rounding_of(node: OnnxNode) -> str:
+    """How the node rounds positions to indices."""
+    if node.name == "Upsample" or node.opset < 11:
+        return "floor"
+    found = node.text("nearest_mode", "round_prefer_floor")
+    require(found in ROUNDINGS, f"nearest_mode is {found!r:.60}, must be one of {list(ROUNDINGS)}")
+    return found

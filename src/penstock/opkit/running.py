@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 
 ROW = Window(1)
 """Each row of the output finds its part in one row of the input."""

@@ -18,7 +18,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.requantise import fitting_multiplier
 
 EXTRA_BITS = 20

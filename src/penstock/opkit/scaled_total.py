@@ -25,7 +25,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.running import Halves
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.running_sum import RunningSum
 

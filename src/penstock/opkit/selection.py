@@ -10,17 +10,197 @@ nearest-neighbour resizing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
-from penstock.ir.region import Region
+from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.axis_map import OUTSIDE, AxisMap, StridedMap
-from penstock.opkit.channel_runs import pixel_kernel
 from penstock.opkit.checks import require
+
+Indices = NDArray[np.int64]
+Number = int | Fraction
+Form = tuple[Number, Number, Number]
+"""(factor, extra, offset): the interval [a, b) reads [factor * a + offset, factor * b + offset +
+extra)."""
+OUTSIDE = -1
+"""An index that reads nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StridedMap:
+    """Output index o reads input index start + step * o; `step` may be zero or negative."""
+
+    start: int = 0
+    step: int = 1
+
+    def indices(self, out: Interval) -> Indices:
+        """Input index of every output index in `out`."""
+        return self.start + self.step * np.arange(*out, dtype=np.int64)
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """The smallest input interval that contains every index that is read; empty if none is."""
+        (lower, upper), start, step = out, self.start, self.step
+        if step < 0:  # the same indices in ascending order
+            start, step = start + step * (lower + upper - 1), -step
+        if step:
+            lower, upper = max(lower, -(start // step)), min(upper, -((start - extent) // step))
+        elif not 0 <= start < extent:
+            upper = lower
+        return (start + step * lower, start + step * (upper - 1) + 1) if lower < upper else (0, 0)
+
+    def affine(self, extent: int) -> Form:
+        """(factor, extra, offset) of the input interval; the whole axis if indices descend."""
+        if self.step < 0:
+            return 0, extent, 0
+        return self.step, 1 - self.step, self.start
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMap:
+    """Output index o reads input index entries[o].
+
+    `factor`: approximate input step per output index; the affine bound is fitted with it."""
+
+    entries: tuple[int, ...]
+    factor: Number = 0
+
+    def indices(self, out: Interval) -> Indices:
+        """Input index of every output index in `out`."""
+        return np.array(self.entries[slice(*out)], np.int64)
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """The smallest input interval that contains every index that is read; empty if none is."""
+        inside = [k for k in self.entries[slice(*out)] if 0 <= k < extent]
+        return (min(inside), max(inside) + 1) if inside else (0, 0)
+
+    def affine(self, extent: int) -> Form:
+        """(factor, extra, offset) of the tightest interval that contains what is read."""
+        return fitted(
+            [(o, k, k + 1) for o, k in enumerate(self.entries) if 0 <= k < extent], self.factor
+        )
+
+
+AxisMap = StridedMap | ListedMap
+
+
+def fitted(reads: list[tuple[int, int, int]], factor: Number) -> Form:
+    """The tightest form of this factor for an axis whose output index o reads [lower, upper), for
+    every (o, lower, upper) of `reads`.
+
+    Bounds are rounded outwards where the form is applied, so each may lie short of its integer by
+    what rounding adds: all but one grain, where the grain is 1 / denominator of the factor."""
+    if not reads:
+        return 0, 0, 0
+    slack = 1 - Fraction(1, Fraction(factor).denominator)
+    offset = min(lower - factor * o for o, lower, _ in reads) + slack
+    end = max(upper - factor * (o + 1) for o, _, upper in reads) - slack
+    return factor, end - offset, offset
+
+
+MOST_BYTES, MOST_WORD_BYTES = 24, 128
+"""Maximum size of a run: if it is copied byte by byte, and in words of 4 bytes.  A copy with
+`memcpy` takes about a hundred cycles even if it is short, and is faster for longer runs."""
+
+
+def pixel_kernel(site: Site, maps: tuple[AxisMap, ...], fill: int) -> Kernel | None:
+    """A kernel that copies consecutive channels of each pixel and fills those after them.
+
+    maps: how the axes of the output map to those of the input (`Selection.maps`).
+    fill: the element that fills the channels after those of the input.
+
+    The result is None if another axis changes, if the number of channels is the same, if the output
+    begins with filled channels, or if the runs are too long."""
+    x, y = site.inputs[0], site.output
+    last = maps[-1] if len(maps) > 2 else None
+    if not isinstance(last, StridedMap) or last.step != 1 or last.start < 0:
+        return None
+    if any(axis != StridedMap() for axis in maps[:-1]) or x.shape[:-1] != y.shape[:-1]:
+        return None
+    if x.shape[-1] == y.shape[-1]:
+        return None  # whole rows are copied
+    size, (width, channels) = x.dtype.size_bytes, y.shape[-2:]
+    run_bytes = (min(x.shape[-1], last.start + channels) - last.start) * size
+    if not is_short(run_bytes):
+        return None
+    return _kernel(
+        run_bytes,
+        (width * channels * size, width),
+        (0, x.shape[-1] * size),
+        (0, channels * size),
+        start=last.start * size,
+        fill=fill if run_bytes < channels * size else None,
+    )
+
+
+def pack_kernel(site: Site, packs: int, *, packing: bool) -> Kernel | None:
+    """A kernel that groups the channels of a row into packs, or the inverse.
+
+    packs: the number of packs in a row.
+    packing: True to group the channels, False for the inverse.
+
+    The result is None if the runs are too long.  With one pack or one column, no element moves, so
+    each row is a single run."""
+    image, blocks = (site.inputs[0], site.output) if packing else (site.output, site.inputs[0])
+    size, (width, channels) = image.dtype.size_bytes, image.shape[-2:]
+    row_bytes, run_bytes = width * channels * size, blocks.shape[-1] * size
+    if packs == 1 or width == 1:
+        packs, width, run_bytes = 1, 1, row_bytes
+        if row_bytes % 4:
+            return None
+    elif not is_short(run_bytes):
+        return None
+    in_image = (run_bytes, packs * run_bytes)
+    in_blocks = (width * run_bytes, run_bytes)
+    source, target = (in_image, in_blocks) if packing else (in_blocks, in_image)
+    return _kernel(run_bytes, (row_bytes, width), source, target, pieces=packs)
+
+
+def _kernel(
+    run_bytes: int,
+    row: tuple[int, int],
+    source: tuple[int, int],
+    target: tuple[int, int],
+    *,
+    pieces: int = 1,
+    start: int = 0,
+    fill: int | None = None,
+) -> Kernel:
+    """The kernel `channel_runs` with its parameters.
+
+    row: the bytes of an output row, and the number of runs in a piece.
+    source, target: the distances in bytes between pieces and between runs, of input and output.
+    start: where the first run begins in an input row.
+    fill: the element that fills the gaps between runs; None if there are none.
+    """
+    return Kernel(
+        "channel_runs",
+        params=(
+            ("run_bytes", run_bytes),
+            ("row_bytes", row[0]),
+            ("fills", int(fill is not None)),
+            ("fill", fill or 0),
+            ("pieces", pieces),
+            ("count", row[1]),
+            ("start", start),
+            ("in_piece", source[0]),
+            ("in_step", source[1]),
+            ("out_piece", target[0]),
+            ("out_step", target[1]),
+        ),
+        by_rows=True,
+    )
+
+
+def is_short(run_bytes: int) -> bool:
+    """Whether a copy in a loop is faster than `memcpy`."""
+    return 0 < run_bytes <= (MOST_BYTES if run_bytes % 4 else MOST_WORD_BYTES)
+
 
 Maps = tuple[AxisMap, ...]
 

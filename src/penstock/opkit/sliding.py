@@ -1,4 +1,10 @@
-"""Sliding windows over rows and columns of (N, H, W, C), for convolutions and pooling."""
+"""Sliding windows over rows and columns of (N, H, W, C), for convolutions and pooling.
+
+Along an axis, output index o reads the input indices o * stride - before + k * dilation, k in
+[0, size).
+
+Source of windows of ONNX: operator specification, Conv, MaxPool and AveragePool.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,152 @@ from typing import Self
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Site
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
-from penstock.opkit.window import Window, stated_windows
+
+MOST_STEP = 2**15
+"""Strides, dilations and paddings of TFLite are smaller.
+
+Source: TensorFlow Lite, kernels/internal/types.h: `ConvParams`, `DepthwiseParams` and
+`PaddingValues` hold them as int16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Size, stride, dilation and padding, in elements; `before` and `after` pad the two ends."""
+
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @staticmethod
+    def same(extent: int, size: int, stride: int = 1, dilation: int = 1) -> Window:
+        """The window with SAME padding on an axis of `extent`: one output per `stride` elements.
+
+        The larger pad is at the end.
+
+        Source: TFLite, `ComputePaddingHeightWidth` (padding.h).
+        """
+        reach = (size - 1) * dilation + 1
+        total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+        return Window(size, stride, dilation, total // 2, total - total // 2)
+
+    @property
+    def extent(self) -> int:
+        """Number of elements from the first tap to the last, both included."""
+        return (self.size - 1) * self.dilation + 1
+
+    def outputs(self, extent: int) -> int:
+        """Number of outputs over an axis of `extent`; 0 or less if the window does not fit."""
+        return (extent + self.before + self.after - self.extent) // self.stride + 1
+
+    def always_meets(self, extent: int) -> bool:
+        """Whether every output over an axis of `extent` reads an element that is not padding."""
+        outputs = self.outputs(extent)
+        last = (outputs - 1) * self.stride - self.before
+        # Where dilation skips no axis, the first window is the one that lies farthest outside.
+        padded = -(-self.before // self.stride) if self.dilation > extent else min(self.before, 1)
+        distances = (self.before - o * self.stride for o in range(min(padded, outputs)))
+        return last < extent and all(
+            -(-d // self.dilation) < self.size and -d % self.dilation < extent for d in distances
+        )
+
+    def taps_inside(self, out: int, extent: int) -> int:
+        """Number of elements in [0, extent) that output `out` reads.
+
+        >>> Window(3, dilation=2, before=2).taps_inside(0, extent=4)
+        2
+        """
+        first = out * self.stride - self.before
+        lower, upper = -(first // self.dilation), (extent - 1 - first) // self.dilation + 1
+        return max(0, min(self.size, upper) - max(0, lower))
+
+    def reads(self, out: Interval) -> Interval:
+        """Input interval that the output interval reads, unclipped; it may include padding."""
+        lower = out[0] * self.stride - self.before
+        return lower, (out[1] - 1) * self.stride - self.before + self.extent
+
+    def cropped(self, out: Interval, extent: int) -> Window:
+        """The window that computes the output interval from the input interval `needs`, which is
+        not empty.
+
+        Only the padding differs: what the output interval reads outside that interval."""
+        (lower, upper), (first, end) = self.reads(out), self.needs(out, extent)
+        return replace(self, before=first - lower, after=max(0, upper - end))
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """Input interval that the output interval reads, clipped to [0, extent).
+
+        It is the hull of what the single outputs read: outputs that read padding alone, at either
+        end, do not count.  If there are no others, it is empty."""
+        first = max(out[0], -(-(self.before + 1 - self.extent) // self.stride))
+        end = min(out[1], (extent - 1 + self.before) // self.stride + 1)
+        lower, upper = self.reads((first, end)) if first < end else self.reads(out)
+        lower = min(max(lower, 0), extent)
+        return lower, max(lower, min(upper, extent)) if first < end else lower
+
+
+def stated_windows(rows: Window, columns: Window) -> tuple[StatedAttribute, ...]:
+    """The attributes of a window along rows and columns, rows first.
+
+    >>> [one.words for one in stated_windows(Window(3, 2, after=1), Window(1))]
+    ['3 × 1', '2 × 1', 'bottom 1']
+    >>> stated_padding(1, 1, 1, 1).words
+    '1 on each side'
+    """
+    return (
+        StatedAttribute("kernel size", f"{rows.size} × {columns.size}"),
+        StatedAttribute("stride", f"{rows.stride} × {columns.stride}"),
+        *(
+            [StatedAttribute("dilation", f"{rows.dilation} × {columns.dilation}")]
+            if (rows.dilation, columns.dilation) != (1, 1)
+            else []
+        ),
+        stated_padding(rows.before, rows.after, columns.before, columns.after),
+    )
+
+
+def stated_padding(top: int, bottom: int, left: int, right: int) -> StatedAttribute:
+    """The padding of an image, without the sides that have none."""
+    if top and top == bottom == left == right:
+        return StatedAttribute("padding", f"{top} on each side")
+    sides = {"top": top, "bottom": bottom, "left": left, "right": right}
+    words = ", ".join(f"{side} {count}" for side, count in sides.items() if count)
+    return StatedAttribute("padding", words or "none")
+
+
+def foreign_windows(
+    node: ForeignNode, input_hw: tuple[int, ...], size_hw: tuple[int, ...]
+) -> tuple[Window, Window]:
+    """Windows of a TFLite node along rows and columns, with SAME and VALID padding resolved."""
+    padding = node.choice("padding", ("SAME", "VALID"))
+    windows: list[Window] = []
+    for axis, extent, size in zip("hw", input_hw, size_hw, strict=True):
+        stride = node.integer(f"stride_{axis}")
+        dilation = node.integer(f"dilation_{axis}_factor", 1)
+        if min(stride, dilation, size) < 1:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, window {size} along {axis}, "
+                "must each be at least 1"
+            )
+        if padding == "SAME":
+            window = Window.same(extent, size, stride, dilation)
+        else:
+            window = Window(size, stride, dilation)
+        if max(stride, dilation, window.before, window.after) >= MOST_STEP:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, padding {window.before} and {window.after} "
+                f"along {axis}, must each be below {MOST_STEP}: the reference holds 16 bits of them"
+            )
+        windows.append(window)
+    return windows[0], windows[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +301,69 @@ def channel_fraction(spatial: Affine, multiplier: int) -> Affine:
     [lower / multiplier, upper / multiplier) rounded outwards."""
     rows = (*spatial.matrix[:3], (0, 0, 0, Fraction(1, multiplier), 0))
     return Affine(rows, spatial.offset)
+
+
+MOST = 2**31
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def pair(
+    node: OnnxNode, attribute: str, default: tuple[int, ...] = (1, 1), least: int = 1
+) -> tuple[int, int]:
+    """An attribute as (rows, columns); 1-D operators have the default for columns."""
+    values = node.integers(attribute, default)
+    require(
+        len(values) in (1, 2) and all(least <= value < MOST for value in values),
+        f"attribute {attribute} is {list(values)}, must be one or two numbers of at least {least}",
+    )
+    return values[0], values[1] if len(values) == 2 else default[1]
+
+
+def windows(node: OnnxNode, size: tuple[int, int]) -> tuple[Window, Window]:
+    """Windows of `size` along rows and columns of input 0, (N, H, W, C).  Resolves SAME padding."""
+    x = node.input(0).type
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
+    plain = tuple(Window(size[a], strides[a], dilations[a]) for a in range(2))
+    how = node.text("auto_pad", "NOTSET")
+    if how not in AUTO_PADS:
+        raise node.unsupported(f"auto_pad is {how}, must be one of {', '.join(AUTO_PADS)}")
+    if how == "VALID":
+        rows, columns = plain
+    elif how == "NOTSET":
+        rows, columns = _padded(node, plain)
+    else:
+        same = tuple(
+            Window.same(x.shape[a + 1], size[a], strides[a], dilations[a]) for a in range(2)
+        )
+        rows, columns = same if how == "SAME_UPPER" else tuple(map(_odd_pad_first, same))
+    if node.integer("ceil_mode"):
+        rows, columns = _up(rows, x.shape[1]), _up(columns, x.shape[2])
+    return rows, columns
+
+
+def _padded(node: OnnxNode, plain: tuple[Window, ...]) -> tuple[Window, ...]:
+    """Windows padded by the attribute `pads`, which lists starts of all axes, then ends."""
+    pads = node.integers("pads", (0, 0, 0, 0))
+    require(
+        len(pads) in (2, 4) and all(0 <= pad < MOST for pad in pads),
+        f"attribute pads is {list(pads)}, must be a number of at least 0 for each end of each axis",
+    )
+    axes = len(pads) // 2
+    return tuple(
+        replace(window, before=pads[a], after=pads[a + axes]) if a < axes else window
+        for a, window in enumerate(plain)
+    )
+
+
+def _odd_pad_first(window: Window) -> Window:
+    return replace(window, before=window.after, after=window.before)
+
+
+def _up(window: Window, extent: int) -> Window:
+    """The window with a partial last output (`ceil_mode`), unless it would start in padding."""
+    total = extent + window.before + window.after - window.extent
+    outputs = -(-total // window.stride) + 1
+    if (outputs - 1) * window.stride >= extent + window.before:
+        outputs -= 1
+    missing = (outputs - 1) * window.stride - total
+    return replace(window, after=window.after + max(0, missing))

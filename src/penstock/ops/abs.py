@@ -20,11 +20,10 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
-from penstock.opkit.real_arithmetic import real_table
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
+from penstock.opkit.lookup import ELEMENTS, Lookup, Numerics, real_table, saturated, scale_ratio
+from penstock.opkit.nodes import is_real, real_elementwise
 from penstock.opkit.samples import int8, reals, sample
 
 

@@ -24,9 +24,8 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
-from penstock.opkit.axes import one_axis
-from penstock.opkit.checks import require_dtype
-from penstock.opkit.intermediate import with_shape
+from penstock.opkit.checks import one_axis, require_dtype
+from penstock.opkit.nodes import with_shape
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.cast import Cast
 

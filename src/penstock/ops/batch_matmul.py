@@ -30,8 +30,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8
-from penstock.opkit.intermediate import reshaped, with_shape
-from penstock.opkit.onnx_reals import RealNodes
+from penstock.opkit.nodes import RealNodes, reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, sample
 from penstock.ops.mul import PlainMul

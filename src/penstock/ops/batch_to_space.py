@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import relay
-from penstock.opkit.axes import constant_paddings
-from penstock.opkit.checks import require, require_rank
-from penstock.opkit.intermediate import intermediate
+from penstock.opkit.checks import constant_paddings, require, require_rank
+from penstock.opkit.nodes import intermediate
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
 from penstock.ops.pad import Pad

@@ -22,8 +22,8 @@ from penstock.ir.op import Kernel, Site, row_count
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require
-from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.samples import integers, reals, sample
 
 

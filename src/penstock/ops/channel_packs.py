@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.op import Kernel, Site
 from penstock.ir.tensor import ChannelBlocks, TensorType
-from penstock.opkit.channel_runs import pack_kernel
 from penstock.opkit.checks import require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import pack_kernel
 from penstock.ops.reshape import Reshape
 
 

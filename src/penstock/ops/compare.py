@@ -26,10 +26,10 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.onnx_reals import real_elementwise
+from penstock.opkit.nodes import real_elementwise
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 
 EXTRA_BITS = 8

@@ -27,10 +27,8 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.axes import resolved_axis
-from penstock.opkit.checks import require
-from penstock.opkit.intermediate import reshaped
-from penstock.opkit.requantised import in_scale_of_output
+from penstock.opkit.checks import require, resolved_axis
+from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.opkit.samples import int8, sample
 
 

@@ -25,15 +25,13 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, sliding, weight_zero_points
-from penstock.opkit.accumulators import Layer, layer_node
+from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.onnx_windows import windows as onnx_windows
+from penstock.opkit.layers import Layer, layer_node, with_bias
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sliding import Sliding
-from penstock.opkit.window import Window, foreign_windows
+from penstock.opkit.sliding import Sliding, Window, foreign_windows
+from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d
 
 
@@ -161,10 +159,10 @@ def grouped_nodes(
 ) -> Iterable[Made]:
     """Nodes of an ONNX convolution by weights (O, K, L, C / groups), and bias input 2."""
     outputs, groups = w.type.shape[0], x.type.shape[3] // w.type.shape[3]
-    if groups == x.type.shape[3] > 1 and weight_zero_points.centred(w) is not None:
+    if groups == x.type.shape[3] > 1 and layers.centred(w) is not None:
         yield depthwise_conv2d.of_onnx_groups(node, x, w, rows, columns)
         return
-    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w, groups)
+    x, w, made = layers.centred_layer(node.output().name, x, w, groups)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns)

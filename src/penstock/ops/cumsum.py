@@ -30,10 +30,9 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.axes import one_axis
-from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
+from penstock.opkit.checks import one_axis, require, require_dtype, require_int8, require_quantised
 from penstock.opkit.lookup import saturated
-from penstock.opkit.onnx_reals import RealNodes
+from penstock.opkit.nodes import RealNodes
 from penstock.opkit.samples import int8, integers, reals, sample
 
 EXTRA_BITS = 19

@@ -20,8 +20,8 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.checks import require, require_rank
+from penstock.opkit.nodes import requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
-from penstock.opkit.requantised import requantised
 from penstock.opkit.samples import int8, sample
 
 

@@ -23,14 +23,12 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import onnx_constants, sliding, weight_zero_points
-from penstock.opkit.accumulators import Layer, layer_node
+from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_rank
+from penstock.opkit.layers import Layer, layer_node, with_bias
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sliding import Sliding
-from penstock.opkit.window import Window, foreign_windows
+from penstock.opkit.sliding import Sliding, Window, foreign_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
         multiplier > 0 and not rest,
         f"weights have {w.type.shape[0]} channels, groups are {x.type.shape[3]}",
     )
-    w = weight_zero_points.exchanged_ends(w)
+    w = layers.exchanged_ends(w)
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
     op = DepthwiseConv2D(rows, columns, multiplier)
     return layer_node(op, node.typed(op, x, w, b), x, w, b)

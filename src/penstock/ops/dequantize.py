@@ -18,8 +18,8 @@ from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.broadcast import Elementwise, unary_node
 from penstock.opkit.checks import require, require_int8
-from penstock.opkit.elementwise import Elementwise, unary_node
 from penstock.opkit.samples import int8, sample
 
 

@@ -34,9 +34,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_reals import real_elementwise
-from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
+from penstock.opkit.broadcast import Clamped, Elementwise, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
+from penstock.opkit.nodes import real_elementwise
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import one_over_one_plus
 

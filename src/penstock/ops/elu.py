@@ -20,12 +20,11 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import elu
-from penstock.opkit.lookup import Lookup, sampled
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
-from penstock.opkit.real_arithmetic import finite_parameter, real_table
+from penstock.opkit.lookup import Lookup, Numerics, finite_parameter, real_table, sampled
+from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.add import PlainAdd
 from penstock.ops.extremes import PlainMaximum, PlainMinimum

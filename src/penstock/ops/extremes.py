@@ -22,11 +22,10 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
+from penstock.opkit.broadcast import Elementwise, Plain, arithmetic
 from penstock.opkit.checks import require_one_quantisation
-from penstock.opkit.elementwise import Elementwise
-from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
-from penstock.opkit.requantised import in_scale_of_output
+from penstock.opkit.elementwise_nodes import typed_nodes
+from penstock.opkit.nodes import RealNodes, in_scale_of_output, is_real
 from penstock.opkit.samples import int8, integers, reals, sample
 
 

@@ -5,7 +5,7 @@
     b  (O)       int32
     y  (B, O), or (..., O) if dimensions are kept
 
-Weights with another zero point: `opkit/weight_zero_points.py`.  Computed weights: BatchMatmul.
+Weights with another zero point: `opkit/layers.py`.  Computed weights: BatchMatmul.
 
 Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
@@ -27,21 +27,19 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.opkit import onnx_constants, weight_zero_points
-from penstock.opkit.accumulators import Layer, layer_node
+from penstock.opkit import layers, onnx_constants
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import (
     require,
     require_int8,
     require_rank,
     require_weights,
 )
-from penstock.opkit.intermediate import reshaped
-from penstock.opkit.onnx_reals import RealNodes
+from penstock.opkit.layers import Layer, layer_node, with_bias
+from penstock.opkit.nodes import RealNodes, reshaped
+from penstock.opkit.requantise import reach_of_sums
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops import batch_matmul
 from penstock.ops.add import PlainAdd
 from penstock.ops.cast import Cast
@@ -183,7 +181,7 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
     require_int8(w.type, "weights")
     x, made = _flat(node)
     yield from made
-    x, w, made = weight_zero_points.centred_layer(y.name, x, w)
+    x, w, made = layers.centred_layer(y.name, x, w)
     yield from made
     shape = (x.type.shape[0], w.type.shape[0])
     result = y
@@ -217,11 +215,11 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
     op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
-    if weight_zero_points.centred(w) is None:
+    if layers.centred(w) is None:
         rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
         yield from made
-    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w)
+    x, w, made = layers.centred_layer(node.output().name, x, w)
     yield from made
     if node.output().type.quantisation is None:
         yield from _real_products(node, x, w)

@@ -22,13 +22,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
-from penstock.opkit.axes import resolved_axis
-from penstock.opkit.axis_map import ListedMap, StridedMap
-from penstock.opkit.checks import require
-from penstock.opkit.intermediate import reshaped, with_shape
-from penstock.opkit.requantised import requantised
+from penstock.opkit.checks import require, resolved_axis
+from penstock.opkit.nodes import requantised, reshaped, with_shape
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
 from penstock.ops.gather_nd import GatherNd
 from penstock.ops.reshape import Reshape
 

@@ -19,10 +19,8 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.lookup import Lookup, sampled
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import is_real
-from penstock.opkit.real_arithmetic import real_table
+from penstock.opkit.lookup import Lookup, Numerics, real_table, sampled
+from penstock.opkit.nodes import is_real
 from penstock.opkit.samples import int8, sample
 from penstock.ops.real_function import real_form
 

@@ -24,10 +24,8 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require_int8
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import is_real
-from penstock.opkit.real_arithmetic import real_table
+from penstock.opkit.lookup import ELEMENTS, Lookup, Numerics, real_table, saturated
+from penstock.opkit.nodes import is_real
 from penstock.opkit.samples import int8, sample
 from penstock.ops.real_function import real_form
 

@@ -23,10 +23,16 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import is_real
-from penstock.opkit.real_arithmetic import finite_parameter, real_table
+from penstock.opkit.lookup import (
+    ELEMENTS,
+    Lookup,
+    Numerics,
+    finite_parameter,
+    real_table,
+    saturated,
+    scale_ratio,
+)
+from penstock.opkit.nodes import is_real
 from penstock.opkit.samples import int8, sample
 from penstock.ops.real_function import real_form
 

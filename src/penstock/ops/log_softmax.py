@@ -28,7 +28,7 @@ from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
-from penstock.opkit.onnx_reals import real_elementwise
+from penstock.opkit.nodes import real_elementwise
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import (

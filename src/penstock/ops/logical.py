@@ -22,8 +22,8 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.samples import sample
 from penstock.ops.compare import PlainCompare, Relation

@@ -19,13 +19,19 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit import sigmoid, transcendental
+from penstock.opkit import transcendental
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import logistic
-from penstock.opkit.lookup import Lookup
-from penstock.opkit.numerics import Numerics
-from penstock.opkit.onnx_reals import is_real, real_elementwise
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
-from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
+from penstock.opkit.lookup import (
+    UNIT_INTERVAL,
+    Lookup,
+    Numerics,
+    real_sigmoid,
+    real_table,
+    sigmoid_table,
+)
+from penstock.opkit.nodes import is_real, real_elementwise
 from penstock.opkit.samples import int8, reals, sample
 
 OUTPUT_BITS = 8
@@ -44,7 +50,7 @@ class Logistic(Lookup):
     def table(self, x: TensorType, y: TensorType) -> Array:
         if self.numerics is Numerics.REAL:
             return real_table(real_sigmoid, x, y)
-        return sigmoid.table(transcendental.logistic, x, OUTPUT_BITS, y.zero_point)
+        return sigmoid_table(transcendental.logistic, x, OUTPUT_BITS, y.zero_point)
 
 
 @dataclass(frozen=True, slots=True)

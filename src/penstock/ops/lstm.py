@@ -29,9 +29,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm, lstm_operands
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
-from penstock.opkit.intermediate import intermediate, reshaped
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
 from penstock.opkit.lstm_operands import CELL, HIDDEN, LstmOperands
+from penstock.opkit.nodes import intermediate, reshaped
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.ops.lstm_hidden import LstmHidden
 from penstock.ops.reshape import Reshape

@@ -22,11 +22,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import pool, sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.requantised import requantised
+from penstock.opkit.nodes import requantised
 from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.sliding import Sliding
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Sliding, Window
 from penstock.ops.running_max import RunningMax
 from penstock.ops.slice import Slice
 

@@ -17,7 +17,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.opkit import reduction
-from penstock.opkit.onnx_reals import RealNodes, is_real
+from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_total import ScaledTotal
 from penstock.ops.div import PlainDiv

@@ -19,11 +19,9 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import TensorType
-from penstock.opkit.axes import constant_paddings
-from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
-from penstock.opkit.checks import require
+from penstock.opkit.checks import constant_paddings, require
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
 
 
 @dataclass(frozen=True, slots=True)

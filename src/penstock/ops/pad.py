@@ -21,13 +21,10 @@ from penstock.ir.op import Op, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
-from penstock.opkit.axes import constant_paddings
-from penstock.opkit.axis_map import StridedMap
-from penstock.opkit.checks import require, require_elements
-from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.requantised import alike, requantised
+from penstock.opkit.checks import constant_paddings, require, require_elements
+from penstock.opkit.nodes import RealNodes, alike, is_real, requantised
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
 from penstock.ops.add import PlainAdd
 from penstock.ops.gather import Gather
 from penstock.ops.mirror_pad import MirrorPad

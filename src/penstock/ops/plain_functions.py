@@ -20,9 +20,10 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats, exp, log
-from penstock.opkit.onnx_reals import real_elementwise
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
+from penstock.opkit.nodes import real_elementwise
 from penstock.opkit.samples import integers, reals, sample
 
 

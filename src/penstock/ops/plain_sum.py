@@ -26,8 +26,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.nodes import RealNodes
 from penstock.opkit.onnx_constants import real_numbers
-from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.samples import reals, sample
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd

@@ -23,12 +23,12 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require
-from penstock.opkit.elementwise import Elementwise
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.lookup import saturated
+from penstock.opkit.nodes import RealNodes
 from penstock.opkit.onnx_constants import exact_operand
-from penstock.opkit.onnx_reals import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
 from penstock.ops.add import PlainAdd

@@ -24,8 +24,8 @@ from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.broadcast import Elementwise, unary_node
 from penstock.opkit.checks import require, require_dtype, require_quantised
-from penstock.opkit.elementwise import Elementwise, unary_node
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample

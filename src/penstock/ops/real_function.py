@@ -22,15 +22,15 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import require
-from penstock.opkit.lookup import Lookup
-from penstock.opkit.onnx_reals import RealNodes, is_real
-from penstock.opkit.real_arithmetic import (
+from penstock.opkit.lookup import (
     SIGNED_UNIT_INTERVAL,
     UNIT_INTERVAL,
+    Lookup,
     finite_parameter,
     real_sigmoid,
     real_table,
 )
+from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.ops.abs import PlainAbs
 from penstock.ops.add import PlainAdd

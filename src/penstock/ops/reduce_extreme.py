@@ -22,7 +22,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_dtype
-from penstock.opkit.requantised import requantised
+from penstock.opkit.nodes import requantised
 from penstock.opkit.samples import int8, sample
 
 

@@ -26,9 +26,10 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, rel
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
-from penstock.opkit.onnx_reals import is_real
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
+from penstock.opkit.nodes import is_real
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds, real_form
 

@@ -16,9 +16,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import running
 from penstock.opkit.activation import Activation
-from penstock.opkit.requantise import Multipliers
+from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.samples import sample
-from penstock.opkit.sum_requantisation import SumRequantisation
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.requantise import Multipliers
+from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.samples import integers, sample
-from penstock.opkit.sum_requantisation import SumRequantisation
 
 
 @dataclass(frozen=True, slots=True)

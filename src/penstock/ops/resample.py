@@ -26,11 +26,11 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.axis_map import Form, fitted
 from penstock.opkit.checks import require, require_int8, require_rank
-from penstock.opkit.onnx_resize import ResizedAxis, coordinates_of, resized_axes
 from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.resize import ResizedAxis, coordinates_of, resized_axes
 from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Form, fitted
 
 BITS = 11
 """Fraction bits of weights: sums of products fit int32 for linear and for cubic weights."""

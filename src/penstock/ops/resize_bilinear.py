@@ -23,10 +23,10 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.axis_map import Form, Indices, fitted
 from penstock.opkit.checks import require, require_int8, require_rank
 from penstock.opkit.resize import Sampling, foreign_resize
 from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Form, Indices, fitted
 
 BITS = 10
 """Fraction bits of positions and weights."""

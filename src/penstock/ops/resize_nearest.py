@@ -22,13 +22,18 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
-from penstock.opkit.axis_map import ListedMap, StridedMap
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.onnx_resize import ResizedAxis, coordinates_of, resized_axes, rounding_of
-from penstock.opkit.requantised import requantised
-from penstock.opkit.resize import Sampling, foreign_resize
+from penstock.opkit.nodes import requantised
+from penstock.opkit.resize import (
+    ResizedAxis,
+    Sampling,
+    coordinates_of,
+    foreign_resize,
+    resized_axes,
+    rounding_of,
+)
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
 from penstock.ops.gather import Gather
 from penstock.ops.resample import from_onnx_resize
 

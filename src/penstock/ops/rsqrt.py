@@ -23,9 +23,10 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import inverse_square_root
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import inverse_sqrt
 

@@ -18,7 +18,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import running, sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,10 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.axes import resolved_axis
-from penstock.opkit.checks import require, require_dtype, require_one_quantisation
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.checks import require, require_dtype, require_one_quantisation, resolved_axis
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.intermediate import reshaped
-from penstock.opkit.requantised import in_scale_of_output
+from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.opkit.samples import int8, integers, sample
 from penstock.ops.compare import PlainCompare, Relation
 

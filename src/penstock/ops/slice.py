@@ -20,13 +20,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
-from penstock.opkit.axes import constant_axes, one_axis, resolved_axis
-from penstock.opkit.axis_map import StridedMap
-from penstock.opkit.checks import require
-from penstock.opkit.intermediate import with_shape
-from penstock.opkit.requantised import requantised
+from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
+from penstock.opkit.nodes import requantised, with_shape
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

@@ -32,8 +32,7 @@ from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import row_vectors
 from penstock.opkit.checks import require_dtype
 from penstock.opkit.float_functions import exp
-from penstock.opkit.onnx_reals import real_elementwise
-from penstock.opkit.requantised import requantised
+from penstock.opkit.nodes import real_elementwise, requantised
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import MOST_ELEMENTS, SUM_BITS, exp_table, one_over_one_plus

@@ -19,9 +19,10 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Array, TensorType
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import square_root
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.samples import int8, reals, sample
 
 

@@ -21,9 +21,9 @@ from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise, Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.lookup import saturated
-from penstock.opkit.plain import Plain, arithmetic, typed_nodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, integers, reals, sample
 

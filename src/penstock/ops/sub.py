@@ -19,8 +19,9 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.onnx_reals import exact_elementwise
-from penstock.opkit.plain import Clamped, arithmetic, typed_nodes
+from penstock.opkit.broadcast import Clamped, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
+from penstock.opkit.nodes import exact_elementwise
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.scaled_sum import ScaledSum
 

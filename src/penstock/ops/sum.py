@@ -15,7 +15,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit import reduction
-from penstock.opkit.onnx_reals import RealNodes, is_real
+from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_total import ScaledTotal
 from penstock.ops.plain_sum import PlainSum

@@ -28,9 +28,9 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit.accumulators import require_fitting_sums
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, require_dtype, require_quantised, require_rank
+from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.requantise import (
     channel_multipliers,
     fitting_multiplier,

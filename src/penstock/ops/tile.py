@@ -18,12 +18,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
-from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
 from penstock.opkit.checks import require, require_elements
-from penstock.opkit.intermediate import reshaped
-from penstock.opkit.requantised import requantised
+from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, listed_type
+from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import DType, TensorType
-from penstock.opkit.axes import resolved_axis
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
 

@@ -31,15 +31,13 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit import onnx_constants, sliding, weight_zero_points
-from penstock.opkit.accumulators import Layer, layer_node
+from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.axis_map import Form
-from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.onnx_windows import AUTO_PADS, pair
+from penstock.opkit.layers import Layer, layer_node, with_bias
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window, foreign_windows
+from penstock.opkit.selection import Form
+from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
 from penstock.ops.conv2d import grouped_nodes
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
@@ -223,7 +221,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if groups > 1:
         yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
         return
-    x, w, made = weight_zero_points.centred_layer(node.output().name, x, w)
+    x, w, made = layers.centred_layer(node.output().name, x, w)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
     op = TransposeConv(rows, columns)

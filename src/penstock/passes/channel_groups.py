@@ -32,9 +32,9 @@ from penstock.choices import Rounding
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.requantise import reach_of_sums
 from penstock.opkit.scaled_total import ScaledTotal
-from penstock.opkit.sum_requantisation import reach_of_sums
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

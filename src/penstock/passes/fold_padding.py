@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.max_pool2d import MaxPool2D

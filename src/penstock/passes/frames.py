@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.passes.streamed_rows import channels_first
 from penstock.passes.time_series import MOST_FRAMES, RunStep, TimeSeries

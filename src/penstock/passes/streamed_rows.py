@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 

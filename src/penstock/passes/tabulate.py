@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.ops.quantize import EIGHT_BITS
 from penstock.ops.tabulated import Step, Tabulated
 

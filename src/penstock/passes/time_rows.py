@@ -21,7 +21,7 @@ from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, TensorType
-from penstock.opkit.elementwise import Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

@@ -16,7 +16,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape

@@ -16,7 +16,7 @@ from penstock.errors import BackendError
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.compare import Compare, Relation

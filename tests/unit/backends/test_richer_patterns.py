@@ -27,7 +27,7 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

@@ -15,7 +15,7 @@ from penstock.frontends.accumulators import (
 )
 from penstock.frontends.seeded_random import SeededRandom, weight_quantiles
 from penstock.ir.tensor import Array
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 
 
 def drawn(*shape: int) -> Array:

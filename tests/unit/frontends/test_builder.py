@@ -11,7 +11,7 @@ from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import Activation
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.reshape import Reshape

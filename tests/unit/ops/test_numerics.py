@@ -15,8 +15,7 @@ from penstock.backends.pattern_matching import matches
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Quantisation
-from penstock.opkit.lookup import Lookup
-from penstock.opkit.numerics import Numerics
+from penstock.opkit.lookup import Lookup, Numerics
 from penstock.opkit.samples import int8
 from penstock.ops.abs import Abs
 from penstock.ops.exp import Exp

@@ -19,7 +19,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D

@@ -21,7 +21,7 @@ from penstock.ir.verify import verify
 from penstock.ladder import climb
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.concatenation import Concatenation

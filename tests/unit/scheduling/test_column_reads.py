@@ -7,7 +7,7 @@ import pytest
 from penstock.backends.processor_parts import assign
 from penstock.frontends.text import graph_from_text
 from penstock.hardware.load import load_target
-from penstock.opkit.axis_map import ListedMap, StridedMap
+from penstock.opkit.selection import ListedMap, StridedMap
 from penstock.scheduling.bands.column_reads import PartColumnReads
 from penstock.scheduling.model.part import Part
 

@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic

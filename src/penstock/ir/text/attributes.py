@@ -31,7 +31,7 @@ _WORDS = {"true": True, "false": False, "none": None}
 def attribute(x: object, table: ConstantTable) -> str:
     """The text of one value.
 
-    >>> from penstock.opkit.window import Window
+    >>> from penstock.opkit.sliding import Window
     >>> attribute((Window(5, before=2), None, Fraction(1, 3)), ConstantTable())
     '(Window(size=5, before=2), none, Fraction(1, 3))'
     """

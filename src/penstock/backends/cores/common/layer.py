@@ -19,8 +19,7 @@ import numpy as np
 from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.ir.op import Kernel, Op, Site, Table
-from penstock.opkit.requantise import Multipliers
-from penstock.opkit.sum_requantisation import SumRequantisation
+from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected

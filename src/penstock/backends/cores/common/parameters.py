@@ -11,7 +11,7 @@ import numpy as np
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.sub import Sub
 from penstock.requantisation.pairs import INPUTS, weighted_sum

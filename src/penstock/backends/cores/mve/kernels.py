@@ -35,7 +35,7 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D

@@ -22,7 +22,7 @@ from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs,
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
-from penstock.opkit.window import Window
+from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D

@@ -1,7 +1,8 @@
-"""Import of ONNX nodes as operators on real numbers: dequantised inputs, then a quantised output.
+"""Nodes that importers put around an operator: reshapes, and conversions of quantisations.
 
-Every float operator between DequantizeLinear and QuantizeLinear is real arithmetic in single
-precision.  Operators without an integer kernel for it are imported by a `RealNodes`.
+Every float operator of ONNX between DequantizeLinear and QuantizeLinear is real arithmetic in
+single precision.  Operators without an integer kernel for it are imported by a `RealNodes`:
+dequantised inputs, then a quantised output.
 """
 
 from __future__ import annotations
@@ -15,12 +16,84 @@ from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.onnx_constants import exact_operand, real_numbers
 from penstock.ops.dequantize import Dequantize
-from penstock.ops.quantize import QuantizeReal
+from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.reshape import Reshape
+
+
+def intermediate(value: Value, shape: tuple[int, ...], label: str) -> Value:
+    """An intermediate value with the type of `value` and another shape."""
+    return Value(f"{value.name}/{label}", value.type.with_shape(shape))
+
+
+def with_shape(
+    op: Op, inputs: tuple[Value, ...], shape: tuple[int, ...], output: Value
+) -> Iterator[Made]:
+    """Nodes that apply `op`, with result of `shape`, and reshape it to the output if needed."""
+    if output.type.shape == shape:
+        yield Made(op, inputs, output)
+        return
+    between = intermediate(output, shape, "before_reshape")
+    yield Made(op, inputs, between)
+    yield Made(Reshape(output.type.shape), (between,), output)
+
+
+def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
+    """`value` reshaped and named `name`, and the reshape node, if one is necessary."""
+    if value.type.shape == shape:
+        return value, ()
+    viewed = Value(name, value.type.with_shape(shape), value.data)
+    return viewed, () if value.data is not None else (Made(Reshape(shape), (value,), viewed),)
+
+
+def requantised(
+    node: OnnxNode, op: Op, x: Value, natural: Quantisation | None = None, k: int = 0
+) -> Iterator[Made]:
+    """Nodes that compute output k by `op` on x, followed by Quantize if necessary.
+
+    `natural`: quantisation of the result of `op`; that of x by default."""
+    natural, wanted = natural or x.type.quantisation, node.output(k).type.quantisation
+    if wanted == natural:
+        yield node.made(op, x, k=k)
+        return
+    first = node.between(op, x, label="before_quantize", like=natural, k=k)
+    yield first
+    yield node.made(_conversion(x, wanted), first.output, k=k)
+
+
+def _conversion(x: Value, wanted: Quantisation | None) -> Op:
+    """The operator that converts a value, or what is selected from it, to a quantisation, or to
+    real numbers if that is None."""
+    if wanted is None:
+        return Dequantize()
+    return QuantizeReal() if x.type.dtype is DType.FLOAT32 else Quantize()
+
+
+def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:
+    """A value in the quantisation of output 0, and the Quantize node, if one is necessary."""
+    wanted = node.output().type.quantisation
+    if value.type.quantisation == wanted:
+        return value, ()
+    type = TensorType(value.type.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
+    found = Value(f"{node.output().name}/{label}", type)
+    return found, (Made(_conversion(value, wanted), (value,), found),)
+
+
+def in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]:
+    """Input k in the quantisation of output 0, and the nodes that convert it; constants are
+    rounded half to even, and saturate."""
+    value, y = node.input(k), node.output().type
+    if value.data is None or y.quantisation is None:
+        return alike(node, value, f"input{k}")
+    with np.errstate(all="ignore"):
+        steps = np.rint(real_numbers(node, k) / y.scale) + y.zero_point
+    require(not bool(np.isnan(steps).any()), f'"{value.name}" holds what is no number')
+    elements = np.clip(steps, -128, 127).astype(np.int8)
+    type = TensorType(elements.shape, DType.INT8, y.quantisation)
+    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements)), ()
 
 
 def is_real(node: OnnxNode) -> bool:

@@ -1,11 +1,12 @@
-"""Overflow checks of layers with weights: kernels accumulate in int32.
+"""Layers: operators with weights, whose kernels accumulate in int32, and import of their operands.
 
-The bound is exact, because weights are constant and an input element may be any int8 value.
+Weights have no zero points in kernels.  Weights less their zero points have 9 bits: if int8 does
+not hold them, they are split among copies of input channels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from penstock.opkit.checks import (
     require_weights,
 )
 from penstock.opkit.requantise import LARGEST_SCALED, Multipliers, channel_multipliers
+from penstock.ops.gather import Gather
 
 
 class Layer(OperatorDefaults):
@@ -144,7 +146,9 @@ def require_fitting_sums(
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """The least and greatest accumulator of each output channel."""
+    """The least and greatest accumulator of each output channel.
+
+    It is exact, because weights are constant and an input element may be any int8 value."""
 
     lower: Int64s
     upper: Int64s
@@ -202,3 +206,85 @@ def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
             why="the reference computes the output in 32 bits before it clamps it",
             help="check the scales of input, weights and output",
         )
+
+
+def with_bias(node: ForeignNode, channels: int, k: int = 2) -> Value:
+    """Input k of the node, or zeros of shape (channels,)."""
+    bias = node.optional(k)
+    if bias is not None:
+        return bias
+    zeros = Data.of(np.zeros(channels, np.int32))
+    return Value(f"{node.output().name}/no_bias", TensorType((channels,), DType.INT32), zeros)
+
+
+def centred(w: Value) -> Value | None:
+    """Weights less their zero points, as int8; None if that does not hold them."""
+    found = _differences(w)
+    if found.min(initial=0) < -128 or found.max(initial=0) > 127:
+        return None
+    return _with_zero_points(w, found.astype(np.int8))
+
+
+def centred_layer(
+    name: str, x: Value, w: Value, groups: int = 1
+) -> tuple[Value, Value, tuple[Made, ...]]:
+    """Input and weights of a layer whose weights have no zero points, and the nodes before it.
+
+    name: of the layer's output; x: input, channels on the last axis; w: weights,
+    (O, .., C / groups).  Where int8 does not hold weights less their zero points, the layer reads a
+    channel several times, and the sum of its weights is that difference.  Padding has the input's
+    zero point, so the products are the same.
+    """
+    found = centred(w)
+    if found is not None:
+        return x, found, ()
+    rest = _differences(w)
+    others = tuple(range(rest.ndim - 1))
+    copies = np.maximum(-(-rest.max(axis=others) // 127), -(rest.min(axis=others) // 128))
+    copies = np.maximum(copies, 1)
+    first = np.cumsum(copies) - copies
+    parts = np.zeros((*rest.shape[:-1], int(copies.sum())), np.int8)
+    for k in range(int(copies.max())):
+        chosen = np.flatnonzero(copies > k)
+        part = np.clip(rest[..., chosen], -128, 127)
+        parts[..., first[chosen] + k] = part
+        rest[..., chosen] -= part
+    depth = w.type.shape[-1]
+    indices = [g * depth + c for g in range(groups) for c in np.arange(depth).repeat(copies)]
+    gather = Gather(x.type.rank - 1, tuple(int(k) for k in indices))
+    type = x.type.with_shape(gather.result_type((x.type,)).shape)
+    repeated = Value(f"{name}/repeated_channels", type)
+    return repeated, _with_zero_points(w, parts), (Made(gather, (x,), repeated),)
+
+
+def exchanged_ends(w: Value) -> Value:
+    """Weights (O, K, L, 1) that int8 holds less their zero points, as (1, K, L, O)."""
+    found = centred(w)
+    assert found is not None
+    assert found.data is not None
+    elements = np.ascontiguousarray(found.data.array(found.type).transpose(3, 1, 2, 0))
+    q = found.type.quantisation
+    if q is not None and q.axis is not None:
+        q = replace(q, axis={0: 3, 3: 0}.get(q.axis, q.axis))
+    return Value(w.name, TensorType(elements.shape, DType.INT8, q), Data.of(elements))
+
+
+def _differences(w: Value) -> Array:
+    """Weights less their zero points, as int64."""
+    q, data = w.type.quantisation, w.data
+    assert data is not None
+    elements = data.array(w.type).astype(np.int64)
+    if q is None:
+        return elements
+    shape = [1] * elements.ndim
+    if q.axis is not None:
+        shape[q.axis] = -1
+    return elements - np.array(q.zero_points, np.int64).reshape(shape)
+
+
+def _with_zero_points(w: Value, elements: Array) -> Value:
+    """Weights of these elements, with zero points of 0."""
+    q = w.type.quantisation
+    if q is not None:
+        q = replace(q, zero_points=(0,) * len(q.zero_points))
+    return Value(w.name, TensorType(elements.shape, DType.INT8, q), Data.of(elements))

@@ -56,9 +56,9 @@ from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes, placement_problems
+from penstock.scheduling.simulate.walk import WHOLE
 
 __all__ = [
     "Affine",

@@ -31,8 +31,7 @@ from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.scheduling.bands.tensor_configs import tensor_configs
 from penstock.scheduling.cascades.search import frontier_search
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule

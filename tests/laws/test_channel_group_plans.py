@@ -31,8 +31,7 @@ from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.channel_alternatives import COUNTS
 from penstock.pipeline.search import schedule
 from penstock.scheduling.cascades.search import frontier_search
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule

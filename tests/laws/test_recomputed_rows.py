@@ -28,10 +28,15 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
 from penstock.scheduling.bands.band_search import BandLimits
 from penstock.scheduling.bands.below_rows import BelowRows
-from penstock.scheduling.bands.chain_plan import ChainPlan, PartCycles
-from penstock.scheduling.bands.chain_search import MOST_TENSORS, STRIPES, ChainSearch
+from penstock.scheduling.bands.chain_search import (
+    MOST_TENSORS,
+    STRIPES,
+    ChainPlan,
+    ChainSearch,
+    PartCycles,
+)
 from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.model.memories import MemorySystem

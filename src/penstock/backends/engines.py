@@ -9,7 +9,7 @@ from penstock.backends.author import cost_of
 from penstock.backends.processor_parts import Processor
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 
 

@@ -16,7 +16,7 @@ from penstock.ir.graph import Graph, Node, Queue, Value, free_name, whole_work
 from penstock.ir.op import row_count
 from penstock.opkit.checks import require_dtype
 from penstock.ops.registry import COPY
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import PULL, Part
 from penstock.scheduling.model.parts import Parts
 

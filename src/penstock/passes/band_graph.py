@@ -14,7 +14,7 @@ from penstock.ir.region import Interval
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
-from penstock.scheduling.bands.kept_columns import Location, Span, Spans
+from penstock.scheduling.bands.columns import Location, Span, Spans
 
 
 @dataclass(frozen=True, slots=True)

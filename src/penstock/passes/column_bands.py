@@ -32,7 +32,7 @@ from penstock.ir.columns import COLUMNS, RANK, add_reads, column_reads
 from penstock.ir.graph import Node
 from penstock.ir.region import Interval
 from penstock.passes.band_graph import BandGraph, band_graph
-from penstock.scheduling.bands.kept_columns import Location, Span, Spans, kept_spans, locations
+from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
 
 
 def column_bands(

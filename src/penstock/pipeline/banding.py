@@ -18,7 +18,7 @@ from penstock.passes.column_bands import column_bands, single_node_band
 from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.variant import BandedCascade
 from penstock.scheduling.cascades.candidate import Candidate, Chain
@@ -29,7 +29,7 @@ from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.walk import WHOLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_count
 from penstock.ir.tensor import DType
 from penstock.passes.channel_groups import HiddenChain, group_channels, hidden_chains
-from penstock.scheduling.cascades.least_memory import RowPeak, least_row_peak
+from penstock.scheduling.cascades.rows import RowPeak, least_row_peak
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 

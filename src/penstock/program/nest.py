@@ -22,7 +22,7 @@ from functools import cached_property
 from penstock.program.bounds import count_at
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import Command, Counted, Loop, RowCounter
-from penstock.scheduling.model.row_stripes import highest_stripe
+from penstock.scheduling.model.stripe import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 from penstock.scheduling.simulate.row_tables import RowTables
 

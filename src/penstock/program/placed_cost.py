@@ -28,7 +28,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.cold_starts import Flags, cold_calls
+from penstock.scheduling.simulate.cost_accounting import Flags, cold_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
 

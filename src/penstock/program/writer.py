@@ -34,8 +34,8 @@ from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
 from penstock.scheduling.model.queue_memory import QueueMemory
-from penstock.scheduling.model.row_stripes import highest_stripe
 from penstock.scheduling.model.rows import rows_coincide
+from penstock.scheduling.model.stripe import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,

@@ -14,8 +14,8 @@ from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
-from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stripe import Stripes, whole_tensor
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 
 

@@ -18,7 +18,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.stated_attribute import StatedAttribute
 from penstock.reports.codec import LINKED, Json, encoded_fields, named
 from penstock.reports.formats import ABSENT, short_names
-from penstock.scheduling.model.row_stripes import Stripes
+from penstock.scheduling.model.stripe import Stripes
 
 NO_BYTES: Mapping[str, int] = {}
 FLOOR_CYCLES_PER_MAC = {

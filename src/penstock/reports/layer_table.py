@@ -25,7 +25,7 @@ from penstock.reports.formats import (
     shorten_middle,
 )
 from penstock.reports.layer import Layer, Step, above_floor, number_words
-from penstock.scheduling.model.row_stripes import count_stripes
+from penstock.scheduling.model.stripe import count_stripes
 
 Line = Layer | Step
 """A line of a table: a layer, or one of its steps below it."""

@@ -36,8 +36,8 @@ from penstock.reports.timeline import engine_times, live_bytes, timelines
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.row_stripes import count_stripes, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stripe import count_stripes, highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 

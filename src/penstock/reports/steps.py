@@ -19,9 +19,9 @@ from penstock.reports.costed_steps import CostedStep, numbered_steps
 from penstock.reports.layer import ConstantChannels, LayerTensor, Step, TensorRole
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.row_stripes import count_elements, highest_stripe
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.cold_starts import cold_calls
+from penstock.scheduling.model.stripe import count_elements, highest_stripe
+from penstock.scheduling.simulate.cost_accounting import cold_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 WEIGHTS = 1

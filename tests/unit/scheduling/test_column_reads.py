@@ -8,7 +8,7 @@ from penstock.backends.processor_parts import assign
 from penstock.frontends.text import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.opkit.selection import ListedMap, StridedMap
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.model.part import Part
 
 POOLED = """

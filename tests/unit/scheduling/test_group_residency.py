@@ -20,7 +20,7 @@ from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.search import cost_model_and_memories, schedule
 from penstock.reports.steps import layers
-from penstock.scheduling.cascades.group_residency import (
+from penstock.scheduling.cascades.groups import (
     group_cycles,
     grouped,
     grouping_problem,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 
 EVERYTHING_IN_SRAM = MemoryAssignment("sram", "flash")

@@ -19,8 +19,7 @@ from penstock.pipeline.graphs import simplify
 from penstock.program.program import Copy
 from penstock.program.steps import walk
 from penstock.scheduling.cascades.region_search import RegionSearch
-from penstock.scheduling.model.memories import FINE, MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule

@@ -29,8 +29,8 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.proposals import proposals
-from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.cascades.rows import UniformSearch
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 

@@ -12,8 +12,7 @@ from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.scheduling.model.bands import Band, KeptTensor
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule

@@ -17,15 +17,15 @@ from penstock.compiled import UNBOUNDED
 from penstock.ir.columns import COLUMNS, RANK
 from penstock.ir.graph import Value
 from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+from penstock.scheduling.simulate.walk import run_cascade
 
 SHARES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of bands to try, besides one band per column."""

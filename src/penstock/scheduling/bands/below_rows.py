@@ -22,23 +22,22 @@ from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch
 from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
-from penstock.scheduling.bands.chain_plan import PartCycles
-from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch
+from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShapes
 from penstock.scheduling.bands.conditions import computes_columns
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
-from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.cascades.rows import UniformSearch
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes
+from penstock.scheduling.simulate.walk import WHOLE
 
 WORTH_MEMORY = Fraction(1, 100)
 """Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""

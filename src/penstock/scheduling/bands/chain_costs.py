@@ -9,8 +9,7 @@ import numpy as np
 from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.cost_accounting import CostAccounting

@@ -9,23 +9,25 @@ the lowest peak memory.  If few tensors can be recomputed, all sets of them are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice, product
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
-from penstock.scheduling.bands.chain_intervals import chain_intervals
-from penstock.scheduling.bands.chain_plan import ChainCosts, ChainPlan, PartCycles
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
 from penstock.scheduling.bands.chain_tables import chain_shares, run_chains
 from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.simulate.row_tables import RowTables, advances
+from penstock.scheduling.simulate.walk import run_cascade
 
 STRIPES = (1, 2, 4)
 """Stripe heights (maximum rows per call) to try."""
@@ -387,3 +389,103 @@ def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
             run = tuple(range(p, p - size, -1))
             if every.issuperset(run):
                 yield run
+
+
+@dataclass(frozen=True, slots=True)
+class PartCycles:
+    """Cycles of the parts of an execution order.
+
+    model: estimates the cycles of parts.
+    of_row: returns, for the part at a position, the fixed cycles that it spends on each row of each
+        band, however many columns the band has (`BandSource.row_cycles`).
+    """
+
+    model: CostModel
+    of_row: Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainCosts:
+    """What the parts of a chain cost in its bands, and what they cost without recomputation.
+
+    inside: positions of its parts, in ascending order.
+    per_share: two rows, multiply-accumulates and cycles, with one entry per part: the cost of
+        computing its output once, in the bands of the chain.  A part whose share of its output in
+        all calls is 1.5 (`chain_shares`), because it computes half of it twice, costs 1.5 times as
+        much.
+    once: [multiply-accumulates, cycles] that all parts together need if they do not run as a chain,
+        compute each element once, and run their preferred kernels.
+    """
+
+    inside: np.ndarray
+    per_share: np.ndarray
+    once: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """A choice of the tensors that a cascade recomputes, with the cascade's memory and cycles.
+
+    chains: shape of each chain, by the position of its last part.
+    peak_bytes: live bytes at the peak of the cascade.
+    time: estimated cycles of the overhead of calls, of recomputation, and of the delay by fallback
+        kernels.  Left out are the cycles in which the preferred kernels compute each element once;
+        they are the same for all plans of the cascade.
+    macs: multiply-accumulates that recomputation adds.
+    stripe: maximum number of rows per call.
+    """
+
+    chains: dict[int, ChainShape]
+    peak_bytes: int
+    time: int
+    macs: float
+    stripe: int
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Positions of the parts whose outputs are recomputed."""
+        return frozenset(p for chain in self.chains.values() for p in chain.members)
+
+
+MOST_INTERVALS = 6
+"""Maximum number of intervals to search: those that need the least memory without chains."""
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+def chain_intervals(
+    tables: RowTables, plain: Iterable[ValuedCandidate], limits: BandLimits
+) -> list[tuple[int, int]]:
+    """Return the intervals [lower, upper) of positions in which to search for chains.
+
+    In these intervals, cascades without chains need at least `limits.peak_bytes`, but a cascade
+    with chains may need less.  The result contains at most `MOST_INTERVALS` intervals, in ascending
+    order of the memory that the interval needs as a single cascade with one row per call.
+
+    tables: the parts of the order and the rows that they read.
+    plain: the candidate cascades without chains.
+    """
+    count, limit, resident = len(tables.resident) - 1, limits.peak_bytes, tables.resident
+    least = np.full((count + 1, count + 1), UNBOUNDED)
+    for valued in plain:
+        c = valued.candidate
+        least[c.lower, c.upper] = min(least[c.lower, c.upper], valued.peak_bytes)
+    for lower in range(count - 1, -1, -1):
+        for upper in range(lower + 2, count + 1):
+            both = np.maximum(least[lower, lower + 1 : upper], least[lower + 1 : upper, upper])
+            least[lower, upper] = min(least[lower, upper], both.min())
+    bound = np.where(least < limit, least, np.maximum.outer(resident, resident))
+    before, after = least[0].copy(), least[:, count].copy()
+    before[0] = after[count] = 0
+    for p in range(1, count + 1):
+        before[p] = np.maximum(before[:p], bound[:p, p]).min()
+    for p in range(count - 1, -1, -1):
+        after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
+    found: list[tuple[int, int, int]] = []
+    for a in range(count):
+        for b in range(a + 2, min(count, a + limits.parts) + 1):
+            if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]:
+                # A simulation that reaches the highest peak to be kept may stop.
+                highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
+                insort(found, (run_cascade(tables, a, b, 1, highest, _NO_CALLS)[0], a, b))
+                del found[MOST_INTERVALS:]
+    return [(a, b) for _, a, b in found]

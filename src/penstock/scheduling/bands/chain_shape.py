@@ -13,9 +13,8 @@ import numpy as np
 
 from penstock.ir.region import Interval
 from penstock.scheduling.bands.band_search import column_count
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads, kept_spans, locations
 from penstock.scheduling.bands.conditions import computes_columns
-from penstock.scheduling.bands.kept_columns import kept_spans, locations
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 

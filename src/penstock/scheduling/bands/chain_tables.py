@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED, compiled
-from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+from penstock.scheduling.simulate.walk import run_cascade
 
 Reals = npt.NDArray[np.float64]
 

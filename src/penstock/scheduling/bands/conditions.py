@@ -9,7 +9,7 @@ from penstock.ir.op import MOST_ROWS, Croppable
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.walk import WHOLE
 
 
 def computes_columns(part: Part) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from penstock.scheduling.bands.band_schedule import expanded_band
 from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
 from penstock.scheduling.model.bands import Band, Bands
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import update_name
-from penstock.scheduling.model.row_stripes import Stripes, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stripe import Stripes, whole_tensor
 from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 

@@ -11,18 +11,18 @@ from typing import Protocol
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.scheduling.bands.column_reads import PartColumnReads
+from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.cascades.candidate import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.fused_parts import FusionSource, fused_members
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.row_copies.variant import without_row_copies
-from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.walk import WHOLE
 
 KIND = "bands"
 """Name of the composite of the nodes that run in bands."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.candidate import Proposal, ValuedCandidate
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 
 Numbers = npt.NDArray[np.int64]
 CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]

@@ -32,10 +32,9 @@ import numpy as np
 
 from penstock.compiled import UNBOUNDED
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
-from penstock.scheduling.cascades.kernel_choices import KernelChoices
+from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import FILL, FINE, MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
@@ -44,9 +43,8 @@ from penstock.scheduling.row_copies.estimates import (
     StripedCascade,
     row_copy_estimates,
 )
-from penstock.scheduling.simulate.execution import WHOLE, expand
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
-from penstock.scheduling.simulate.traffic import peaks_and_time
+from penstock.scheduling.simulate.walk import WHOLE, expand, peaks_and_time
 
 MOST_INDEPENDENT = 3
 """Maximum number of handed-on tensors whose regions are chosen independently.

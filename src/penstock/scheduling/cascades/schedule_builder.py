@@ -29,8 +29,8 @@ from penstock.scheduling.prefetch.double_buffering import FILLS, with_double_buf
 from penstock.scheduling.row_copies.estimates import RowCopyEstimates
 from penstock.scheduling.row_copies.row_copy_search import RowCopySearch, costed
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.walk import WHOLE
 
 
 @dataclass(frozen=True, slots=True)

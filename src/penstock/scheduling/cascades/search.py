@@ -23,11 +23,11 @@ from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
 from penstock.scheduling.cascades.proposals import CandidateSource, proposals
 from penstock.scheduling.cascades.region_search import RegionSearch
+from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
-from penstock.scheduling.cascades.uniform_search import UniformSearch
-from penstock.scheduling.cascades.whole_proposals import grouped_proposal, whole_proposals
 from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem

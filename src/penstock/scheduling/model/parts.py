@@ -14,16 +14,16 @@ from types import MappingProxyType
 
 from penstock.brief import Brief
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.queue_guests import queue_guests
-from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
-from penstock.scheduling.model.row_copy import CopiedRows, RowsCopiedOut, with_copied_rows
-from penstock.scheduling.model.row_reads import (
+from penstock.scheduling.model.access import (
     NOTHING_KNOWN,
     KnownReads,
     known_reads,
     row_parts,
 )
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.queue_guests import queue_guests
+from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
+from penstock.scheduling.model.row_copy import CopiedRows, RowsCopiedOut, with_copied_rows
 from penstock.scheduling.model.rows import RowParts
 
 

@@ -16,7 +16,7 @@ from enum import Enum
 
 from penstock.ir.graph import Value
 from penstock.ir.op import ConstantPrefetch
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 
 
 class PrefetchStart(Enum):

@@ -11,7 +11,7 @@ from enum import Enum
 
 from penstock.brief import Brief
 from penstock.ir.region import Region
-from penstock.scheduling.model.row_stripes import Stripes, count_stripes
+from penstock.scheduling.model.stripe import Stripes, count_stripes
 
 
 class BufferMode(Enum):

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import ConstantPrefetch
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
-from penstock.scheduling.model.row_stripes import stripe_heights
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stripe import stripe_heights
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes

@@ -19,8 +19,7 @@ from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.row_copies.estimates import RowCopyEstimates, StripedCascade
 from penstock.scheduling.row_copies.variant import with_row_copies
-from penstock.scheduling.simulate.cold_starts import with_cold_starts
-from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes
 from penstock.scheduling.simulate.row_copy_costs import with_row_copy_cycles

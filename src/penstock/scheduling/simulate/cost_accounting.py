@@ -1,28 +1,67 @@
-"""Cost accounting: the cost of each part of a schedule, computed call by call.
-
-The bytes read and written are exact: tests compare them with the counts of the reference machine,
-the interpreter of compiled programs.
-"""
+"""CallTraffic: the work and memory traffic of one kernel call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from penstock.ir.op import ConstantPrefetch, Kernel
+import numpy as np
+import numpy.typing as npt
+
+from penstock.ir.op import ConstantPrefetch, Kernel, row_before
 from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
-from penstock.scheduling.model.memories import FINE, MemorySystem
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.row_stripes import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.call_traffic import CallTraffic, traffic_of_call, traffic_of_calls
+from penstock.scheduling.model.stripe import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+
+
+@dataclass(frozen=True, slots=True)
+class CallTraffic:
+    """Work and memory traffic of one kernel call.
+
+    macs: multiply-accumulates, including those that the kernel skips.
+    read_bytes: bytes read from each input, constants included.
+    previous_row_bytes: bytes read from the output row before the call's rows, if the kernel
+        computes each row from the previous one; 0 for other kernels.
+    written_bytes: bytes written to the output.
+    """
+
+    macs: int
+    read_bytes: tuple[int, ...]
+    previous_row_bytes: int
+    written_bytes: int
+
+
+def traffic_of_call(part: Part, out: Region) -> CallTraffic:
+    """Return the work and traffic of a call of `part` that computes a region of the output."""
+    (traffic,) = traffic_of_calls(part, (out,))
+    return traffic
+
+
+def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
+    """Return the work and traffic of calls of `part`, one for each output region in `outs`."""
+    element = part.output.type.dtype.size_bytes
+    if not part.nodes:
+        return [CallTraffic(0, (), 0, out.elements * element) for out in outs]
+    op, site, recurrent = part.nodes[-1].op, part.nodes[-1].site, part.kernel.recurrent
+    sizes = [type.dtype.size_bytes for type in site.inputs]
+    return [
+        CallTraffic(
+            op.work(site, out).macs,
+            tuple(n.elements * size for n, size in zip(op.needs(site, out), sizes, strict=True)),
+            row_before(out).elements * element if recurrent else 0,
+            out.elements * element,
+        )
+        for out in outs
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,3 +424,63 @@ def _variant(part: Part, kernel: Kernel) -> KernelVariant:
 
 def _bytes(sizes: dict[str, int]) -> Bytes:
     return tuple(sorted((memory, size) for memory, size in sizes.items() if size))
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
+    """Yield, for each cascade, an array that states which of its calls start cold.
+
+    A call starts cold if the call before it runs on another engine, or if it is the first call of
+    the schedule.  The first call of a cascade also starts cold if the copy engine prefetches
+    constants for the cascade.  Example: the first cascade has two calls on an accelerator, then one
+    on the processor; its array is [True, False, True].
+    cascades: all cascades of a schedule.
+    """
+    last = ""
+    for cascade in cascades:
+        plan = cascade.plan
+        engines = [cascade.parts.parts[k].engine for k in plan.parts]
+        places = cascade.calls[:, 0] - cascade.lower
+        numbers = np.array([engines.index(engine) for engine in engines])[places]
+        begins_cold = bool(plan.copies) or engines[places[0]] != last
+        yield np.append(begins_cold, np.diff(numbers) != 0)
+        last = engines[places[-1]]
+
+
+def with_cold_starts(
+    model: CostModel,
+    schedule: Schedule,
+    cascades: Sequence[ExpandedCascade],
+    plans: Sequence[Plan],
+) -> tuple[Plan, ...]:
+    """Return the plans with the additional cycles of cold starts added to their costs.
+
+    cascades, plans: all cascades of the schedule, and their plans with costs of warm calls.
+    """
+    flags = cold_calls(cascades)
+    each = zip(cascades, plans, flags, strict=True)
+    return tuple(_with_cold_starts(model, schedule, *one) for one in each)
+
+
+def _with_cold_starts(
+    model: CostModel, schedule: Schedule, cascade: ExpandedCascade, plan: Plan, cold: Flags
+) -> Plan:
+    """Return one plan with the additional cycles of cold starts added to its costs.
+
+    plan: the plan of `cascade`, with costs of warm calls.
+    cold: for each call of the cascade, whether it starts cold (`cold_calls`).
+    """
+    parts, costs = schedule.parts, list(plan.costs)
+    calls = Counter((p, end - first) for p, first, end in cascade.calls[cold, :3].tolist())
+    for (position, rows), count in calls.items():
+        place = position - cascade.lower
+        k = plan.parts[place]
+        part = parts.parts[k]
+        if part.kernel.cycles is not None:
+            memory = schedule.memory.for_part(part, parts.owners)
+            selected = plan.with_selected_kernel(k, part)
+            longer = count * model.cold_start_cycles(selected, rows, memory)
+            costs[place] = replace(costs[place], cycles=costs[place].cycles + longer)
+    return replace(plan, costs=tuple(costs))

@@ -23,11 +23,11 @@ from penstock.ir.graph import Value
 from penstock.memory.problem import LiveBuffer
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.row_stripes import Stripes, row_stripes, whole_tensor
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.execution import WHOLE, expand
+from penstock.scheduling.model.stripe import Stripes, row_stripes, whole_tensor
 from penstock.scheduling.simulate.live_ranges import RowLiveRanges, row_live_ranges
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tables
+from penstock.scheduling.simulate.walk import WHOLE, expand
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.scheduling.simulate.row_kernels import enter_live_ranges
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables, starts
+from penstock.scheduling.simulate.walk import enter_live_ranges
 
 
 class RowLiveRanges(NamedTuple):

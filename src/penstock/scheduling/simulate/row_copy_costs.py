@@ -8,8 +8,7 @@ from itertools import zip_longest
 
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
-from penstock.scheduling.model.memories import FINE
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import FINE, MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.row_copy import RowsCopiedOut
 from penstock.scheduling.simulate.copy_timeline import TimedCopy, copy_times

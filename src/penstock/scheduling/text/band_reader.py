@@ -20,7 +20,7 @@ from penstock.scheduling.bands.variant import (
 from penstock.scheduling.cascades.candidate import Candidate
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.fused_parts import FusedPart, with_fused
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule

@@ -14,7 +14,7 @@ from penstock.scanner import Scanner, Token, TokenKind
 from penstock.scheduling.bands.variant import AssignedPlan, BandSource
 from penstock.scheduling.cascades.candidate import Chain
 from penstock.scheduling.model.cost import NOTHING, Cost
-from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart

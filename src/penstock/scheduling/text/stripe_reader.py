@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from penstock.scanner import Scanner, Token, quoted
 from penstock.scheduling.bands.tensor_configs import plan_configs
-from penstock.scheduling.model.row_stripes import Stripes
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stripe import Stripes
 from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 

@@ -380,3 +380,118 @@ def run_with_traffic(
             )
             dead[s] = gone
     return peaks, time, True
+
+
+WHOLE = 1 << 30
+"""Stripe height that stands for all rows of any tensor."""
+
+
+def expand(tables: RowTables, lower: int, upper: int, stripe: int) -> Numbers:
+    """Return the calls of the parts at positions [lower, upper), interleaved as one cascade.
+
+    lower, upper: positions in the execution order.
+    stripe: maximum number of output rows per call.
+
+    The result has shape (calls, 4), with columns: position of the part, first row, end row, and
+    position of the part that requested the rows (the part itself if no other part did).
+    """
+    most = int(tables.rows[tables.written[lower:upper]].sum())
+    calls = np.empty((most, 4), np.int64)
+    _, count, _ = run_cascade(tables, lower, upper, stripe, UNBOUNDED, calls)
+    return calls[:count]
+
+
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
+    """Return the table of known peaks with which a search begins.
+
+    It contains the peak of each part that runs alone, in a single call.  All other peaks are
+    unknown (`UNBOUNDED`).
+    stripes: stripe heights (maximum rows per call) that the search tries.
+    most_parts: maximum number of parts in a cascade.
+    """
+    count = len(tables.written)
+    rows = tables.rows[tables.written]
+    heights = np.array(sorted(stripes, reverse=True), np.int64)
+    calls = np.where(tables.whole, 1, -(-rows // heights[:, None]))
+    before = np.zeros((len(heights), 1), np.int64)
+    least_cycles = np.hstack([before, np.cumsum(calls * tables.call_cycles, axis=1)])
+    least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), UNBOUNDED)
+    for p in range(count):
+        least_peak[p + 1, 1] = run_whole(tables, p)[0]
+    return Alternatives(heights, least_cycles, least_peak)
+
+
+def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
+    """Simulate one part alone, in a single call.
+
+    position: position of the part in the execution order.
+
+    Returns the live bytes at the peak, and the call overhead in cycles.
+    """
+    peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
+    return peak, cycles
+
+
+def candidates(
+    tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
+) -> tuple[Numbers, int]:
+    """Simulate candidate cascades: the parts at positions [lower, upper) of the execution order.
+
+    There is a candidate for each `lower` in `lowers` and each stripe height.
+    lowers: a range with step 1.
+    alternatives: the stripe heights, and the peaks of the cascades simulated so far; this function
+        adds those of the candidates.
+    prune: whether to drop dominated candidates.  A candidate is dominated if its parts run with no
+        higher peak and no more call overhead in a cascade, or a sequence of cascades, that has been
+        simulated before.
+
+    Returns an array, and the number of simulated calls as a measure of work.  The array has one row
+    for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call
+    overhead in cycles).
+    """
+    found = np.empty((len(lowers) * len(alternatives.stripes), 4), np.int64)
+    count, work = enter_candidates(
+        tables, lowers.start, lowers.stop, upper, alternatives, prune, found
+    )
+    return found[:count], work
+
+
+def peaks_and_time(
+    tables: RowTables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    region: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    access_times: Numbers,
+    capacities: Numbers,
+) -> tuple[Numbers, int] | None:
+    """Return the live bytes at the peak of each memory region, and the added time of a cascade.
+
+    The added time is the run time minus the computing time with all operands in the default region.
+    It may be negative, because an engine may compute faster with operands in other regions.  The
+    added time consists of the overhead of the calls, the times in `constants`, and the time for
+    accesses to tensors other than constants.  Times are in units of 1/1024 cycle.
+
+    lower, upper: the cascade consists of the parts at positions [lower, upper).
+    calls[i]: (position of the part, first row, end row, position of the part that requested the
+        rows) of call i.
+    region[s]: index of the memory region of storage s.
+    extra[m]: bytes that are live in region m during the whole cascade.
+    constants: array of shape (2, upper - lower).  The first call of the part at position p adds the
+        time constants[0, p - lower]; each later one adds constants[1, p - lower].  These times
+        cover reading the part's constants, and the change of its computing time (possibly
+        negative) if operands are outside the default region.
+    access_times[m]: (time per access, time per byte) in region m.
+    capacities[m]: bytes available in region m.
+
+    Returns None if a peak exceeds its capacity.
+    """
+    peaks, time, fits = run_with_traffic(
+        tables, lower, upper, calls, region, extra, constants, access_times, capacities
+    )
+    return (peaks, int(time)) if fits else None

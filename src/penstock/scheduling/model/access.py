@@ -7,19 +7,22 @@ The results are exact: they are computed from the input region that each single 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
 
 from penstock.errors import InternalError
-from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_count
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op, Site, row_axis, row_count
+from penstock.ir.region import Region
+from penstock.ir.tensor import TensorType
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_memory import COUNTER_BYTES, QueueMemory
-from penstock.scheduling.model.read_rows import read_rows
-from penstock.scheduling.model.row_units import storage_rows, works_by_rows
 from penstock.scheduling.model.rows import (
     Counts,
     RowPart,
@@ -365,3 +368,141 @@ def _may_overwrite_rows(
         and (storage.rows, storage.row_bytes) == (written.rows, written.row_bytes)
         and (calls == 1 or all(rows_coincide(part.inputs[k], storage) for k in inputs))
     )
+
+
+MOST_KNOWN = 2048
+"""Size of the cache of `read_rows`.  Nodes with the same operator, attributes and shapes share a
+result.  Such nodes occur in repeated layers, in the groups of channels of a layer, and in the
+variant of a network whose input is streamed."""
+
+
+def read_rows(node: Node, k: int, calls: int) -> tuple[Counts, Counts]:
+    """Return the intervals [first, end) of rows of input `k` that the calls of a node read.
+
+    calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
+
+    The result is two read-only arrays (firsts, ends): call i reads rows [firsts[i], ends[i]), and
+    computes output row i if there are several calls.  A call that reads nothing has
+    firsts[i] = ends[i] = 0.
+    """
+    op, site = node.op, node.site.bare
+    if isinstance(op, Composite):
+        return _read_rows(op, site, k, calls)  # hashing the nodes inside would take longer
+    return _known_rows(op, site, k, calls)
+
+
+def _read_rows(op: Op, site: Site, k: int, calls: int) -> tuple[Counts, Counts]:
+    shape = site.output.shape
+    whole = Region.whole(shape)
+    if calls == 1:
+        computed = [whole]
+    else:
+        axis = row_axis(len(shape))
+        computed = [whole.replace(axis, (row, row + 1)) for row in range(calls)]
+    windows = [op.needs(site, region)[k] for region in computed]
+    rows = [(0, 0) if w.empty else row_interval(w, site.inputs[k].shape) for w in windows]
+    found = np.array(rows, np.int32).T
+    found.setflags(write=False)
+    return found[0], found[1]
+
+
+_known_rows = lru_cache(MOST_KNOWN)(_read_rows)
+
+
+def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the smallest interval [first, end) of rows that contains a region of a tensor.
+
+    shape: shape of the tensor.  Rows of a tensor of shape (N, H, W, C) are numbered n * H + h; a
+        tensor with fewer than two axes has a single row.
+    """
+    if len(shape) < 2:
+        return 0, 1
+    first = last = 0
+    for axis in range(row_axis(len(shape)) + 1):
+        first = first * shape[axis] + region.lower[axis]
+        last = last * shape[axis] + region.upper[axis] - 1
+    return first, last + 1
+
+
+def works_by_rows(part: Part) -> bool:
+    """Return whether one call of the part can compute any interval of its output rows."""
+    return part.kernel.by_rows and _rows_are_boxes(part.output.type.shape)
+
+
+def storage_rows(
+    parts: Sequence[Part], owners: Mapping[str, str], storages: Mapping[str, TensorType]
+) -> Mapping[str, int]:
+    """Return the number of rows into which each storage is divided, by storage name.
+
+    A storage has the name of the tensor that owns it, and contains this tensor and its aliases.
+    owners: name of the storage of each value, by value name.
+    storages: type of the owning tensor of each storage, by storage name.
+    """
+    rows = {name: row_count(type.shape) for name, type in storages.items()}
+    accesses = [
+        (owners[value.name], row_count(value.type.shape))
+        for part in parts
+        for value in _accessed_by_rows(part)
+    ]
+    fixed = {name for name, count in accesses if rows.get(name, 0) == count > 1}
+    fixed |= {owners[part.name] for part in parts if part.streamed_input is not None}
+    for name, count in accesses:
+        if name in rows and name not in fixed:
+            rows[name] = max(rows[name], count)
+    fixed |= {name for name, count in accesses if count > 1}
+    for part in parts:
+        if not works_by_rows(part) or row_count(part.output.type.shape) == 1:
+            for pair in _in_place_pairs(part, owners, storages):
+                _divide_alike(pair, rows, fixed)
+    return rows
+
+
+def _accessed_by_rows(part: Part) -> Iterator[Value]:
+    """Yield the values that the part's kernel accesses row by row."""
+    if part.kernel.by_rows:
+        yield from part.variable_inputs
+        yield part.output
+
+
+def _in_place_pairs(
+    part: Part, owners: Mapping[str, str], storages: Mapping[str, TensorType]
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs of storages of the same size: the second may be written over the first.
+
+    There is a pair (name of the input's storage, name of the output's storage) for each input that
+    the output may overwrite.
+    """
+    written = owners[part.output.name]
+    for k in part.in_place():
+        read = owners[part.inputs[k].name]
+        if {read, written} <= storages.keys() and (
+            storages[read].size_bytes == storages[written].size_bytes
+        ):
+            yield read, written
+
+
+def _divide_alike(pair: tuple[str, str], rows: dict[str, int], fixed: set[str]) -> None:
+    """Give both storages of a pair the same number of rows, if that is possible.
+
+    A storage that is not in `fixed` takes the number of rows of its partner if the partner is in
+    `fixed` or has more rows.
+
+    pair: names of two storages of the same size.
+    rows: number of rows of each storage, by name; updated.
+    fixed: names of the storages whose number of rows must not change.
+    """
+    for one, other in (pair, pair[::-1]):
+        if one not in fixed and (other in fixed or rows[other] > rows[one]):
+            rows[one] = rows[other]
+
+
+def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
+    """Return whether every interval of a tensor's rows is a box, that is, a hyper-rectangle.
+
+    The row axis is the third axis from the end, or the first one of two axes (`row_axis`).  Rows
+    are numbered along this axis and all axes before it.  An interval of rows may therefore begin in
+    one image and end in the next; it is then no box.  This is impossible if all axes before the row
+    axis have extent one.  Example: True for (1, H, W, C), False for (2, H, W, C).  A tensor with
+    fewer than two axes has a single row; the result is False.
+    """
+    return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1

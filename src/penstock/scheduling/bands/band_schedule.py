@@ -176,7 +176,6 @@ def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
 
     window: arrays (lower, upper).  A call that computes rows [first, end) of the chain's output
         computes rows [lower[first], upper[end]) of the tensor.
-    call_rows: maximum number of rows of the chain's output that a call computes.
     """
     lower, upper = window
     firsts = np.arange(len(lower) - 1)

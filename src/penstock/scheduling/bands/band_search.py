@@ -141,8 +141,6 @@ class BandSearch:
         In these tables, the rows of a tensor between two parts of the cascade have as many columns
         as the widest band computes.  The rows of all other tensors have 0 bytes, because these
         tensors are live during all bands and counted separately.
-
-        widths: how many columns each part computes.
         """
         t = self._tables
         row_bytes = np.zeros_like(t.row_bytes)
@@ -207,7 +205,6 @@ class BandSearch:
         - it can compute some columns of its output without the others;
         - it is the last part of the cascade, or its output is read only by parts of the cascade,
           at least by one.
-        p: position of the part in the execution order.
         upper: end of the cascade in the execution order, exclusive.
         wanted: for each of some bands, the columns of each tensor that the band needs, by tensor
             name; updated.

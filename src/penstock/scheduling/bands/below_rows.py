@@ -154,7 +154,6 @@ class BelowRows:
 
         If a schedule that contains a candidate with bands or chains has been built, the peak of the
         candidate in this schedule replaces the estimate of `source`.
-        upper, states: see `CandidateSource`.
         """
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))
@@ -167,8 +166,6 @@ class BelowRows:
 
         It yields the cascades, with and without bands and chains, that end at position `upper`
         (exclusive) of the order.  It does not use `states`.
-        order: the execution order, as indices of the parts.
-        search: yields the candidate cascades without bands and chains.
         limit_bytes: the live bytes at the peak must be below this number.
         """
         start = self.accounting.memories.default_assignment
@@ -278,9 +275,6 @@ class BelowRows:
     ) -> tuple[BandedCascade, ...] | None:
         """Return the bands of the whole cascade (one entry), or of each of its chains.
 
-        cascade: indices of the parts of the cascade, in execution order.
-        candidate: the same cascade, with the width of its bands or of the bands of its chains.
-
         Returns None if a part cannot compute the columns of some band.
         """
         if not candidate.chains:
@@ -307,17 +301,12 @@ def _worth_memory(cycles: int, than: int) -> bool:
     """Return whether a proposal saves enough cycles to justify that it needs more memory.
 
     The saving must be at least the fraction `WORTH_MEMORY` of `cycles`.
-    cycles: cycles of the proposal.
-    than: cycles of another proposal, which needs less memory.
     """
     return than - cycles >= WORTH_MEMORY * cycles
 
 
 def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:
-    """Convert a candidate cascade into a plan without costs.
-
-    order: the execution order that contains the candidate, as indices of the parts.
-    """
+    """Convert a candidate cascade into a plan without costs."""
     parts = order[candidate.lower : candidate.upper]
     stripe = None if candidate.stripe == WHOLE else candidate.stripe
     scratch = candidate.scratch_bytes

@@ -112,9 +112,6 @@ def _plan(
     """Return the plan of one band of a chain, with the costs of its parts in all calls.
 
     calls[i]: rows [first, end) of the chain's output that call i of the chain computes.
-    model: estimates the cycles of calls.
-    memories: determines access times.
-    memory: the memory assignment of the network.
     """
     cascade = expanded_chain(band, calls, memory)
     accounting = CostAccounting(band.parts, model, memories)

@@ -193,8 +193,6 @@ class ChainSearch:
         """Return the plan `state`, changed to also recompute the outputs of the parts at `added`.
 
         state: plan of the cascade [lower, upper).
-        added: positions of these parts.
-        scratch: maximum scratch bytes of a call of each chain that changes.
 
         Returns None in three cases: `state` already recomputes one of these outputs, one of the
         parts cannot be added to a chain (`extended`), or the new plan recomputes more
@@ -242,7 +240,6 @@ class ChainSearch:
         """Return the shape of a chain in its fastest bands of columns; None if no bands fit.
 
         last, members: positions of the last part, and of the others in ascending order.
-        stripe: maximum number of rows per call.
         scratch: maximum scratch bytes of a call; bands that need more do not fit.
         """
         key = last, members, stripe, scratch
@@ -253,10 +250,7 @@ class ChainSearch:
         return self._fastest[key]
 
     def _cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
-        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each.
-
-        last: position of the chain's last part, whose output the calls compute.
-        """
+        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each."""
         key = last, chain.members, stripe, chain.width, chain.keeps_halos
         if key not in self._known_cycles:
             self._known_cycles[key] = self._found_cycles(last, stripe, chain)
@@ -271,10 +265,7 @@ class ChainSearch:
         return work + len(firsts) * self._call_cycles(last, chain)
 
     def _costs(self, last: int, chain: ChainShape) -> ChainCosts:
-        """Return the costs of a chain's parts in its bands, and without recomputation.
-
-        last: position of the chain's last part.
-        """
+        """Return the costs of a chain's parts in its bands, and without recomputation."""
         key = last, chain.members, chain.width, chain.keeps_halos
         if key not in self._known_costs:
             inside = np.array([*chain.members, last])
@@ -305,7 +296,6 @@ class ChainSearch:
 
         Each chain recomputes the same outputs, in the fastest of those bands that fit `scratch`.
         state: plan of the cascade [lower, upper).
-        scratch: maximum scratch bytes of a call of a chain.
 
         Returns None if no bands of a chain fit, or if the new plan recomputes more
         multiply-accumulates than `BandLimits.extra_macs`.

@@ -145,8 +145,6 @@ class ChainShapes:
         one call, and must be able, in principle, to compute some columns without the rest
         (`computes_columns`).  A chain may still be impossible: an operator may be unable to compute
         the columns of a certain band.
-
-        p: position of the part in the execution order.
         """
         part = self.parts[p]
         return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
@@ -230,7 +228,6 @@ class ChainShapes:
         how long it is live.  The result applies to bands of all widths.
 
         last, members: positions of the chain's last part, and of the others in ascending order.
-        call_rows: maximum number of rows of the chain's output that a call computes.
         """
         key = (last, members, call_rows)
         if key not in self._calls:
@@ -281,8 +278,6 @@ class ChainShapes:
         """Return how many columns the bands of a chain compute and hold, for each part by position.
 
         last, members: positions of the chain's last part, and of the others in ascending order.
-        width: number of columns of a band.
-        keeps_halos: whether each band keeps those of its columns that the next band also needs.
 
         If there are many bands, only some of them are examined.  The others are assumed to be like
         the middle band.
@@ -320,7 +315,6 @@ class ChainShapes:
 
         For bands that keep halos.  Keys of the result: positions of the parts.
         last, members: positions of the chain's last part, and of the others in ascending order.
-        width: number of columns of a band of the chain's output.
 
         None if a part cannot run in bands of this width, or if no band would keep any columns.
         """
@@ -354,6 +348,5 @@ def _widths(columns: int) -> tuple[int, ...]:
 
     Widths are rounded up, and each occurs once.  For 5 columns, the result is (5, 3, 2, 1): of 3
     bands, two have 2 columns, and the last one has the rest.
-    columns: number of columns of the tensor.
     """
     return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))

@@ -222,8 +222,6 @@ def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read
 def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
     """Sort the reads of a chain by `advance`, in descending order.
 
-    found: the reads so far; those of the chain are at index `begin` and all higher ones.
-
     advance[s]: sort key of a read of storage s (`chain_tables`).
     """
     for e in range(begin + 1, found.used[0]):
@@ -242,10 +240,6 @@ def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
 
     A read is an edge from a storage to the part that reads it.  The last part of the chain is the
     reader of all that the chain reads.
-    begin: index of the chain's first read.  All reads in `found` from `begin` on are of the chain.
-    n: number of output rows of the chain, plus 1.  A read has n entries in `needed`, and n in
-        `done`: one for each number of output rows from 0 to n - 1.
-    last: position of the last part of the chain.
     """
     for e in range(begin, found.used[0]):
         if found.storage[e] == s:

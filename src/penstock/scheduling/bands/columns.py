@@ -159,10 +159,6 @@ def kept_spans(
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
     """Return how many leading columns of each tensor must be computed, by tensor name.
 
-    tensors: the tensors in execution order.
-    columns: the number of leading columns of the last tensor that are to be computed.
-    needs: states which columns are read to compute columns of a tensor.
-
     Returns None if a tensor cannot be computed by columns, or is not needed for the last tensor.
     """
     ends = {tensors[-1]: columns}
@@ -180,10 +176,8 @@ def _spans(
 ) -> dict[str, Span] | None:
     """Return the columns that one band holds and computes, for each tensor that it uses, by name.
 
-    tensors: the tensors that bands compute, in execution order.
     before, ends: how many leading columns of each tensor have been computed when the band begins,
         and when it ends; `before` is empty for the first band.
-    needs: states which columns are read to compute columns of a tensor.
 
     Returns None if a tensor cannot be computed by columns, or if columns that no band needs would
     lie between the columns computed before and those that this band needs.
@@ -216,7 +210,6 @@ def _keep_for(spans: dict[str, Span], after: Spans) -> None:
     [8, 12).  Then the band must hold [4, 8): its span (lower, begin, upper) = (5, 5, 8) becomes
     (4, 5, 8).  If the band has no span for the tensor, one with only the kept columns is added.
     spans: the spans of the band, by tensor name; modified.
-    after: the spans of the next band.
     """
     for name, next_span in after.items():
         if not next_span.kept:
@@ -289,8 +282,6 @@ def _first_position(spans: Sequence[Span]) -> int:
     It is chosen so that the second and the third band move their kept columns by the same distance,
     because bands with equal moves can be iterations of one loop.  The result is 0 if the tensor
     would need more memory for this.
-
-    spans: the columns of the tensor in each band that holds columns of it.
     """
     if len(spans) < 2:
         return 0

@@ -56,8 +56,6 @@ def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
     """Return whether only later parts of the same cascade use a part's output.
 
     The result is False if the output has no reader, or is an output of the network.
-    cascade: indices of the cascade's parts, in execution order.
-    p: position in `cascade` of the part that computes the output.
     """
     name = parts.parts[cascade[p]].name
     if any(value.name == name for value in parts.graph.results):

@@ -54,11 +54,7 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
 def _configs_in_bands(
     bands: Bands, schedule: Schedule, cascade: ExpandedCascade
 ) -> Iterator[TensorConfig]:
-    """Yield the `TensorConfig` of each tensor that a cascade or chain in bands computes.
-
-    bands: the bands of the cascade or chain.
-    cascade: the cascade of the network in which a single part stands for all these bands.
-    """
+    """Yield the `TensorConfig` of each tensor that a cascade or chain in bands computes."""
     memory, owners = schedule.memory, schedule.parts.owners
     found: dict[str, Stripes] = {}
     for band in bands.bands:
@@ -98,10 +94,7 @@ def band_stripes(
 
 
 def _mode(expanded: ExpandedSchedule, cascade: ExpandedCascade, position: int) -> BufferMode:
-    """Return the buffer mode of a tensor: how much of it is in memory while its cascade runs.
-
-    position: position, in the execution order, of the part that computes the tensor.
-    """
+    """Return the buffer mode of a tensor: how much of it is in memory while its cascade runs."""
     tables = expanded.tables
     inside = int(tables.last[tables.written[position]]) < cascade.upper
     several = len(cascade.calls[cascade.calls[:, 0] == position]) > 1

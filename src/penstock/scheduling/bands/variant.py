@@ -143,10 +143,7 @@ def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
 
 
 def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -> AssignedPlan:
-    """Return a plan of a schedule, converted to refer to the original parts.
-
-    numbers: index of each original part, by name.
-    """
+    """Return a plan of a schedule, converted to refer to the original parts."""
     members = fused_members(schedule.parts.parts[plan.parts[-1]])
     if members:
         return AssignedPlan(
@@ -204,10 +201,7 @@ def with_bands(
 
 
 def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
-    """Return the plan with new part indices.
-
-    index: map from old to new indices.
-    """
+    """Return the plan with new part indices."""
     prefetches = tuple(_with_part(prefetch, index) for prefetch in plan.prefetches)
     return replace(plan, parts=tuple(index[k] for k in plan.parts), prefetches=prefetches)
 
@@ -266,7 +260,6 @@ def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
     """Yield `nodes` in a topological order, since a composite may precede nodes that it reads from.
 
     Of the nodes whose inputs are available, the one that comes first in `nodes` is next.
-    graph: a graph with the same inputs, states and queues.
     """
     known = {value.name for value in graph.sources}
     waiting = list(nodes)

@@ -134,10 +134,6 @@ def _whole_proposal(
 ) -> Proposal:
     """Return the proposal in which every part runs alone, in a single call.
 
-    order: the execution order, as indices of the parts.
-    kept: indices of the parts whose outputs are stored in the second memory region of the target;
-        all other outputs are stored in the first one, the default.
-
     Raises CapacityError if the outputs of `kept` do not fit into the second region.
     """
     accounting = builder.accounting

@@ -117,7 +117,6 @@ def _cascades(
 
     found[p]: the covers of the parts before position p, by the memory assignment of the tensors
         that are live at p.
-    state: the memory assignment of the tensors that are live at the end of the execution order.
     k: index of the cover in `found[-1][state]`.
     """
     cascades: list[ValuedCandidate] = []

@@ -188,11 +188,7 @@ class RegionSearch:
         regions: Sequence[_WrittenRegions],
         prefetches: Sequence[ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
-        """Yield a cascade with every choice of regions and prefetches that fits the memories.
-
-        before: memory assignment of the tensors that are live when the cascade begins.
-        regions, prefetches: the choices to combine.
-        """
+        """Yield a cascade with every choice of regions and prefetches that fits the memories."""
         c, last = cascade.candidate, self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
         for choice in regions:
@@ -209,7 +205,6 @@ class RegionSearch:
         """Return the index of the memory region of each storage; 0 is the default region.
 
         A storage is the memory of a tensor and its aliases.
-        exceptions: (tensor name, region name) of the tensors outside the default region.
         """
         region = np.zeros(len(self._names), np.int64)
         for tensor, name in exceptions:
@@ -238,7 +233,6 @@ class RegionSearch:
         If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
         As soon as the search has valued `Options.max_region_work` combinations, all handed-on
         tensors have the default region.
-        inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
         if self._work >= self._options.max_region_work:
@@ -254,8 +248,6 @@ class RegionSearch:
         self, cascade: _UnassignedCascade, region: Numbers, prefetched: ValuedPrefetches
     ) -> tuple[int, int] | None:
         """Return (live bytes at the peak in the default region, time) of a cascade.
-
-        region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
         The time, in units of 1/1024 cycle (1/`FINE`), is what the cascade adds to the pure
         computation with all operands in the default region: call overhead, access times of slow
@@ -301,7 +293,6 @@ class RegionSearch:
         the last one none.
         saved time: an estimate in units of 1/1024 cycle (1/`FINE`).
         ring bytes: an array with the bytes of all rings in each memory region.
-        region: index of the memory region of each storage.
         """
         c, found = cascade.candidate, list[RowCopyEstimate]()
         if self._copies is not None and c.stripe != WHOLE:
@@ -322,9 +313,6 @@ class RegionSearch:
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """Return how much longer a part takes because operands are outside the default region.
-
-        position: position of the part in the execution order.
-        region: index of the memory region of each storage (the memory of a tensor and its aliases).
 
         The result is an array [for the first call, for each later call] in units of 1/1024 cycle
         (1/`FINE`); a negative number means that the part is faster.  None if both numbers are 0.

@@ -357,12 +357,6 @@ class KernelChoices:
         """Yield a variant of a cascade for each kernel of its part that reads prefetched constants.
 
         A variant includes the prefetch that the kernel needs.
-        cascade: consists of a single part.
-        others_bytes: live bytes at the peak of `cascade`, without its scratch memory.
-        time: time of `cascade` if the part runs its preferred kernel, in units of
-            1/`units_per_cycle` cycle.
-        states: (before, after): memory assignments of the tensors that are live when the cascade
-            begins, and when it ends.  They are the same for all variants.
         """
         position, rows = cascade.lower, self.rows[cascade.lower]
         calls = -(-rows // min(rows, cascade.stripe))

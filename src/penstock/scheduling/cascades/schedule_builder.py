@@ -178,10 +178,7 @@ def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:
 
 
 def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
-    """Convert a candidate cascade into a plan without costs.
-
-    order: the execution order that contains the candidate, as indices of the parts.
-    """
+    """Convert a candidate cascade into a plan without costs."""
     stripe = None if c.stripe == WHOLE else c.stripe
     parts = order[c.lower : c.upper]
     return Plan(parts, stripe, c.nearest_first, (), c.prefetches, scratch_bytes=c.scratch_bytes)

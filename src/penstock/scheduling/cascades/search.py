@@ -206,12 +206,6 @@ def _chosen_proposals(
       others that leave it unused.
     - A variant of the first proposal, inserted after it, that uses the least possible scratch
       memory, unless the first proposal does so itself.
-
-    builder: builds the schedules of proposals, to compare their costs.
-    orders: execution orders, as indices of the parts.
-    searches: for each order, a search that assumes the memories `MemorySystem.nominal`: a single
-        region for tensors, with the access times that the engine's cycle estimates include.
-    limit_bytes: cascades with more live bytes at the peak are dropped.
     """
     accounting = builder.accounting
     parts, model, memories = accounting.parts, accounting.model, accounting.memories
@@ -284,12 +278,7 @@ def _relevant_proposals(
     model: CostModel,
     rivals: Sequence[tuple[int, int]],
 ) -> list[Proposal]:
-    """Return those of the proposals `chosen` that no rival dominates in (peak, estimated cycles).
-
-    parts, model: the parts that the proposals run, and the estimate of their cycles.
-    rivals: (live bytes at the peak, cycles) of schedules found so far for other graphs, which
-        compute the same outputs.
-    """
+    """Return the proposals that no rival dominates in (peak, estimated cycles)."""
     work = sum(map(model.work_cycles, parts.parts))
     return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]
 
@@ -341,7 +330,6 @@ def _uniform_searches(
     several regions for tensors, or if accesses to a region take longer than the engine's cycle
     estimates assume (`MemorySystem.uniform`), because a `UniformSearch` models neither.
 
-    orders: execution orders, as indices of the parts.
     limit_bytes: the searches may leave out cascades with more live bytes at the peak.
     """
     if not memories.uniform or options.partition != CASCADES:
@@ -364,9 +352,6 @@ def _candidates(
 
     The function yields the cascades [lower, upper) for every `lower`.  states[lower] contains the
     memory assignments of the tensors that are live when such a cascade begins.
-    order: the execution order, as indices of the parts.
-    searches: searches that store all tensors in the default region, by execution order.  For an
-        order without such a search, a `RegionSearch` also chooses the region of each tensor.
     """
     if order in searches:
         return searches[order].candidates

@@ -189,11 +189,6 @@ def _read_as_arrays(
 
     - It holds an operand of a kernel that always computes all rows in one call.
     - It holds an operand that has another number of rows than the storage and is not in `windows`.
-
-    owners: name of the storage of each value, by value name.
-    rows: number of rows of each storage, by name.
-    windows: queues by tensor name.  The tensors are the windows of queues (kept rows and new rows)
-        and the slices of windows that are read in place (sections).
     """
     found: set[str] = set()
     for part in parts:
@@ -271,9 +266,6 @@ class _RowAnalysis:
 
         The first n output rows require the first needed[n] rows of `storage`; later output rows do
         not read the first done[n] rows.
-        inputs: indices of the part's inputs that are in `storage`.
-        written: the storage that the part writes.
-        calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
         """
         known = self.known.get((part.name, storage.name))
         if (
@@ -295,8 +287,6 @@ class _RowAnalysis:
     def _may_share_slots(self, storage: Storage, written: Storage) -> bool:
         """Return whether a part may store its output in the memory of an input.
 
-        storage, written: the storages of the input and of the output.
-
         Two conditions must hold:
         - Neither storage is in the ring buffer of a queue, or in memory that does not belong to
           this graph (`Parts.outside`), such as the input of a band.
@@ -312,9 +302,6 @@ class _RowAnalysis:
         self, part: Part, k: int, storage: Storage, calls: int
     ) -> tuple[Counts, Counts]:
         """Return the intervals [first, end) of rows of `storage` that the calls of a part read.
-
-        k: index of the input through which the rows are read.
-        calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
 
         The result is two arrays (firsts, ends): call i reads rows [firsts[i], ends[i]).  For a call
         that reads nothing, firsts[i] is the number of rows and ends[i] is 0, so that minima and
@@ -356,11 +343,6 @@ def _may_overwrite_rows(
     - `storage` and `written` have the same number of rows and the same bytes per row.
     - Each of `inputs` has the same rows as `storage`.  An alias, for example, may be divided into
       other rows.  The condition is dropped if a single call computes all output rows.
-
-    storage: the storage that the part reads.
-    inputs: indices of the part's inputs that are in `storage`.
-    written: the storage of the output.
-    calls: number of calls, equal to the number of output rows; 1 if one call computes all rows.
     """
     allowed = part.in_place()
     return (
@@ -487,7 +469,6 @@ def _divide_alike(pair: tuple[str, str], rows: dict[str, int], fixed: set[str]) 
     A storage that is not in `fixed` takes the number of rows of its partner if the partner is in
     `fixed` or has more rows.
 
-    pair: names of two storages of the same size.
     rows: number of rows of each storage, by name; updated.
     fixed: names of the storages whose number of rows must not change.
     """

@@ -151,9 +151,6 @@ def _until_copied(read: RowRead, rows: int) -> RowRead:
     With double buffering, a part that reads the ring gets this read of the copied tensor, besides
     its read of the ring.  The result requires no rows, so it causes no calls (`needed` is 0).  It
     keeps a row live until the part has computed the first output row that requires this row.
-
-    read: how the part would read the copied tensor without the copy.
-    rows: number of rows of the copied tensor.
     """
     # Before the call that computes an output row, the processor waits until the rows that it
     # requires have been copied.

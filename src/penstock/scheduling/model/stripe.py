@@ -305,8 +305,6 @@ def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[In
 
     Consecutive stripes are in one list as long as `_continues` permits it: if they have the same
     number of rows and a constant distance.
-    rows: the rows of each stripe, in order.
-    extent: number of rows of the tensor.
     """
     intervals: list[Interval] = []
     for lower, upper in rows:
@@ -323,10 +321,6 @@ def _continues(intervals: list[Interval], following: Interval, extent: int) -> b
 
     It can if the intervals have a constant distance and the same number of rows.  `following` may
     have fewer rows if it ends with the tensor.
-
-    intervals: consecutive intervals of rows that one configuration can describe.
-    following: the next interval.
-    extent: number of rows of the tensor.
     """
     (first, end), (lower, upper) = intervals[0], following
     distance = intervals[1][0] - first if len(intervals) > 1 else lower - first
@@ -336,7 +330,6 @@ def _continues(intervals: list[Interval], following: Interval, extent: int) -> b
 def _along_rows(shape: tuple[int, ...], axis: int, intervals: list[Interval]) -> StripeConfig:
     """Return stripes of equal height, at equal distances, as one configuration.
 
-    axis: the axis of the rows.
     intervals: the rows of each stripe; the last stripe may be lower if it ends with the tensor.
     """
     first, end = intervals[0]

@@ -194,11 +194,7 @@ class CostAccounting:
     def _calls_cost(
         self, part: Part, kernel: Kernel, calls: Calls, memory: MemoryAssignment
     ) -> Cost:
-        """Return the cost of calls of a part.
-
-        kernel: the kernel of the part that the calls run.
-        memory: the memory assignment of the schedule.
-        """
+        """Return the cost of calls of a part."""
         key = PartCalls(_variant(part, kernel), calls)
         if key not in self._costs:
             operands = memory.for_part(part, self.parts.owners)
@@ -211,8 +207,6 @@ class CostAccounting:
         """Return the bytes that the part of a row copy reads and writes, as a cost of zero cycles.
 
         `row_copy_costs.py` adds the cycles later.
-        part: copies rows of a tensor; the copy engine runs it.
-        stripes: the rows that each call of this part copies.
         """
         (source,), target = self.operand_regions(part, memory, {})
         elements = sum(region.elements for config in stripes for region in config.regions())
@@ -345,11 +339,6 @@ class CostAccounting:
         """Return the cost of all calls of a part, including access times.
 
         part: a part whose only kernel is the one that the calls run.
-        calls: the calls, and the memory regions that they access, which determine the access times.
-            For a prefetched constant, this is the region of the copy.
-        traffic: work and memory traffic of each call.
-        operands: memory regions of the part's tensors, from which the cycle model derives the
-            cycles of the engine itself.
         """
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]
@@ -373,9 +362,6 @@ class CostAccounting:
 
     def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
         """Return the time that accesses to tensors add to the engine's cycle estimate.
-
-        memory: name of the memory region that is accessed.
-        sizes: bytes of each access; those of 0 bytes take no time.
 
         The result is in units of 1/1024 cycle.
         """
@@ -467,11 +453,7 @@ def with_cold_starts(
 def _with_cold_starts(
     model: CostModel, schedule: Schedule, cascade: ExpandedCascade, plan: Plan, cold: Flags
 ) -> Plan:
-    """Return one plan with the additional cycles of cold starts added to its costs.
-
-    plan: the plan of `cascade`, with costs of warm calls.
-    cold: for each call of the cascade, whether it starts cold (`cold_calls`).
-    """
+    """Return one plan with the additional cycles of cold starts added to its costs."""
     parts, costs = schedule.parts, list(plan.costs)
     calls = Counter((p, end - first) for p, first, end in cascade.calls[cold, :3].tolist())
     for (position, rows), count in calls.items():

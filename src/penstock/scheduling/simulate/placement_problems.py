@@ -207,7 +207,6 @@ def _prefetched(
 
     The buffer is live until the end of the cascade that reads the copy.  It becomes live when this
     cascade begins or, for an early prefetch, when the previous cascade begins.
-    by_accelerator: True selects the prefetches by accelerators, False those by the copy engine.
     """
     before = 1
     for cascade in expanded.cascades:

@@ -85,7 +85,6 @@ class _CascadeTimes:
 
         The time, in units of 1/1024 cycle, is the sum of the computation (in proportion to the
         rows), the overhead of a call and the access times.
-        position: position of the part in the execution order of the schedule.
         """
         accounting, memories = self.accounting, self.accounting.memories
         k = self.plan.parts[position - self.cascade.lower]

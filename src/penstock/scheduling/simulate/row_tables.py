@@ -193,10 +193,8 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
     These are the storages written before p and read at p or later.  The result has an entry for
     each p in [0, count].  Network inputs count as written before 0, and storages that must survive
     the run as read at `count`.
-    sizes: bytes of each storage.
     maker[s]: position of the part that writes storage s, or -1 for a network input.
     last[s]: position of its last reader; -1 if none, `count` if it must survive the run.
-    count: number of parts.
     """
     gained = np.zeros(count + 2, np.int64)
     np.add.at(gained, maker + 1, sizes)

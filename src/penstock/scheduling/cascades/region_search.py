@@ -44,7 +44,7 @@ from penstock.scheduling.row_copies.estimates import (
     row_copy_estimates,
 )
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
-from penstock.scheduling.simulate.walk import WHOLE, expand, peaks_and_time
+from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
 
 MOST_INDEPENDENT = 3
 """Maximum number of handed-on tensors whose regions are chosen independently.
@@ -267,19 +267,11 @@ class RegionSearch:
                         constants = constants.copy()
                     constants[:, p - c.lower] += change
         for gain, rings in self._row_copies(cascade, region):
-            found = peaks_and_time(
-                self._tables,
-                c.lower,
-                c.upper,
-                cascade.calls,
-                region,
-                prefetched.extra + rings,
-                constants,
-                self._access_times,
-                self._capacities,
+            limits = RegionLimits(prefetched.extra + rings, self._capacities, self._access_times)
+            peaks, time, fits = run_with_traffic(
+                self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
             )
-            if found is not None:
-                peaks, time = found
+            if fits:
                 return int(peaks[0]), time + prefetched.stall - gain
         return None
 

@@ -25,9 +25,8 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import Stripes, row_stripes, whole_tensor
-from penstock.scheduling.simulate.live_ranges import RowLiveRanges, row_live_ranges
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tables
-from penstock.scheduling.simulate.walk import WHOLE, expand
+from penstock.scheduling.simulate.walk import WHOLE, RowLiveRanges, expand, row_live_ranges
 
 
 @dataclass(frozen=True)

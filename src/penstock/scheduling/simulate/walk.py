@@ -1,29 +1,52 @@
-"""Compiled (numba) loops that simulate the calls of cascades, to find which rows are live when.
+"""The walker: simulates the calls of a cascade, to find which rows are live when (with Numba).
 
-All are in one file, because numba's cache does not notice changes of functions in other files.
-A call of a compiled function updates the reference counts of its array arguments.  This may take
-longer than the function body, so the innermost loops only call functions that the compiler inlines.
+A cascade runs on demand.  Each part whose output is needed outside the cascade computes its rows in
+order, at most `stripe` rows per call.  Before a call, the missing input rows are computed in the
+same way by other parts of the cascade.  So every row is computed once, as late as possible.  Rows
+that no call requests are computed at the end.  A row is live from its computation until its last
+read; a row that is read after the cascade stays live.
 
-Parameters that many functions share:
+Names that many functions share:
 
     t              the tables of the execution order (`row_tables.RowTables`)
     lower, upper   the cascade consists of the parts at positions [lower, upper) of the order
     a, s, e        position of a part; index of a storage; index of a read
     first, end     a call computes the rows [first, end) of its part's output
-    produced[s]    number of rows of storage s that have been computed
-    dead[s]        how many of the first rows of storage s are no longer live
+    calls[i]       (position of the part, first row, end row, position of the part that requested
+                   the rows) of call i
     region[s]      index of the memory region of storage s
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED, compiled
 from penstock.scheduling.model.memories import FINE
-from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables, starts
+
+# All compiled functions are in one file, because Numba's cache does not notice changes in others.
+
+WHOLE = 1 << 30
+"""Stripe height that stands for all rows of any tensor."""
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+class Progress(NamedTuple):
+    """How far the cascade [lower, upper) has run.
+
+    produced[s], dead[s]: how many of the first rows of storage s have been computed, and how many
+        of these are no longer live.
+    """
+
+    lower: int
+    upper: int
+    region: Numbers
+    produced: Numbers
+    dead: Numbers
 
 
 class Alternatives(NamedTuple):
@@ -42,27 +65,61 @@ class Alternatives(NamedTuple):
     least_peak: Numbers
 
 
-@compiled
-def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
-    """Return how many rows of each storage are computed before the cascade [lower, upper) begins.
+class RowLiveRanges(NamedTuple):
+    """The live range of every row of every storage, in ticks.
 
-    These are all rows if the cascade reads the storage and does not write it, else none.
+    starts: start of each storage in the other arrays: row r of storage s has index starts[s] + r.
+    born, dead: the row is live in ticks [born, dead).
+    over: for row r of a storage, the index of the storage whose row r it overwrites in place; -1
+        if it overwrites none.
+
+    If all rows of a storage share the memory of one row, each has the live range of that memory.
+
+    Time is counted in ticks, one per call: at tick 0 the application writes the inputs, at tick
+    k + 1 call k runs, and at the last tick the application reads the outputs.
     """
+
+    starts: Numbers
+    born: Numbers
+    dead: Numbers
+    over: Numbers
+
+
+class RegionLimits(NamedTuple):
+    """What a simulation must know of each memory region m.
+
+    extra[m]: bytes that are live during the whole cascade.
+    capacities[m]: bytes available.
+    access_times[m]: (time per access, time per byte), in 1/1024 cycle.
+    """
+
+    extra: Numbers
+    capacities: Numbers
+    access_times: Numbers
+
+
+@compiled
+def begun(t: RowTables, lower: int, upper: int, region: Numbers) -> Progress:
+    """A cascade before its first call: all rows that it reads and does not write are computed."""
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
         if t.maker[t.storage[e]] < lower:
             produced[t.storage[e]] = t.rows[t.storage[e]]
-    return produced
+    return Progress(lower, upper, region, produced, np.zeros_like(produced))
+
+
+@compiled
+def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
+    """The bytes of the scratch buffer of cascade [lower, upper): the most any part needs."""
+    most = 0
+    for p in range(lower, upper):
+        most = max(most, t.scratch[p])
+    return most
 
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the index of the first read that requires rows not yet computed; -1 if there is none.
-
-    A read is an edge in `RowTables` from an input storage to the part at position `a`.
-    end: the part is to compute its output rows below `end`.
-    produced[s]: number of rows of storage s that have been computed.
-    """
+    """The first read of the part at `a` that lacks rows for output rows below `end`; -1 if none."""
     for e in range(t.reads[a], t.reads[a + 1]):
         if produced[t.storage[e]] < t.needed[t.table[e] + end]:
             return e
@@ -70,27 +127,22 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 
 
 @compiled
-def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
-    """Return how many of the first rows of storage `s` are computed and not read again.
-
-    0 if parts after the cascade read the storage.  If a recurrent part writes the storage, the row
-    computed last is not counted while further rows are to be computed.
-    lower, upper: positions [lower, upper) of the cascade that runs.
-    produced[s]: number of rows of storage s that have been computed.
-    """
-    if t.last[s] >= upper:
+def dead_rows(t: RowTables, c: Progress, s: int) -> int:
+    """How many of the first rows of storage `s` are computed and not read again."""
+    if t.last[s] >= c.upper:
         return 0
-    gone = max(0, produced[s] - (t.behind[s] if produced[s] < t.rows[s] else 0))
+    # A recurrent part reads the row that it computed last.
+    gone = max(0, c.produced[s] - (t.behind[s] if c.produced[s] < t.rows[s] else 0))
     for u in range(t.users[s], t.users[s + 1]):
         e = t.read[u]
-        if t.reader[e] >= lower:
-            gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
+        if t.reader[e] >= c.lower:
+            gone = min(gone, t.done[t.table[e] + c.produced[t.written[t.reader[e]]]])
     return int(gone)
 
 
 @compiled
 def slots_taken(slots: int, first: int, end: int) -> int:
-    """Return how many slots (each for one row) become occupied when rows [first, end) are computed.
+    """How many slots (each for one row) become occupied when rows [first, end) are computed.
 
     slots: number of slots of the storage: one per row, or a single one that all rows share.
     """
@@ -99,7 +151,7 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 
 @compiled
 def slots_released(shared: int, dead: int, gone: int) -> int:
-    """Return how many slots (each for one row) become free when rows [dead, gone) die.
+    """How many slots (each for one row) become free when rows [dead, gone) die.
 
     shared: rows minus slots of the storage: 0 if each row has its own slot, 9 if 10 rows share one.
         A shared slot becomes free when the last row dies: here, if [dead, gone) contains row 9.
@@ -108,57 +160,45 @@ def slots_released(shared: int, dead: int, gone: int) -> int:
 
 
 @compiled
-def overwritten_storage(
-    t: RowTables,
-    a: int,
-    lower: int,
-    upper: int,
-    first: int,
-    end: int,
-    produced: Numbers,
-    dead: Numbers,
-    region: Numbers,
-) -> int:
-    """Return the index of the storage that a call overwrites in place; -1 if there is none.
+def overwritten_storage(t: RowTables, c: Progress, a: int, first: int, end: int) -> int:
+    """The storage whose rows [first, end) a call overwrites in place; -1 if there is none.
 
-    The call, in the cascade [lower, upper), computes rows [first, end) of the part at position `a`.
-    It overwrites the same rows of an input if `RowTables.joint` permits this, if it is the last
-    reader of these rows, and if input and output are in the same memory region.
-    produced[s], dead[s]: how many rows of storage s have been computed, and how many are dead.
-    region[s]: index of the memory region of storage s.
+    `RowTables.joint` must permit this, the call must be the last reader of these rows, and input
+    and output must be in the same memory region.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
-        near = t.joint[e] and region[source] == region[t.written[a]]
-        if near and dead[source] <= first and dead_rows(t, lower, upper, source, produced) >= end:
+        near = t.joint[e] and c.region[source] == c.region[t.written[a]]
+        if near and c.dead[source] <= first and dead_rows(t, c, source) >= end:
             return source
     return -1
 
 
 @compiled
-def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
-    """Return the bytes of the scratch buffer of cascade [lower, upper): the most any part needs."""
-    most = 0
-    for p in range(lower, upper):
-        most = max(most, t.scratch[p])
-    return most
+def taken_bytes(t: RowTables, s: int, first: int, end: int) -> int:
+    """The bytes that become occupied when rows [first, end) of storage `s` are computed."""
+    return slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
+
+
+@compiled
+def released_bytes(t: RowTables, s: int, dead: int, gone: int) -> int:
+    """The bytes that become free when rows [dead, gone) of storage `s` die."""
+    return slots_released(t.rows[s] - t.slots[s], dead, gone) * t.row_bytes[s]
 
 
 @compiled
 def run_cascade(
     t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
-    """Simulate the parts at positions [lower, upper) as one cascade.
+    """Simulates the parts at positions [lower, upper) as one cascade, in one memory region.
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number, and return them as the peak.
-    calls: output array with an entry for each call: (position of the part, first row, end row,
-        position of the part that requested the rows).  If it has length 0, no call is recorded.
+    calls: receives the calls; if it has length 0, no call is recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles."""
-    produced = initial_rows(t, lower, upper)
-    dead = np.zeros(t.rows.shape[0], np.int64)
     region = np.zeros(t.rows.shape[0], np.int64)
+    c = begun(t, lower, upper, region)
     stack = np.empty(upper - lower + 1, np.int64)  # parts whose rows are requested ..
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
     live = t.resident[lower] + shared_scratch(t, lower, upper)
@@ -172,14 +212,14 @@ def run_cascade(
         depth = 1
         while depth > 0:
             a, target = stack[depth - 1], targets[depth - 1]
-            s = t.written[a]
-            first = int(produced[s])
+            s = int(t.written[a])
+            first = int(c.produced[s])
             if first >= target:
                 depth -= 1
                 continue
             end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
             end = int(target if t.on_request[a] else end)
-            e = missing_read(t, a, end, produced)
+            e = missing_read(t, a, end, c.produced)
             if e >= 0:
                 stack[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
                 depth += 1
@@ -190,26 +230,24 @@ def run_cascade(
                 calls[count, 2], calls[count, 3] = end, consumer
             count += 1
             cycles += t.call_cycles[a]
-            produced[s] = end
-            made = slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
-            overwritten = overwritten_storage(
-                t, a, lower, upper, first, end, produced, dead, region
-            )
-            peak = max(peak, live + (made if overwritten < 0 else 0))
+            c.produced[s] = end
+            made = taken_bytes(t, s, first, end)
+            is_new = overwritten_storage(t, c, a, first, end) < 0
+            peak = max(peak, live + (made if is_new else 0))
             if peak >= ceiling:
                 return int(peak), count, int(cycles)
             live += made
             for e in range(t.reads[a] - 1, t.reads[a + 1]):
                 s = int(t.written[a] if e < t.reads[a] else t.storage[e])
-                gone = dead_rows(t, lower, upper, s, produced)
-                live -= slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
-                dead[s] = gone
+                gone = dead_rows(t, c, s)
+                live -= released_bytes(t, s, int(c.dead[s]), gone)
+                c.dead[s] = gone
     return int(peak), count, int(cycles)
 
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the lowest known peak of a sequence of cascades that runs the parts [lower, upper).
+    """The lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
     `enter_candidates` drops a single cascade of these parts whose peak is not lower.
     k: only sequences count whose call overhead is at most that of one cascade per part with height
@@ -233,7 +271,7 @@ def enter_candidates(
     prune: bool,
     found: Numbers,
 ) -> tuple[int, int]:
-    """Simulate the cascade [lower, upper) for each lower in [least, most) and each stripe height.
+    """Simulates the cascade [lower, upper) for each lower in [least, most) and each stripe height.
 
     alternatives: the stripe heights, and the peaks known so far; this function updates the peaks.
     prune: drop a candidate if a known sequence of cascades runs the same parts with no higher peak
@@ -271,46 +309,32 @@ def enter_live_ranges(
     calls: Numbers,
     tick: int,
     region: Numbers,
-    starts: Numbers,
-    born: Numbers,
-    died: Numbers,
-    over: Numbers,
+    ranges: RowLiveRanges,
 ) -> None:
-    """Write to `born`, `died` and `over` the live ranges of rows that a cascade computes or reads.
+    """Enters the live ranges of the rows that a cascade computes or reads.
 
-    calls[i, :3]: (position of the part, first row, end row) of the call at tick `tick` + i.
-    region[s], starts[s]: memory region of storage s, and index of its row 0 in the output arrays:
-    born, died: the row is live in ticks [born, died).
-    over: index of the storage whose row of the same number the row overwrites; -1 for none.
-    """
-    produced = initial_rows(t, lower, upper)
-    dead = np.zeros(t.rows.shape[0], np.int64)
+    The first call runs at `tick`."""
+    c = begun(t, lower, upper, region)
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
-        s = t.written[a]
-        produced[s] = end
-        overwritten = overwritten_storage(t, a, lower, upper, first, end, produced, dead, region)
-        for r in range(first, end):
-            born[starts[s] + r] = tick + k
-            died[starts[s] + r] = tick + k + 1
-            over[starts[s] + r] = overwritten
+        c.produced[t.written[a]] = end
+        overwritten = overwritten_storage(t, c, a, first, end)
+        begin = ranges.starts[t.written[a]]
+        for r in range(begin + first, begin + end):
+            ranges.born[r], ranges.dead[r] = tick + k, tick + k + 1
+            ranges.over[r] = overwritten
         for e in range(t.reads[a] - 1, t.reads[a + 1]):
             s = int(t.written[a] if e < t.reads[a] else t.storage[e])
-            gone = dead_rows(t, lower, upper, s, produced)
-            died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
-            dead[s] = gone
+            begin, gone = ranges.starts[s], dead_rows(t, c, s)
+            ranges.dead[begin + c.dead[s] : begin + gone] = tick + k + 1
+            c.dead[s] = gone
 
 
 @compiled
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the time, in units of 1/1024 cycle, that a call's reads take, without constants.
-
-    The call computes rows [first, end) of the part at position `a`.
-    region[s]: index of the memory region of storage s.
-    access_times[m]: (time per access, time per byte) in region m.
-    """
+    """The time, in 1/1024 cycle, that a call's reads take, without constants."""
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):
         m = region[t.storage[e]]
@@ -330,82 +354,84 @@ def run_with_traffic(
     upper: int,
     calls: Numbers,
     region: Numbers,
-    extra: Numbers,
     constants: Numbers,
-    access_times: Numbers,
-    capacities: Numbers,
+    limits: RegionLimits,
 ) -> tuple[Numbers, int, bool]:
-    """Simulate the calls of the cascade [lower, upper) to find its live bytes and its added time.
+    """Simulates the calls of a cascade to find its live bytes and its added time.
 
-    calls[i, :3]: (position of the part, first row, end row) of call i.
-    region[s]: index of the memory region of storage s.
-    extra[m], capacities[m]: bytes live during the whole cascade, and bytes available, in region m.
-    constants[:, p - lower]: times to add to the first and to each later call of the part at p.
-    access_times[m]: (time per access, time per byte) in region m.
+    constants: array of shape (2, upper - lower): the times that the first, and each later call of
+        a part adds.  They cover reading the part's constants, and the change of its computing time
+        (possibly negative) if operands are outside the default region.
 
     Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
-    run time minus computing time with all operands in the default region, in 1/1024 cycle.  If a
-    peak exceeds its capacity, `fits` is False, the simulation stops, and the added time is 0.
+    run time minus computing time with all operands in the default region, in 1/1024 cycle: the
+    overhead of the calls, `constants`, and the accesses to tensors other than constants.  If a peak
+    exceeds its capacity, `fits` is False and the simulation stops.
     """
-    produced = initial_rows(t, lower, upper)
-    dead = np.zeros(t.rows.shape[0], np.int64)
-    live = extra.copy()
+    live = limits.extra.copy()
     for s in range(t.rows.shape[0]):
         if t.maker[s] < lower <= t.last[s]:
             live[region[s]] += t.slots[s] * t.row_bytes[s]
     live[0] += shared_scratch(t, lower, upper)
-    peaks = live.copy()
-    if (peaks > capacities).any():
-        return peaks, 0, False
-    time = 0
+    c, peaks, time = begun(t, lower, upper, region), live.copy(), 0
+    if (peaks > limits.capacities).any():
+        return peaks, time, False
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
-        s = t.written[a]
+        s = int(t.written[a])
+        m = region[s]
         written = (end - first) * t.row_bytes[s]
-        made = slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
         time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
-        time += access_times[region[s], 0] + written * access_times[region[s], 1]
-        time += read_time(t, a, first, end, region, access_times)
-        produced[s] = end
-        if overwritten_storage(t, a, lower, upper, first, end, produced, dead, region) < 0:
-            peaks[region[s]] = max(peaks[region[s]], live[region[s]] + made)
-            if peaks[region[s]] > capacities[region[s]]:
-                return peaks, 0, False
-        live[region[s]] += made
+        time += limits.access_times[m, 0] + written * limits.access_times[m, 1]
+        time += read_time(t, a, first, end, region, limits.access_times)
+        c.produced[s] = end
+        made = taken_bytes(t, s, first, end)
+        if overwritten_storage(t, c, a, first, end) < 0:
+            peaks[m] = max(peaks[m], live[m] + made)
+            if peaks[m] > limits.capacities[m]:
+                return peaks, time, False
+        live[m] += made
         for e in range(t.reads[a] - 1, t.reads[a + 1]):
             s = int(t.written[a] if e < t.reads[a] else t.storage[e])
-            gone = dead_rows(t, lower, upper, s, produced)
-            live[region[s]] -= (
-                slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
-            )
-            dead[s] = gone
+            gone = dead_rows(t, c, s)
+            live[region[s]] -= released_bytes(t, s, int(c.dead[s]), gone)
+            c.dead[s] = gone
     return peaks, time, True
 
 
-WHOLE = 1 << 30
-"""Stripe height that stands for all rows of any tensor."""
-
-
 def expand(tables: RowTables, lower: int, upper: int, stripe: int) -> Numbers:
-    """Return the calls of the parts at positions [lower, upper), interleaved as one cascade.
-
-    lower, upper: positions in the execution order.
-    stripe: maximum number of output rows per call.
-
-    The result has shape (calls, 4), with columns: position of the part, first row, end row, and
-    position of the part that requested the rows (the part itself if no other part did).
-    """
+    """The calls of the parts at positions [lower, upper), interleaved as one cascade."""
     most = int(tables.rows[tables.written[lower:upper]].sum())
     calls = np.empty((most, 4), np.int64)
     _, count, _ = run_cascade(tables, lower, upper, stripe, UNBOUNDED, calls)
     return calls[:count]
 
 
-_NO_CALLS = np.empty((0, 4), np.int64)
+def row_live_ranges(
+    tables: RowTables, cascades: Sequence[tuple[int, int, Numbers]], region: Numbers
+) -> RowLiveRanges:
+    """The live ranges of all rows under a schedule, and which rows they overwrite in place.
+
+    cascades: (lower, upper, calls) of each cascade, in execution order; together, the cascades
+        cover the order.
+    """
+    first = starts(tables.rows.tolist())
+    born, dead, over = (np.full(first[-1], value, np.int64) for value in (0, -1, -1))
+    ranges = RowLiveRanges(first, born, dead, over)
+    tick = 1
+    for lower, upper, calls in cascades:
+        enter_live_ranges(tables, lower, upper, calls, tick, region, ranges)
+        tick += len(calls)
+    for s in np.flatnonzero(tables.slots < tables.rows):
+        rows = slice(first[s], first[s + 1])
+        born[rows], dead[rows] = born[first[s]], dead[first[s + 1] - 1]
+    at_end = np.repeat(tables.last == len(tables.written), tables.rows)
+    dead[at_end] = tick + 1
+    return ranges._replace(dead=np.maximum(dead, born + 1))
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the table of known peaks with which a search begins.
+    """The table of known peaks with which a search begins.
 
     It contains the peak of each part that runs alone, in a single call.  All other peaks are
     unknown (`UNBOUNDED`).
@@ -425,12 +451,7 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
 
 
 def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
-    """Simulate one part alone, in a single call.
-
-    position: position of the part in the execution order.
-
-    Returns the live bytes at the peak, and the call overhead in cycles.
-    """
+    """The live bytes at the peak, and the call overhead in cycles, of one part in a single call."""
     peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
     return peak, cycles
 
@@ -438,15 +459,13 @@ def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
 def candidates(
     tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
 ) -> tuple[Numbers, int]:
-    """Simulate candidate cascades: the parts at positions [lower, upper) of the execution order.
+    """Simulates the cascade [lower, upper) for each `lower` of a range with step 1, and each stripe
+    height.
 
-    There is a candidate for each `lower` in `lowers` and each stripe height.
-    lowers: a range with step 1.
     alternatives: the stripe heights, and the peaks of the cascades simulated so far; this function
         adds those of the candidates.
-    prune: whether to drop dominated candidates.  A candidate is dominated if its parts run with no
-        higher peak and no more call overhead in a cascade, or a sequence of cascades, that has been
-        simulated before.
+    prune: whether to drop a candidate if its parts run with no higher peak and no more call
+        overhead in a cascade, or a sequence of cascades, that has been simulated before.
 
     Returns an array, and the number of simulated calls as a measure of work.  The array has one row
     for each candidate that is not dropped: (lower, stripe height, live bytes at the peak, call
@@ -457,41 +476,3 @@ def candidates(
         tables, lowers.start, lowers.stop, upper, alternatives, prune, found
     )
     return found[:count], work
-
-
-def peaks_and_time(
-    tables: RowTables,
-    lower: int,
-    upper: int,
-    calls: Numbers,
-    region: Numbers,
-    extra: Numbers,
-    constants: Numbers,
-    access_times: Numbers,
-    capacities: Numbers,
-) -> tuple[Numbers, int] | None:
-    """Return the live bytes at the peak of each memory region, and the added time of a cascade.
-
-    The added time is the run time minus the computing time with all operands in the default region.
-    It may be negative, because an engine may compute faster with operands in other regions.  The
-    added time consists of the overhead of the calls, the times in `constants`, and the time for
-    accesses to tensors other than constants.  Times are in units of 1/1024 cycle.
-
-    lower, upper: the cascade consists of the parts at positions [lower, upper).
-    calls[i]: (position of the part, first row, end row, position of the part that requested the
-        rows) of call i.
-    region[s]: index of the memory region of storage s.
-    extra[m]: bytes that are live in region m during the whole cascade.
-    constants: array of shape (2, upper - lower).  The first call of the part at position p adds the
-        time constants[0, p - lower]; each later one adds constants[1, p - lower].  These times
-        cover reading the part's constants, and the change of its computing time (possibly
-        negative) if operands are outside the default region.
-    access_times[m]: (time per access, time per byte) in region m.
-    capacities[m]: bytes available in region m.
-
-    Returns None if a peak exceeds its capacity.
-    """
-    peaks, time, fits = run_with_traffic(
-        tables, lower, upper, calls, region, extra, constants, access_times, capacities
-    )
-    return (peaks, int(time)) if fits else None

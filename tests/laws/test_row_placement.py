@@ -7,9 +7,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.memory.check import check
-from penstock.memory.laying import improve, lay
-from penstock.memory.problem import Column, LiveBuffer, PlacementProblem, peak_live_bytes, shapes
-from penstock.memory.rows import RowOptions, ShapeTables, place_rows, shape_tables
+from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes, shapes
+from penstock.memory.rows import (
+    RowOptions,
+    empty_shelf,
+    ends,
+    improve,
+    lay,
+    place_rows,
+    row_tables,
+)
 from quick import examples
 
 CHEAP = RowOptions(comparisons=200, orders=3, patience=4)
@@ -71,12 +78,6 @@ def lay_by_hand(order: tuple[tuple[LiveBuffer, ...], ...]) -> dict[str, int]:
     return {buffer.name: at for buffer, at in placed}
 
 
-def ends(tables: ShapeTables, bases: Column) -> Column:
-    """Where each row ends."""
-    first, last = tables.shapes[:2]
-    return np.repeat(bases, last - first) + tables.rows[3] + tables.rows[2]
-
-
 def fits_by_brute_force(
     order: tuple[tuple[LiveBuffer, ...], ...], ceiling: int, placed: list[tuple[LiveBuffer, int]]
 ) -> bool:
@@ -129,17 +130,12 @@ def test_laying_in_any_order_is_first_fit(problem: PlacementProblem, random: Ran
     random.shuffle(free)
     order = [i for i in range(len(found)) if i not in free] + free
     by_hand = lay_by_hand(tuple(found[i] for i in order))
-    tables = shape_tables(found)
-    shelf = np.empty((5, len(problem.buffers)), dtype=np.int64)
+    tables = row_tables(found, segment_rows=2)
     bases = np.zeros(len(found), dtype=np.int64)
     end = max(by_hand[buffer.name] + buffer.size_bytes for buffer in problem.buffers)
     for ceiling in (end, end - 1):
-        turn, filled, work = lay(
-            np.array(order), 0, tables.rows, tables.shapes, ceiling, shelf, 0, bases
-        )
-        laid = [shape for i in order[:turn] for shape in found[i]]
-        assert (turn == len(order)) == (ceiling == end)
-        assert (filled, work >= turn) == (len(laid), True)
+        turn, work = lay(tables, np.array(order), 0, ceiling, empty_shelf(tables), bases)
+        assert (turn == len(order), work >= turn) == (ceiling == end, True)
         for i in order[:turn]:
             assert bases[i] == by_hand[found[i][0].name]
 
@@ -148,14 +144,13 @@ def test_laying_in_any_order_is_first_fit(problem: PlacementProblem, random: Ran
 @settings(deadline=None, max_examples=examples(100))
 def test_improving_an_order_never_raises_the_height(problem: PlacementProblem) -> None:
     assume(problem.buffers)
-    tables = shape_tables(shapes(problem.buffers))
+    tables = row_tables(shapes(problem.buffers), segment_rows=2)
     bound = peak_live_bytes(problem)
     order = np.argsort(tables.shapes[3] < 0, kind="stable")
-    args = (order, tables.pinned, tables.rows, tables.shapes)
     for reached in (bound, bound + 1, 2 * bound + 9):
-        height, bases, _ = improve(*args, bound, reached, 500, 3)
+        height, bases, _ = improve(tables, order, bound, reached, 500, 3)
         assert bound <= height <= reached
         assert (bases.min() >= 0) == (height < reached)
         if height < reached:
             assert (ends(tables, bases) <= height).all()
-        assert improve(*args, bound, reached, 0, 3)[0] == reached
+        assert improve(tables, order, bound, reached, 0, 3)[0] == reached

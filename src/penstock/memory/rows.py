@@ -1,10 +1,20 @@
 """Row placement: problems of thousands of buffers, some of them tied.
 
 In row-by-row execution each row of a tensor is a buffer.  Live bytes are nearly constant over time
-then, and buffers are small, so a good placement order comes close to the live bytes.  Several
-orders are tried, and the best ones improved (`laying`), until the lower bound is met or the budget
-is spent.  Work is counted in comparisons of two buffers, never in time.  Ties are broken by the
-order in the problem, so equal problems get equal placements.
+then, and buffers are small, so a good placement order comes close to the live bytes.  Each shape
+takes the lowest base that fits.  Several orders are tried, and the best ones improved, until the
+lower bound is met or the budget is spent:
+
+    order -> a, b, c, d, e, f        d does not fit under the ceiling:
+    order -> a, d, b, c, e, f        d moves half-way to the front, and laying resumes there
+
+The *shelf* contains the placed rows, sorted by address, apart for each *segment* of time: a row is
+compared with those of its segments only.  Bases depend on the order only, work is counted in
+comparisons of two rows, and ties are broken by the order in the problem, so results are the same on
+every machine.
+
+Source of the idea: elements that do not fit are moved forward (Joslin and Clements, "Squeaky wheel"
+optimization, 1999).
 """
 
 from __future__ import annotations
@@ -13,12 +23,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import lcm
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from penstock.compiled import UNBOUNDED
+from penstock.compiled import UNBOUNDED, compiled
 from penstock.memory.greedy import placement_at
-from penstock.memory.laying import HIGH, improve, lay
 from penstock.memory.problem import (
     Column,
     LiveBuffer,
@@ -28,36 +39,57 @@ from penstock.memory.problem import (
     shapes,
 )
 
+Table = npt.NDArray[np.int64]
+"""Shape (fields, columns)."""
+
+SEGMENT_ROWS = 32
+"""Number of rows whose live ranges begin in a segment, unless rows are in too many segments."""
+MOST_SEGMENTS = 4
+"""Mean number of segments of a row, at most."""
+
+# Fields of rows: live range, bytes, distance above the base of their shape, and segments [first,
+# end).  Rows of a shape are neighbours.
+ROW_LOWER, ROW_UPPER, ROW_SIZE, ROW_DISTANCE, ROW_FIRST, ROW_END = range(6)
+# Fields of shapes: their rows [first, last), the alignment of their base, and it, or -1 if free.
+SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT, SHAPE_FIXED = range(4)
+# Fields of the shelf: live range, bytes [low, high), and the turn in which the row was placed.
+LOWER, UPPER, LOW, HIGH, TURN = range(5)
+
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
     """Budget of the improvement of orders.
 
-    comparisons: per buffer of the problem, over all orders.
+    comparisons: per buffer of the problem, over all orders; problems with more than
+        `most_buffers` buffers get no more than one with so many.
     orders: number of orders that are improved, the best ones first.
     patience: failures under one ceiling before it is raised.
     """
 
-    comparisons: int = 8_000
+    comparisons: int = 32_000
+    most_buffers: int = 1_000
     orders: int = 12
     patience: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeTables:
-    """A problem's buffers as arrays, shape by shape (see `laying`).
+class RowTables(NamedTuple):
+    """A problem's buffers as arrays, shape by shape.
 
-    names: names of the rows; rows: shape (4, rows); shapes: shape (4, shapes).
+    rows, shapes: int64 tables with one column each; starts: where each segment begins on a shelf.
     """
 
-    names: tuple[str, ...]
-    rows: Column
-    shapes: Column
+    rows: Table
+    shapes: Table
+    starts: Column
 
-    @property
-    def pinned(self) -> int:
-        """Number of fixed shapes."""
-        return int((self.shapes[3] >= 0).sum())
+
+class Shelf(NamedTuple):
+    """Placed rows: a table with a part for each segment; the number of rows in each segment, and
+    the turn of the last one, -1 if there is none."""
+
+    rows: Table
+    filled: Column
+    latest: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +108,34 @@ def place_rows(problem: PlacementProblem, options: RowOptions | None = None) -> 
     bound = peak_live_bytes(problem)
     if not problem.buffers:
         return Placement((), 0, bound, "rows")
-    tables = shape_tables(shapes(problem.buffers))
+    every = shapes(problem.buffers)
+    tables = row_tables(every)
     best, spent = _search(tables, bound, options)
-    rows, columns = tables.rows, tables.shapes
-    offsets = np.repeat(best.bases, columns[1] - columns[0]) + rows[3]
-    by_name = dict(zip(tables.names, offsets.tolist(), strict=True))
+    offsets = ends(tables, best.bases) - tables.rows[ROW_SIZE]
+    names = (buffer.name for shape in every for buffer in shape)
+    by_name = dict(zip(names, offsets.tolist(), strict=True))
     return replace(placement_at(problem, by_name, bound, best.method), nodes=spent)
 
 
-def _search(tables: ShapeTables, bound: int, options: RowOptions) -> tuple[_Found, int]:
+def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found, int]:
     """Return the best placement found, and the number of comparisons."""
-
     tried: list[_Found] = []
     spent = 0
     for name, order in _orders(tables):
-        found, work = _lay_all(tables, order, f"rows by {name}")
+        bases = np.zeros(len(order), dtype=np.int64)
+        _, work = lay(tables, order, 0, UNBOUNDED, empty_shelf(tables), bases)
         spent += work
-        tried.append(found)
-        if found.height == bound:
-            return found, spent
+        tried.append(_Found(int(ends(tables, bases).max()), bases, f"rows by {name}", order))
+        if tried[-1].height == bound:
+            return tried[-1], spent
     tried.sort(key=lambda found: found.height)
     best = tried[0]
-    share = options.comparisons * len(tables.names) // max(options.orders, 1)
+    buffers = min(tables.rows.shape[1], options.most_buffers)
+    share = options.comparisons * buffers // max(options.orders, 1)
     for start in tried[: options.orders]:
         height, bases, work = improve(
-            start.order, tables.pinned, tables.rows, tables.shapes,
-            bound, best.height, share, options.patience,
-        )  # fmt: skip
+            tables, start.order, bound, best.height, share, options.patience
+        )
         spent += work
         if height < best.height:
             best = _Found(height, bases, f"{start.method}, improved", start.order)
@@ -111,31 +144,53 @@ def _search(tables: ShapeTables, bound: int, options: RowOptions) -> tuple[_Foun
     return best, spent
 
 
-def _lay_all(tables: ShapeTables, order: Column, method: str) -> tuple[_Found, int]:
-    """Return the placement by an order without a ceiling, and the number of comparisons."""
-
-    shelf = np.empty((5, len(tables.names)), dtype=np.int64)
-    bases = np.zeros(len(order), dtype=np.int64)
-    _, _, work = lay(order, 0, tables.rows, tables.shapes, UNBOUNDED, shelf, 0, bases)
-    return _Found(int(shelf[HIGH].max()), bases, method, order), work
-
-
-def shape_tables(found: tuple[tuple[LiveBuffer, ...], ...]) -> ShapeTables:
+def row_tables(
+    found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = SEGMENT_ROWS
+) -> RowTables:
     """Return the tables of the given shapes, of which there is at least one."""
     rows = [(b.lower, b.upper, b.size_bytes, b.distance_bytes) for shape in found for b in shape]
     ends = np.cumsum([len(shape) for shape in found])
     alignments = [lcm(*(buffer.alignment for buffer in shape)) for shape in found]
     fixed = [-1 if s[0].fixed_offset is None else s[0].fixed_offset for s in found]
-    return ShapeTables(
-        tuple(buffer.name for shape in found for buffer in shape),
-        np.ascontiguousarray(np.array(rows, dtype=np.int64).T),
+    table = np.array(rows, dtype=np.int64).T
+    segments = _segments(table[ROW_LOWER], table[ROW_UPPER], segment_rows)
+    change = np.bincount(segments[0], minlength=segments[1].max() + 1)
+    change -= np.bincount(segments[1], minlength=len(change))
+    return RowTables(
+        np.ascontiguousarray(np.concatenate((table, segments))),
         np.array([[0, *ends[:-1]], ends, alignments, fixed], dtype=np.int64),
+        np.concatenate(([0], change.cumsum().cumsum())),
     )
 
 
-def _orders(tables: ShapeTables) -> Iterator[tuple[str, Column]]:
+def _segments(lower: Column, upper: Column, step: int) -> Table:
+    """Return the segments [first, end) of each row.
+
+    step: number of rows whose live ranges begin in a segment; doubled while rows are in too many
+        segments.
+    """
+    births = np.sort(lower)
+    while True:
+        bounds = np.unique(births[step::step])
+        first = np.searchsorted(bounds, lower, side="right")
+        end = np.searchsorted(bounds, upper, side="left") + 1
+        if (end - first).sum() <= MOST_SEGMENTS * len(lower):
+            return np.stack((first, end))
+        step *= 2
+
+
+@compiled
+def empty_shelf(tables: RowTables) -> Shelf:
+    """Return a shelf with room for all rows."""
+    rows = np.empty((5, tables.starts[-1]), np.int64)
+    return Shelf(
+        rows, np.zeros(len(tables.starts) - 1, np.int64), np.full(len(tables.starts) - 1, -1)
+    )
+
+
+def _orders(tables: RowTables) -> Iterator[tuple[str, Column]]:
     """Yield placement orders by several priorities; with ties, also with multi-row shapes first."""
-    lower, upper, size, _ = tables.rows
+    lower, upper, size = tables.rows[:3]
     first, last, _, fixed = tables.shapes
     start, end = np.minimum.reduceat(lower, first), np.maximum.reduceat(upper, first)
     largest = np.maximum.reduceat(size, first)
@@ -155,9 +210,9 @@ def _orders(tables: ShapeTables) -> Iterator[tuple[str, Column]]:
             yield f"ties and {name}", np.lexsort((*keys[::-1], single, fixed < 0))
 
 
-def _tightness(tables: ShapeTables, start: Column, end: Column) -> Column:
+def _tightness(tables: RowTables, start: Column, end: Column) -> Column:
     """Return, for each shape, the most live bytes at a tick of its live range."""
-    lower, upper, size, _ = tables.rows
+    lower, upper, size = tables.rows[:3]
     ticks = np.unique(np.concatenate((lower, upper)))
     change = np.zeros(len(ticks), dtype=np.int64)
     np.add.at(change, np.searchsorted(ticks, lower), size)
@@ -167,7 +222,7 @@ def _tightness(tables: ShapeTables, start: Column, end: Column) -> Column:
     return np.maximum.reduceat(live, intervals.ravel())[::2]
 
 
-def _weight(tables: ShapeTables, start: Column, end: Column) -> Column:
+def _weight(tables: RowTables, start: Column, end: Column) -> Column:
     """Return, for each shape, its bytes; for a chain of rows, the most bytes of the chain that are
     live.
 
@@ -185,3 +240,171 @@ def _weight(tables: ShapeTables, start: Column, end: Column) -> Column:
         dead = np.searchsorted(end[a:b], start[a:b], side="right")
         weight[a:b] *= (np.arange(1, b - a + 1) - dead).max()
     return weight
+
+
+@compiled
+def lay(
+    tables: RowTables, order: Column, turn: int, ceiling: int, shelf: Shelf, bases: Column
+) -> tuple[int, int]:
+    """Place the shapes order[turn:] on a shelf, and write their `bases`.
+
+    Returns the turn of the first shape that does not fit under the ceiling, or len(order) if all
+    do; and the number of comparisons.
+    """
+    rows, work = tables.rows, 0
+    while turn < len(order):
+        shape = order[turn]
+        base, spent = _lowest_base(tables, shape, shelf)
+        work += spent
+        first, last = tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]
+        for row in range(first, last):
+            if base + rows[ROW_DISTANCE, row] + rows[ROW_SIZE, row] > ceiling:
+                return turn, work
+        bases[shape] = base
+        for row in range(first, last):
+            _put(tables, row, base, turn, shelf)
+        turn += 1
+    return turn, work
+
+
+@compiled
+def improve(
+    tables: RowTables, order: Column, bound: int, height: int, allowance: int, patience: int
+) -> tuple[int, Column, int]:
+    """Lower the height by changing the order; fixed shapes, which come first, keep their turns.
+
+    bound: proven lower bound; height: the height reached so far.
+    allowance: budget in comparisons.
+    patience: failures under one ceiling before the ceiling is raised.
+
+    The ceiling is half-way between bound and height; after `patience` failures it moves half-way to
+    the height.  Stops at the bound or when the budget is spent.
+
+    Returns the height, the bases (-1 each if the height was not lowered), and the comparisons made.
+    """
+    order = order.copy()
+    pinned = (tables.shapes[SHAPE_FIXED] >= 0).sum()
+    bases = np.full(len(order), -1)
+    best = bases.copy()
+    shelf = empty_shelf(tables)
+    turn, work = 0, 0
+    ceiling, left = (bound + height) // 2, patience
+    while bound < height and work < allowance:
+        turn, spent = lay(tables, order, turn, ceiling, shelf, bases)
+        work += spent + 1
+        left -= 1
+        if turn == len(order):
+            best = bases.copy()
+            height = ends(tables, best).max()
+            ceiling, left = (bound + height) // 2, patience
+            turn = _first_above(tables, ceiling, order, bases)
+        elif left == 0:
+            ceiling, left = (ceiling + height) // 2, patience
+        if turn <= pinned or turn == len(order):
+            break  # no other shape can make room, or everything lies under the bound
+        sooner = pinned + (turn - pinned) // 2
+        _take_off(tables, sooner, shelf)
+        late = order[turn]
+        order[sooner + 1 : turn + 1] = order[sooner:turn].copy()
+        order[sooner] = late
+        turn = sooner
+    return height, best, work
+
+
+@compiled
+def _lowest_base(tables: RowTables, shape: int, shelf: Shelf) -> tuple[int, int]:
+    """Return the lowest base of a shape, and the number of comparisons.
+
+    The base is raised until no row of the shape overlaps a segment of the shelf.
+    """
+    first, last = tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]
+    base, before, work = max(tables.shapes[SHAPE_FIXED, shape], 0), -1, 1
+    while before < base and tables.shapes[SHAPE_FIXED, shape] < 0:
+        before = base
+        for row in range(first, last):
+            for segment in range(tables.rows[ROW_FIRST, row], tables.rows[ROW_END, row]):
+                base, spent = _above(tables, shape, row, segment, base, shelf)
+                work += spent
+        if last - first == 1 and tables.rows[ROW_END, first] - tables.rows[ROW_FIRST, first] == 1:
+            break
+    return base, work
+
+
+@compiled
+def _above(
+    tables: RowTables, shape: int, row: int, segment: int, base: int, shelf: Shelf
+) -> tuple[int, int]:
+    """Return the lowest base from `base` on at which a row of a shape overlaps no row of a segment
+    of the shelf, and the number of comparisons."""
+    lower, upper = tables.rows[ROW_LOWER, row], tables.rows[ROW_UPPER, row]
+    size, distance = tables.rows[ROW_SIZE, row], tables.rows[ROW_DISTANCE, row]
+    alignment = tables.shapes[SHAPE_ALIGNMENT, shape]
+    start = tables.starts[segment]
+    end = start + shelf.filled[segment]
+    lowers, uppers = shelf.rows[LOWER], shelf.rows[UPPER]
+    lows, highs = shelf.rows[LOW], shelf.rows[HIGH]
+    low = base + distance
+    for i in range(start, end):
+        if (lowers[i] < upper) & (uppers[i] > lower):
+            if lows[i] - low >= size:
+                return low - distance, i + 1 - start
+            if highs[i] > low:
+                low = distance - (distance - highs[i]) // alignment * alignment
+    return low - distance, end - start + 1
+
+
+@compiled
+def _put(tables: RowTables, row: int, base: int, turn: int, shelf: Shelf) -> None:
+    """Insert a row into its segments of the shelf, after rows with the same address."""
+    low = base + tables.rows[ROW_DISTANCE, row]
+    for segment in range(tables.rows[ROW_FIRST, row], tables.rows[ROW_END, row]):
+        start = tables.starts[segment]
+        i = start + shelf.filled[segment]
+        shelf.filled[segment] += 1
+        shelf.latest[segment] = turn
+        while i > start and shelf.rows[LOW, i - 1] > low:
+            for field in range(5):
+                shelf.rows[field, i] = shelf.rows[field, i - 1]
+            i -= 1
+        shelf.rows[LOWER, i] = tables.rows[ROW_LOWER, row]
+        shelf.rows[UPPER, i] = tables.rows[ROW_UPPER, row]
+        shelf.rows[LOW, i], shelf.rows[HIGH, i] = low, low + tables.rows[ROW_SIZE, row]
+        shelf.rows[TURN, i] = turn
+
+
+@compiled
+def _take_off(tables: RowTables, turn: int, shelf: Shelf) -> None:
+    """Remove the rows that were placed at `turn` or later."""
+    rows = shelf.rows
+    for segment in range(len(shelf.filled)):
+        if shelf.latest[segment] < turn:
+            continue
+        shelf.latest[segment] = -1
+        start = kept = tables.starts[segment]
+        for i in range(start, start + shelf.filled[segment]):
+            if rows[TURN, i] < turn:
+                for field in range(5):
+                    rows[field, kept] = rows[field, i]
+                kept += 1
+                shelf.latest[segment] = max(shelf.latest[segment], rows[TURN, i])
+        shelf.filled[segment] = kept - start
+
+
+@compiled
+def ends(tables: RowTables, bases: Column) -> Column:
+    """Return the end of each row, given the base of each shape."""
+    found = tables.rows[ROW_DISTANCE] + tables.rows[ROW_SIZE]
+    for shape in range(len(bases)):
+        found[tables.shapes[SHAPE_FIRST, shape] : tables.shapes[SHAPE_LAST, shape]] += bases[shape]
+    return found
+
+
+@compiled
+def _first_above(tables: RowTables, ceiling: int, order: Column, bases: Column) -> int:
+    """Return the first turn whose shape ends above the ceiling; len(order) if there is none."""
+    above = ends(tables, bases) > ceiling
+    for turn in range(len(order)):
+        shape = order[turn]
+        if above[tables.shapes[SHAPE_FIRST, shape] : tables.shapes[SHAPE_LAST, shape]].any():
+            return turn
+    return len(order)

@@ -18,10 +18,9 @@ from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.capacity import chosen_index, picked, smaller_kernels
 from penstock.pipeline.compilation import Compilation
-from penstock.pipeline.culling import culled
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import culled, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule, schedules_by_rows, searches, with_alternatives
 from penstock.reports.report import Alternative, Flash, SmallerKernels

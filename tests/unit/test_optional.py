@@ -185,8 +185,10 @@ def has_bands(expanded: ExpandedSchedule, addresses: object) -> bool:
     return bool(expanded.schedule.bands)
 
 
-def is_large(options: object, problems: Sequence[tuple[str, PlacementProblem, object]]) -> bool:
-    return len(problems[0][1].buffers) > 20
+def is_large(
+    options: object, blocks: tuple[Sequence[tuple[str, PlacementProblem, object]], object]
+) -> bool:
+    return len(blocks[0][0][1].buffers) > 20
 
 
 Fault = tuple[object, str, Callable[..., bool] | None]

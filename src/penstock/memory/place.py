@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.memory.exact import ExactOptions
 from penstock.memory.exact import place as place_exactly
@@ -21,6 +21,16 @@ class PlaceOptions:
     rows: RowOptions = field(default_factory=RowOptions)
     max_exact_buffers: int = 64
 
+    @property
+    def quick(self) -> PlaceOptions:
+        """The options with the first round of the row placer alone."""
+        return replace(self, rows=replace(self.rows, rounds=self.rows.rounds[:1]))
+
+    def is_exact(self, problem: PlacementProblem) -> bool:
+        """Return whether the exact placer places a problem."""
+        few = len(problem.buffers) <= self.max_exact_buffers
+        return few and not any(buffer.tied for buffer in problem.buffers)
+
 
 def place(problem: PlacementProblem, options: PlaceOptions | None = None) -> Placement:
     """Return the lowest placement found; `Placement.gap` is its optimality gap.
@@ -28,7 +38,12 @@ def place(problem: PlacementProblem, options: PlaceOptions | None = None) -> Pla
     Ignores the capacity.  Compare it with `height_bytes` (fits) and `bound_bytes` (can never fit).
     """
     options = options or PlaceOptions()
-    many = len(problem.buffers) > options.max_exact_buffers
-    if many or any(buffer.tied for buffer in problem.buffers):
-        return place_rows(problem, options.rows)
-    return place_exactly(problem, options.exact)
+    if options.is_exact(problem):
+        return place_exactly(problem, options.exact)
+    return place_rows(problem, options.rows)
+
+
+def placed_further(problem: PlacementProblem, found: Placement, options: PlaceOptions) -> Placement:
+    """Return a placement that is no higher than one found with `options.quick`."""
+    done = found.optimal or options.is_exact(problem) or options.quick == options
+    return found if done else place_rows(problem, options.rows)

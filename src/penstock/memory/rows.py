@@ -60,14 +60,15 @@ LOWER, UPPER, LOW, HIGH, TURN = range(5)
 class RowOptions:
     """Budget of the improvement of orders.
 
-    comparisons: per buffer of the problem, over all orders; problems with more than
-        `most_buffers` buffers get no more than one with so many.
+    comparisons: per buffer of the problem, over all orders.
+    rounds: largest number of buffers that comparisons are granted for, in each round; a larger
+        problem is improved once more in the next round.
     orders: number of orders that are improved, the best ones first.
     patience: failures under one ceiling before it is raised.
     """
 
-    comparisons: int = 32_000
-    most_buffers: int = 1_000
+    comparisons: int = 16_000
+    rounds: tuple[int, ...] = (500, 4_000)
     orders: int = 12
     patience: int = 100
 
@@ -130,16 +131,19 @@ def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found,
             return tried[-1], spent
     tried.sort(key=lambda found: found.height)
     best = tried[0]
-    buffers = min(tables.rows.shape[1], options.most_buffers)
-    share = options.comparisons * buffers // max(options.orders, 1)
-    for start in tried[: options.orders]:
-        height, bases, work = improve(
-            tables, start.order, bound, best.height, share, options.patience
-        )
-        spent += work
-        if height < best.height:
-            best = _Found(height, bases, f"{start.method}, improved", start.order)
-        if height == bound:
+    buffers = tables.rows.shape[1]
+    for most in options.rounds:
+        share = options.comparisons * min(buffers, most) // max(options.orders, 1)
+        for start in tried[: options.orders]:
+            height, bases, work = improve(
+                tables, start.order, bound, best.height, share, options.patience
+            )
+            spent += work
+            if height < best.height:
+                best = _Found(height, bases, f"{start.method}, improved", start.order)
+            if height == bound:
+                return best, spent
+        if buffers <= most:
             break
     return best, spent
 

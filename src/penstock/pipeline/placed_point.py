@@ -65,18 +65,18 @@ class PlacedPoint(Brief):
     @property
     def addresses(self) -> Addresses:
         """The offset of every block in its memory region, and the bytes used in each."""
-        offsets = {name: at for _, p in self._placements for name, at in p.offsets}
-        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in self._placements))
+        offsets = {name: at for _, p in self.placements for name, at in p.offsets}
+        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in self.placements))
 
     @property
-    def _placements(self) -> tuple[tuple[str, Placement], ...]:
+    def placements(self) -> tuple[tuple[str, Placement], ...]:
         """(name of a memory region, placement in it) pairs, the default region first."""
         return ((self.schedule.memory.default, self.placement), *self.others)
 
     def fits(self, target: Target) -> bool:
         """Return whether each memory region of the target is large enough for its blocks."""
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
-        return all(p.height_bytes <= sizes[memory] for memory, p in self._placements)
+        return all(p.height_bytes <= sizes[memory] for memory, p in self.placements)
 
     def is_feasible(self, request: Request) -> bool:
         """Return whether the point fits into the target's memories and into the RAM budget."""

@@ -1,8 +1,14 @@
-"""The stage `place`: assigns an address to every block of the schedules that may be selected."""
+"""The stage `place`: assigns an address to every block of the schedules that may be selected.
+
+Each schedule that may be kept is placed quickly.  *Culling* removes points that no request can
+select: a point is kept if it is Pareto-optimal in (memory, cycles) and noticeably faster than the
+kept point before it (`selection.merged`).  Only kept points are placed with the whole budget, get
+even rows, and are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,16 +21,16 @@ from penstock.memory.bank_groups import in_whole_banks
 from penstock.memory.check import check
 from penstock.memory.even_rows import Series, with_even_rows
 from penstock.memory.exact import ExactOptions
-from penstock.memory.place import PlaceOptions
+from penstock.memory.place import PlaceOptions, placed_further
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, PlacementProblem
 from penstock.optional import Failed, attempt_all, outcome, succeeded
 from penstock.pipeline.assignment import assign_kernels
-from penstock.pipeline.culling import culled, may_survive
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import least_memory_first
-from penstock.program.placed_cost import with_placed_costs
+from penstock.program.placed_cost import depends_on_addresses, with_placed_costs
+from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -51,13 +57,13 @@ def place(
     on_count: called for each placed schedule, with the number of points kept before it.
     """
     points: list[PlacedPoint] = []
-    candidates = (s for s in frontier.schedules if may_survive(s, points, target))
+    candidates = ((s, None) for s in frontier.schedules if _may_survive(s, points, target))
     for found, point in _placed(candidates, target, options, executor):
         on_count(len(points))
         # Workers execute speculatively: an earlier result may rule out a submitted schedule.
-        if may_survive(found, points, target):
+        if _may_survive(found, points, target):
             points.append(point)
-    return culled(points, target)
+    return culled(_finished(culled(points, target), target, options, executor), target)
 
 
 def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
@@ -66,32 +72,76 @@ def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
     graph: its composites are the sub-graphs claimed by accelerators.
     request: its RAM budget is disregarded.
     """
+    target, options = request.target, request.options
     least: PlacedPoint | None = None
     parts = assign_kernels(graph, request)
-    for found in least_memory_first(parts, request.target, request.options, request.accelerators):
+    for found in least_memory_first(parts, target, options, request.accelerators):
         if least is not None and found.peak_bytes >= least.height_bytes:
             break  # the live bytes of later schedules are no lower
-        ((_, point),) = _placed((found,), request.target, request.options, None)
+        ((_, point),) = _placed(((found, None),), target, options, None)
         if least is None or point.height_bytes < least.height_bytes:
             least = point
     assert least is not None
-    return least
+    (point,) = _finished((least,), target, options, None)
+    return point
+
+
+def bytes_and_cycles(point: PlacedPoint) -> tuple[int, int]:
+    """Return the cost vector of a point: (bytes that count towards the budget, cycles)."""
+    return point.height_bytes, point.schedule.cost.cycles
+
+
+def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, ...]:
+    """Return the points that are kept, in ascending order of memory.
+
+    Points that do not fit into the target's memories are dropped; if none fits, the smallest one is
+    kept.  Among points with equal costs, the one that moves the fewest bytes is kept.
+    """
+    by_traffic = sorted(points, key=lambda point: point.moved_bytes)
+    smallest = min(by_traffic, key=bytes_and_cycles)
+    fitting = [point for point in by_traffic if point.fits(target)] or [smallest]
+    return merged(fitting, bytes_and_cycles)
+
+
+def _may_survive(schedule: Schedule, placed: Sequence[PlacedPoint], target: Target) -> bool:
+    """Return whether culling may keep a schedule, given the points placed before it.
+
+    Schedules arrive in ascending order of peak live bytes, a lower bound of their memory.  So
+    neither this schedule nor a later one dominates a point that needs no more memory than this
+    bound.  If the schedule is not noticeably faster than the fastest such point that
+    culling keeps, it need not be placed.
+    """
+    final = (p for p in placed if p.height_bytes <= schedule.peak_bytes and p.fits(target))
+    kept = merged(final, bytes_and_cycles)
+    return not kept or noticeably_faster(schedule.cost.cycles, kept[-1].schedule.cost.cycles)
+
+
+def _finished(
+    points: Sequence[PlacedPoint], target: Target, options: Options, executor: Executor | None
+) -> list[PlacedPoint]:
+    """Return points whose placements are checked; they are no higher than those of `points`."""
+    known = ((point.schedule, point.placements) for point in points)
+    return [point for _, point in _placed(known, target, options, executor)]
 
 
 def _placed(
-    schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
+    schedules: Iterable[tuple[Schedule, _Placements | None]],
+    target: Target,
+    options: Options,
+    executor: Executor | None,
 ) -> Iterator[tuple[Schedule, PlacedPoint]]:
     """Yield (schedule, point) for each schedule; the cost of the point is that at its addresses.
 
-    A schedule that cannot be placed is dropped if there are others.
+    A schedule is placed quickly, or finished if it comes with placements.  One that cannot be
+    placed is dropped if there are others.
     Without an executor, a schedule is requested only after the previous one is placed.  Workers
     receive the placement problems, not the network.
     """
     unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     banks = {m.name: m.bank_bytes for m in target.memories if m.bank_bytes}
-    tasks, again = tee(outcome(partial(_task, banks), schedule) for schedule in schedules)
-    blocks = (task if isinstance(task, Failed) else task.problems for task in again)
+    tasks, again = tee(outcome(partial(_task, banks), each) for each in schedules)
+    blocks = (task if isinstance(task, Failed) else (task.problems, task.known) for task in again)
     place_one = partial(outcome, partial(_place_blocks, PlaceOptions(exact=limits)))
     pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
 
@@ -106,19 +156,23 @@ def _placed(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A schedule, and what is to be placed in each of its memory regions."""
+    """A schedule, what is to be placed in each of its memory regions, and placements to finish."""
 
     expanded: ExpandedSchedule
     problems: tuple[_Problem, ...]
+    known: _Placements | None
 
 
-def _task(banks: Mapping[str, int], schedule: Schedule) -> _Task:
+def _task(banks: Mapping[str, int], each: tuple[Schedule, _Placements | None]) -> _Task:
     """Return what is to be placed of a schedule.
 
+    Even rows are for the code of finished points, and for kernels whose cost depends on addresses.
     banks: the size of a bank of each region in which buffers must not share one.
     """
+    schedule, known = each
     expanded = ExpandedSchedule(schedule)
-    series = dict(row_series(expanded))
+    is_even = known is not None or depends_on_addresses(schedule)
+    series = dict(row_series(expanded) if is_even else ())
     problems = (
         (
             memory,
@@ -127,15 +181,25 @@ def _task(banks: Mapping[str, int], schedule: Schedule) -> _Task:
         )
         for memory, problem in placement_problems(expanded)
     )
-    return _Task(expanded, tuple(problems))
+    return _Task(expanded, tuple(problems), known)
 
 
-def _place_blocks(options: PlaceOptions, problems: tuple[_Problem, ...]) -> _Placements:
-    """Return (memory region, checked placement) for each placement problem."""
+def _place_blocks(
+    options: PlaceOptions, blocks: tuple[tuple[_Problem, ...], _Placements | None]
+) -> _Placements:
+    """Return (memory region, placement) for each placement problem.
+
+    Given placements are finished: placed further, and checked.
+    """
+    problems, known = blocks
     found: list[tuple[str, Placement]] = []
-    for memory, problem, series in problems:
-        placement = with_even_rows(problem, place_buffers(problem, options), series)
-        if faults := check(problem, placement):
+    for k, (memory, problem, series) in enumerate(problems):
+        if known is None:
+            placement = place_buffers(problem, options.quick)
+        else:
+            placement = placed_further(problem, known[k][1], options)
+        placement = with_even_rows(problem, placement, series)
+        if known is not None and (faults := check(problem, placement)):
             raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
         found.append((memory, placement))
     return tuple(found)

@@ -33,12 +33,16 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
 
 
-def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Schedule:
-    """The schedule with the costs of its calls at these addresses; unchanged if no kernel's cost
-    depends on addresses."""
-    schedule = expanded.schedule
+def depends_on_addresses(schedule: Schedule) -> bool:
+    """Whether the cost of a kernel of a schedule depends on addresses."""
     inside = (part for bands in schedule.bands for band in bands.bands for part in band.parts.parts)
-    if not any(part.kernel.placed for part in (*schedule.steps, *inside)):
+    return any(part.kernel.placed for part in (*schedule.steps, *inside))
+
+
+def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Schedule:
+    """The schedule with the costs of its calls at these addresses."""
+    schedule = expanded.schedule
+    if not depends_on_addresses(schedule):
         return schedule
     costs = _Costs.of(expanded, addresses)
     bands = {each.name: costs.bands(each) for each in schedule.bands}

@@ -27,9 +27,8 @@ from penstock.ground_truth import golden_inputs
 from penstock.hardware.target import Target
 from penstock.ir.tensor import Array
 from penstock.simulators.compare import Comparison, compare_tensor
-from penstock.simulators.core_tools import core_compiler
-from penstock.simulators.golden_archive import read_goldens
-from penstock.simulators.goldens import Goldens
+from penstock.simulators.cores import core_compiler
+from penstock.simulators.goldens import Goldens, read_goldens
 from penstock.toolchains.compiler import (
     WARNINGS_AS_ERRORS,
     Compiler,

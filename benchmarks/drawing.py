@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from penstock.frontends.builder import Clamp, GraphBuilder, Padding
-from penstock.frontends.weighted_layer import Weights
+from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Value
 
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Pr
 from penstock.program.program import Command as ProgramCommand
 from penstock.program.steps import offset_name
 from penstock.program.unroll import Variables, iterations
+from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
 from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock_ethos_u.interpreter import driver_payload
 from penstock_ethos_u.interpreter.commands import decode_commands
@@ -38,7 +39,6 @@ from penstock_ethos_u.timeline import (
     operation_job,
     timing,
 )
-from penstock_ethos_u.work import ComputeKind, Extent, NpuWork
 
 SUBMIT = "ethosu_submit"
 KINDS = {

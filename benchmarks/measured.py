@@ -16,7 +16,7 @@ from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
-from penstock.reports.costed_steps import CostedStep, costed_steps
+from penstock.reports.steps import CostedStep, costed_steps
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule

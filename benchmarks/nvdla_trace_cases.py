@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import PenstockError
-from penstock_nvdla.address_map import registers
+from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import configuration
 from penstock_nvdla.registers import decode, encode
 

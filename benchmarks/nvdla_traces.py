@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.entry import entry
 from penstock.errors import ModelError
-from penstock_nvdla.address_map import registers
+from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.model import execute
@@ -30,17 +30,11 @@ from penstock_nvdla.sdp import (
     LAYER,
     OPERAND_REGISTERS,
     SdpOperations,
+    SdpUnitY,
     decode_operations,
     decode_sdp,
 )
-from penstock_nvdla.sdp_y import SdpUnitY
-from penstock_nvdla.stream import (
-    Write,
-    convolution_writes,
-    pooling_writes,
-    sdp_writes,
-    to_bytes,
-)
+from penstock_nvdla.stream import Write, convolution_writes, pooling_writes, sdp_writes, to_bytes
 
 KINDS = ("dc", "sdp", "pdp")
 """The kinds of tests: direct convolution, post-processing and pooling."""

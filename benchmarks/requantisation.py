@@ -28,7 +28,7 @@ from penstock.pipeline.compilation import compile_graph, compile_request
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.simulators.cortex_m import Simulator
-from penstock.simulators.thumb import BasicBlock, Instruction, InstructionKind, decode
+from penstock.simulators.cortex_m_timing import BasicBlock, Instruction, InstructionKind, decode
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
 

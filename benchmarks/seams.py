@@ -36,7 +36,7 @@ from penstock.program.program import Buffer, Call, Program, View
 from penstock.program.unroll import unrolled_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
-from penstock.simulators.operand import ConcreteOperand, evaluate_box
+from penstock.simulators.memories import ConcreteOperand, evaluate_box
 
 SEAMS = ("calls", "live", "blocks", "unrolled", "c")
 """In order from the search to the files."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.model.fused_parts import fused_members
 from penstock.uma import Offloaded
-from penstock_nvdla.fused import chosen_plan
-from penstock_nvdla.tiled_group import LayerGroup, TileSize, layer_group
+from penstock_nvdla.fused import LayerGroup, TileSize, chosen_plan, layer_group
 
 
 def tiled_groups(done: Compilation) -> Iterator[tuple[LayerGroup, TileSize]]:

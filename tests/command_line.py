@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import progress, run
+from penstock.cli import run, terminal
 
 SLOW_MACHINE = 3600.0
 """The names of stages are printed on stderr only after this time."""
@@ -38,7 +38,7 @@ class CommandLine:
 
     def __call__(self, *words: object) -> Said:
         self._monkeypatch.delenv("COLUMNS", raising=False)  # which pytest-xdist sets
-        self._monkeypatch.setattr(progress, "PATIENCE_WITHOUT_TERMINAL_SECONDS", SLOW_MACHINE)
+        self._monkeypatch.setattr(terminal, "PATIENCE_WITHOUT_TERMINAL_SECONDS", SLOW_MACHINE)
         self._monkeypatch.setattr(sys, "argv", ["penstock", *map(str, words)])
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as caught:

@@ -16,7 +16,7 @@ from penstock.ir.region import Region
 from penstock.program.expr import evaluate
 from penstock.program.program import Call, Command, Copy, Loop, Program, View, Wait
 from penstock.program.unroll import iterations
-from penstock.simulators.operand import evaluate_box
+from penstock.simulators.memories import evaluate_box
 
 
 @dataclass

@@ -14,9 +14,9 @@ from penstock.frontends.open import parse
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
+from penstock.simulators.compare import Judgement
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.graph import run_graph
-from penstock.simulators.judgement import Judgement
 
 ASSUMED = Reading(assume_int8=True)
 

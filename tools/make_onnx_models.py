@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock.simulators.drawn_inputs import KINDS, draw_inputs
-from penstock.simulators.golden_archive import write_goldens
-from penstock.simulators.goldens import Goldens
+from penstock.simulators.goldens import Goldens, write_goldens
 from penstock.simulators.tflite_micro import GoldenSet
 from tools.onnx_recurrent import RecurrentLayer, add_layer
 from tools.onnx_writer import Array, Model

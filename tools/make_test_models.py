@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
-from penstock.simulators.golden_archive import write_goldens
-from penstock.simulators.goldens import make_goldens
+from penstock.simulators.goldens import make_goldens, write_goldens
 from tools.calibration import calibrated_ranges
 from tools.keypoints import keypoints
 from tools.lstm_network import LayerSpec, LstmNetwork

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock import api, ladder
 from penstock.api.arrays import input_types
-from penstock.frontends.explicit_states import feedbacks
+from penstock.frontends.variables import feedbacks
 from penstock.ground_truth import golden_inputs
 from penstock.pipeline.graphs import read
 from penstock.simulators.goldens import make_goldens, unrolled

@@ -15,8 +15,8 @@ from penstock import api
 from penstock.api.verified import onnx_reference
 from penstock.errors import PenstockError
 from penstock.ir.tensor import Array
+from penstock.simulators.compare import JudgedTensor
 from penstock.simulators.graph import run_graph
-from penstock.simulators.judgement import JudgedTensor
 
 SETS = 3
 NOT_RUN = "tool-043"

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
-from penstock.api.swept import Axes
+from penstock.api.explored import Axes
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.discovery import open_accelerators
 from penstock.errors import CapacityError

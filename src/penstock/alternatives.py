@@ -30,28 +30,28 @@ from penstock.scheduling.cascades.selection import KNEE
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
+# Networks of at most this many parts are also planned with other options, which takes up to 1 s.
+# MobileNetV2 with 68 parts took 9 s, three quarters of the compilation.
 PLANNED_PARTS: Final = 48
-"""Networks of at most this many parts are also planned with other options, which takes up to 1 s.
-MobileNetV2 with 68 parts took 9 s, three quarters of the compilation."""
+# The same if the search also assigns tensors to memories, which takes longer for each part.
 PLANNED_PARTS_WITH_MEMORIES: Final = 32
-"""The same if the search also assigns tensors to memories, which takes longer for each part."""
+# Relative cycles of a point that is proposed because it needs less RAM.
 ACCEPTED_SLOWDOWN: Final = Fraction(11, 10)
-"""Relative cycles of a point that is proposed because it needs less RAM."""
+# Estimated relative cycles up to which a point that recomputes may be selected: `balanced` accepts
+# `KNEE` above the fastest point, and the estimates are rarely too high.
 RELEVANT_SLOWDOWN: Final = 1.02
-"""Estimated relative cycles up to which a point that recomputes may be selected: `balanced` accepts
-`KNEE` above the fastest point, and the estimates are rarely too high."""
+# Numbers of new frames per run for which a network may be made incremental; convolutions with
+# strides demand more than one.
 HOPS_TRIED: Final = (1, 2, 4)
-"""Numbers of new frames per run for which a network may be made incremental; convolutions with
-strides demand more than one."""
+# Largest tensor of a network for which an incremental network is planned: it takes one evaluation,
+# with up to 100 bytes for each element.
 MOST_ELEMENTS: Final = 2**22
-"""Largest tensor of a network for which an incremental network is planned: it takes one evaluation,
-with up to 100 bytes for each element."""
+# By what factor an incremental network has fewer multiply-accumulates per run, at least.
 LEAST_SAVING: Final = 2
-"""By what factor an incremental network has fewer multiply-accumulates per run, at least."""
 
 NOTABLE_TABLE_BYTES: Final = 4096
+# Tables of kernels are notable if they need that many bytes, and that share of the model's.
 NOTABLE_TABLE_SHARE: Final = Fraction(1, 8)
-"""Tables of kernels are notable if they need that many bytes, and that share of the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,9 @@ def planned(model: Graph, request: Request) -> Planned:
 
 
 def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
-    """The points of the frontier, without slow ones that recompute and cannot be selected.
-
-    The smallest point is among them.  Building the schedules that recompute takes most of the time
-    of a search."""
+    """The points of the frontier, without slow ones that recompute and cannot be selected."""
+    # The smallest point is among them.  Building the schedules that recompute takes most of the
+    # time of a search.
     target, options = request.target, request.options
     by_rows: list[Schedule] = []
     below_rows: list[tuple[FrontierSearch, Proposal]] = []
@@ -182,12 +181,10 @@ def with_smaller_kernels(done: Compilation, flash: Flash) -> SmallerKernels | No
 def _named(
     points: Sequence[PlacedPoint], request: Request, selected: PlacedPoint
 ) -> Iterator[tuple[str, PlacedPoint]]:
-    """The points to propose, with the options that select them.
-
-    Within the budget, these are the point of least RAM, those of the goals `balanced` and `speed`,
-    and the one of least RAM that is hardly slower than the selected one.  Without the budget, they
-    are the knee and the fastest point.  A budget selects the point of least RAM, because the goal
-    `size` would also compile its C code with -Os."""
+    # Within the budget, these are the point of least RAM, those of the goals `balanced` and
+    # `speed`, and the one of least RAM that is hardly slower than the selected one.  Without the
+    # budget, they are the knee and the fastest point.  A budget selects the point of least RAM,
+    # because the goal `size` would also compile its C code with -Os.
     fitting = [point for point in points if point.is_feasible(request)]
     yield _selecting(fitting[0], request)
     for goal in (Optimize.BALANCED, Optimize.SPEED):
@@ -202,12 +199,11 @@ def _named(
 
 
 def _selecting(point: PlacedPoint, request: Request) -> tuple[str, PlacedPoint]:
-    """A point with the options that select it: the fastest one that needs no more RAM."""
     return f"--sram {point.ram_bytes(request)} --optimize {Optimize.SPEED}", point
 
 
 def _incremental(done: Compilation) -> Iterator[Alternative]:
-    """Yield the incremental network of fewest new frames per run, if the network can be made
+    """The incremental network of fewest new frames per run, if the network can be made
     incremental and that saves work."""
     request, model = done.request, done.model
     already = request.reading.incremental is not None or request.stream_input

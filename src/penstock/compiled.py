@@ -13,9 +13,9 @@ from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, register
 
+# The largest int64: no limit, or a cost that nothing attains. Arrays and compiled code have neither
+# None nor an infinite integer.
 UNBOUNDED: Final = (1 << 63) - 1
-"""The largest int64: no limit, or a cost that nothing attains.  Arrays and compiled code have
-neither None nor an infinite integer."""
 LOGGER: Final = logging.getLogger("penstock.compiled")
 
 _Function = TypeVar("_Function", bound=Callable[..., object])

@@ -16,7 +16,7 @@ from penstock.pipeline.stages import READ
 from penstock.reports.codec import Json
 from penstock.reports.formats import ABSENT, duration
 from penstock.reports.report import Report
-from penstock.simulators.core_tools import require_tools
+from penstock.simulators.cores import require_tools
 
 STEPS = 4
 _FOLDER = files("penstock.demo")

@@ -102,7 +102,6 @@ def _rebuilt(
     cause: str,
     combined: Sequence[PenstockError],
 ) -> PenstockError:
-    """The error with these parts."""
     code, what, where, why, help = parts.values()
     return kind(code, what, where=where, why=why, help=help, cause=cause, combined=combined)
 

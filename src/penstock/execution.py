@@ -26,11 +26,9 @@ from penstock.program.steps import calls, streams
 from penstock.scheduling.bands.tensor_configs import tensor_configs
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators import cores
-from penstock.simulators.calling import CallOutcome
-from penstock.simulators.core_tools import core_compiler, core_name
-from penstock.simulators.cores import CoreSimulator
-from penstock.simulators.counts import ExecutionCounts
-from penstock.simulators.tensor_trace import TensorTrace, gathered
+from penstock.simulators.calling import CallOutcome, ExecutionCounts
+from penstock.simulators.cores import CoreSimulator, core_compiler, core_name
+from penstock.simulators.graph import TensorTrace, gathered
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import link_firmware
 from penstock.toolchains.elf_file import defined_symbols, object_sections
@@ -41,14 +39,12 @@ from penstock.toolchains.host import (
     sanitised_compiler,
 )
 
-THUMB = 1
-"""The bit of a function pointer that selects Thumb code."""
+THUMB = 1  # The bit of a function pointer that selects Thumb code.
+# Optimising sanitised code takes longer than running so many multiplications without.
 UNOPTIMISED_MACS = 30_000_000
-"""Optimising sanitised code takes longer than running so many multiplications without."""
+# Symbols of the observer per streamed input: callback, elements, index of the next row.
 _FED = ("feed", "rows", "next")
-"""Symbols of the observer per streamed input: callback, elements, index of the next row."""
-Tensors = dict[str, Array]
-"""Arrays by tensor name."""
+Tensors = dict[str, Array]  # Arrays by tensor name.
 
 
 @contextmanager
@@ -127,7 +123,6 @@ def library_sources(compilation: Compilation) -> tuple[str, ...]:
 
 
 def _observed(compilation: Compilation) -> Bundle:
-    """The bundle with the source of the observer."""
     watching = observer.generate_observer(compilation.program, compilation.prefix)
     return compilation.bundle.with_files(*watching)
 
@@ -140,7 +135,6 @@ def input_bytes(compilation: Compilation, inputs: Mapping[str, Array]) -> bytes:
 
 
 def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors, ...]:
-    """Parse the output of the harness: for each set its trace, then its outputs."""
     program = compilation.program
     trace_bytes = observer.trace_bytes(program)
     size = trace_bytes + sum(view.type.size_bytes for view in program.outputs)
@@ -328,7 +322,6 @@ class Firmware:
     def _run(
         self, core: CoreSimulator, inputs: Mapping[str, Array], phases: Sequence[str] = ()
     ) -> CallOutcome:
-        """Write the inputs and call the run function."""
         program, prefix = self._compilation.program, self._compilation.prefix
         for view in program.inputs:
             self._put(core, view, inputs[view.tensor])
@@ -359,7 +352,6 @@ class Firmware:
         return elements(b"".join(rows), view.type)
 
     def _row_addresses(self, core: CoreSimulator, view: View) -> list[int]:
-        """The address of every row of an input or output."""
         program = self._compilation.program
         buffer = program.buffer(view.buffer)
         memory = [ram.name for ram in program.ram()].index(buffer.memory)

@@ -40,7 +40,6 @@ def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], 
 
 
 def _help(model: Graph, inputs: int, outputs: int) -> str:
-    """What a user may have forgotten, by the numbers of inputs and outputs of the goldens."""
     if inputs < len(model.inputs) and outputs < len(model.outputs):
         return (
             "pass --state INPUT=OUTPUT for each state, if the goldens were recorded with states; "
@@ -52,7 +51,6 @@ def _help(model: Graph, inputs: int, outputs: int) -> str:
 
 
 def _misfit(model: Graph, goldens: Goldens, what: str, help: str = "") -> ModelError:
-    """The error that goldens do not fit a model."""
     return ModelError(
         "golden-010",
         what,
@@ -143,7 +141,6 @@ def _unknown(value: Value) -> Array:
 
 
 def _recorded(model: Graph, goldens: Goldens, number: int) -> Mapping[str, Sequence[Array]]:
-    """What the archive contains of each value of a set: an array for each runtime."""
     found: dict[str, list[Array]] = {}
     for golden in (goldens.sets[number], *goldens.tflm_sets[number : number + 1]):
         tensors = dict(golden.tensors)

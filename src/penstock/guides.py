@@ -7,11 +7,11 @@ from pathlib import Path
 from site import getuserbase
 from types import MappingProxyType
 
-FOLDER = "docs/how-to"
-"""The folder of the guides in the repository."""
+FOLDER = "docs/how-to"  # The folder of the guides in the repository.
+# The same in an environment into which a wheel is installed; `pyproject.toml` states it, too.
 INSTALLED_FOLDER = "share/doc/penstock/how-to"
-"""The same in an environment into which a wheel is installed; `pyproject.toml` states it, too."""
 
+# Title by name of the file, without its suffix.
 TITLES = MappingProxyType(
     {
         "add-a-backend": "Add a backend",
@@ -24,7 +24,6 @@ TITLES = MappingProxyType(
         "write-a-tiler": "Write a tiler",
     }
 )
-"""Title by name of the file, without its suffix."""
 
 
 def guide(page: str) -> str:

@@ -35,26 +35,25 @@ from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.simulators.compare import Comparison, compare_sets
+from penstock.simulators.compare import NOT_RUN, Comparison, Judgement, compare_sets, total
 from penstock.simulators.goldens import Goldens
 from penstock.simulators.graph import (
+    TensorTrace,
     evaluate_node,
+    gathered,
     initial_states,
     next_states,
     run_graph,
     run_sequences,
 )
-from penstock.simulators.judgement import NOT_RUN, Judgement, total
 from penstock.simulators.machine import Counts, Machine
-from penstock.simulators.tensor_trace import TensorTrace, gathered
 from penstock.simulators.tflite_deviations import Deviating
 from penstock.workers import mapped
 
+# Compare the operators that computed the tensors of all sets with a reference, node by node.
 Judge = Callable[[Sequence[Mapping[str, Array]]], Judgement]
-"""Compare the operators that computed the tensors of all sets with a reference, node by node."""
 InputSets = Sequence[Mapping[str, Array]]
-C_STEPS = frozenset(("host", "core"))
-"""Rungs that run generated C."""
+C_STEPS = frozenset(("host", "core"))  # Rungs that run generated C.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -156,7 +155,6 @@ def climb(
 
 
 def _hops_rung(found: Comparison, hops: int) -> Rung:
-    """The rung of an incremental network against the network with the window."""
     verdict = "unequal" if found.mismatches else "equal"
     return Rung("hops", found, f"{hops} hops, {verdict} to the network with the window")
 
@@ -272,7 +270,6 @@ def _points_rung(
     on_rung: Callable[[str], None],
     executor: Executor | None,
 ) -> Rung:
-    """Run every point of the frontier on the machine, on one set of inputs."""
     total, wrong = Comparison(), list[str]()
     points = compilation.points
     count = len(points)
@@ -289,7 +286,6 @@ def _points_rung(
 def _all_completed(
     compilation: Compilation, every: Sequence[Tensors], sets: InputSets, steps: int
 ) -> tuple[Tensors, ...]:
-    """The tensors of each run, as `completed` returns them, with the states that it began with."""
     found: list[Tensors] = []
     graph = compilation.parts.graph
     states = initial_states(graph)
@@ -404,9 +400,6 @@ def _reference_rung(
     goldens: Goldens,
     recorded: Callable[[], Sequence[Mapping[str, Array]]] | None,
 ) -> Rung:
-    """The rung of ground truth.
-
-    recorded: the results as a runtime that deviates computes them, if the goldens may be its."""
     found = against_goldens(model, results, goldens)
     if not found.mismatches or recorded is None:
         return Rung("reference", found)
@@ -423,10 +416,8 @@ def _reference_rung(
 
 
 def _judged_rungs(judged: Judgement) -> Iterator[Rung]:
-    """The rungs of the operators and of the whole network.
-
-    A distance end to end is no mismatch if all operators are within their steps, which explain it:
-    each may be off by a step, and later ones amplify it."""
+    # A distance end to end is no mismatch if all operators are within their steps, which explain
+    # it: each may be off by a step, and later ones amplify it.
     near = RealDifference(judged.differing, judged.steps)
     yield Rung("operators", judged.comparison, str(judged), near, judgement=judged)
     ends = judged.end_to_end

@@ -184,7 +184,6 @@ def _drop(plan: str, error: Exception) -> None:
 
 
 def _defect(plan: str, error: Exception) -> InternalError:
-    """The error of strict mode: also a refusal of optional work is a defect of penstock."""
     known = _known(error)
     return InternalError("internal-002", f"{plan}: {known.code}: {known.what}", where=known.where)
 

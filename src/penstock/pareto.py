@@ -22,9 +22,9 @@ from penstock.compiled import compiled
 T = TypeVar("T")
 Vector = tuple[int | float | Fraction, ...]
 Numbers = npt.NDArray[np.int64]
+# (bound, items): `bound` is a lower bound of the first cost component of these items, and of the
+# items of all later groups.
 Group = tuple[float, Sequence[T]]
-"""(bound, items): `bound` is a lower bound of the first cost component of these items, and of the
-items of all later groups."""
 
 
 def efficient(costs: Sequence[Vector]) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ def efficient_rows(costs: Numbers) -> Numbers:
 
 @compiled
 def _efficient_of_sorted(rows: Numbers) -> Numbers:
-    """Return the indices of the efficient rows; `rows` are sorted lexicographically."""
+    """The indices of the efficient rows; `rows` are sorted lexicographically."""
     kept = np.empty(len(rows), np.int64)
     count = 0
     for r in range(len(rows)):
@@ -175,5 +175,4 @@ def frontier_of_groups(
 
 
 def _at_most(one: Vector, other: Vector) -> bool:
-    """Return whether `one` is at most `other` in every component."""
     return all(map(le, one, other))

@@ -11,11 +11,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-DIGITS = 12
-"""Digits of a commit that are stated."""
+DIGITS = 12  # Digits of a commit that are stated.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_MAX_LINKS = 5
-"""Maximum length of a sequence of symbolic references."""
+_MAX_LINKS = 5  # Maximum length of a sequence of symbolic references.
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,7 +60,6 @@ def commit_of_checkout(root: Path) -> str:
 
 
 def _git_folder(path: Path) -> Path:
-    """The folder that contains HEAD: `.git`, or where a file of that name points to."""
     return path.parent / _text(path).removeprefix("gitdir: ") if path.is_file() else path
 
 

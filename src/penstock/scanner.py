@@ -20,8 +20,7 @@ from enum import Enum
 
 from penstock.errors import ModelError
 
-MAX_NESTING = 64
-"""Limit on nested brackets: readers are recursive."""
+MAX_NESTING = 64  # Limit on nested brackets: readers are recursive.
 
 _BLANK = re.compile(r"(?:[ \t\r]|#[^\n]*)*")
 _PATTERN = re.compile(
@@ -288,5 +287,4 @@ class Scanner:
             return token
 
 
-_MOST_DIGITS = 400
-"""Python refuses to convert much longer whole numbers."""
+_MOST_DIGITS = 400  # Python refuses to convert much longer whole numbers.

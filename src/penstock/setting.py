@@ -21,19 +21,17 @@ from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.frequency import frequency_text, parse_clock
 from penstock.hardware.size import size_bytes, size_text
 
+# The commands that plan a schedule.
 PLANNING = ("compile", "explore", "run", "verify", "profile", "scan")
-"""The commands that plan a schedule."""
-READING = (*PLANNING, "show")
-"""The commands that read a model and assign its nodes to engines."""
+READING = (*PLANNING, "show")  # The commands that read a model and assign its nodes to engines.
 
 COMMON, MEMORY, MODEL, ACCELERATORS = "Common options", "Memory", "Model", "Accelerators"
 SEARCH = "Advanced search (the defaults suit most models)"
+# Groups of settings, in the order of help texts.
 GROUPS = (COMMON, MEMORY, MODEL, ACCELERATORS, SEARCH)
-"""Groups of settings, in the order of help texts."""
 
 
-_Value = TypeVar("_Value")
-"""The values of a setting, as its field holds them."""
+_Value = TypeVar("_Value")  # The values of a setting, as its field holds them.
 _Given = TypeVar("_Given")
 _Member = TypeVar("_Member", bound=Enum)
 
@@ -237,10 +235,6 @@ def choice(kind: type[_Member]) -> Kind[_Member]:
 def _by_name(
     pair: Callable[[str, str], tuple[str, _Given]],
 ) -> Callable[[Sequence[str], str], dict[str, _Given]]:
-    """Return the function `Kind.given` for values that each state a name and something else.
-
-    pair: both for a value and the option; may raise UsageError."""
-
     def given(items: Sequence[str], option: str) -> dict[str, _Given]:
         found: dict[str, _Given] = {}
         for item in items:
@@ -298,10 +292,7 @@ def _pairs(
     pair: Callable[[str, str], tuple[str, object]],
     read: Callable[[Any, str], _Given],
 ) -> Kind[tuple[tuple[str, _Given], ...]]:
-    """Return the kind of settings that map names to values; their fields hold pairs.
-
-    pair: see `_by_name`.
-    read: what the field holds for a value in Python, and the option."""
+    """The kind of settings that map names to values; their fields hold pairs."""
     return Kind(
         python=python,
         metavar=metavar,

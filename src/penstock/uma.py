@@ -74,12 +74,11 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.hardware.size import parse_size
-from penstock.ir.breakdown import Breakdown
+from penstock.ir.breakdown import Breakdown, Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
-from penstock.ir.placed_call import Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (

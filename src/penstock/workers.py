@@ -35,19 +35,19 @@ import cloudpickle
 
 from penstock.errors import PenstockError, ToolError, UsageError, internal_error
 
+# The number of processes (1: only this one), or an executor, which is not closed.
 Workers = int | Executor
-"""The number of processes (1: only this one), or an executor, which is not closed."""
 
+# Number of tasks submitted before the first result is read. It suffices for all cores of a large
+# machine, and bounds the memory of serialised tasks.
 LOOKAHEAD = 32
-"""Number of tasks submitted before the first result is read. It suffices for all cores of a large
-machine, and bounds the memory of serialised tasks."""
 
+# Maximum number of local processes; at most LOOKAHEAD tasks are pending anyway.
 MOST_WORKERS = 1024
-"""Maximum number of local processes; at most LOOKAHEAD tasks are pending anyway."""
 
+# Time for a worker to remove the temporary files of its task, in which compiled code may delay a
+# signal.
 GRACE_SECONDS = 10
-"""Time for a worker to remove the temporary files of its task, in which compiled code may delay a
-signal."""
 
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -126,7 +126,7 @@ def _submitted(executor: Executor, task: bytes) -> Future[bytes]:
 
 
 def _outcome(future: Future[bytes]) -> Any:
-    """Return the result of a task, or raise its exception."""
+    """The result of a task, or raise its exception."""
     try:
         reply = future.result()
     except (Exception, CancelledError) as error:
@@ -146,7 +146,6 @@ def _packed(function: Callable[[_Item], object], item: _Item) -> bytes:
 
 
 def _run(versions: tuple[str, str], task: bytes) -> bytes:
-    """Run a task in a worker. Errors are returned, so no executor can alter them."""
     outcome: object
     try:
         outcome = _attempt(versions, task)
@@ -185,7 +184,7 @@ def _attempt(versions: tuple[str, str], task: bytes) -> object:
 
 @cache
 def _versions() -> tuple[str, str]:
-    """Return the versions of Python and penstock, which must match: pickled functions contain
+    """The versions of Python and penstock, which must match: pickled functions contain
     bytecode, and results must not differ."""
     return f"Python {sys.version_info.major}.{sys.version_info.minor}", (
         f"penstock {version('penstock')}"
@@ -204,7 +203,6 @@ def _unpicklable(what: str, error: Exception) -> ToolError:
 
 @contextmanager
 def _reporting(where: str) -> Generator[None]:
-    """Convert failures of an executor to ToolErrors."""
     try:
         yield
     except _ExecutorError as error:
@@ -275,7 +273,6 @@ def _check_count(workers: object) -> None:
 
 @contextmanager
 def _own_processes(count: int) -> Generator[Executor]:
-    """Start a pool of processes that terminates with this process or with the `with` block."""
     context = get_context("spawn")
     told, tell = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(count, context, _listen, (told,))

@@ -14,7 +14,7 @@ from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.reports.html import render_html
 from penstock.reports.layer import TensorRole
-from penstock.simulators.counts import ExecutionCounts
+from penstock.simulators.calling import ExecutionCounts
 
 WIDTHS = (360, 800, 1440)
 MODELS = {

@@ -11,7 +11,7 @@ import pytest
 from available import MODELS, path_of
 from benchmarks.bundles import STACK, check
 from penstock import api
-from penstock.simulators.golden_archive import read_goldens
+from penstock.simulators.goldens import read_goldens
 from penstock.toolchains.cortex_m import GCC
 
 LEVELS = ("-Os", "-O1")

@@ -17,7 +17,7 @@ from penstock import api
 from penstock.codegen.c_program import c_sources
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ops.dequantize import dequantised
-from penstock.reports.interface_tensor import InterfaceTensor
+from penstock.reports.report import InterfaceTensor
 from penstock.simulators.tflite_micro_child import fresh_interpreter
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.host import host_compiler, link_executable, run_executable

@@ -32,21 +32,22 @@ from penstock.hardware.frequency import parse_frequency
 from penstock.hardware.load import load_target
 from penstock.ir.affine import Affine
 from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.limits import check_time_limit
 from penstock.pipeline.capacity import boards_with
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
-from penstock.reports.interface_tensor import InterfaceTensor
+from penstock.reports.report import InterfaceTensor
 from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.frontier import read_frontier
+from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
-from penstock.simulators.qemu import qemu_program
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
@@ -54,7 +55,6 @@ from penstock.tiling.scratchpads import Scratchpad, Scratchpads
 from penstock.tiling.tile_sequence import TileSequence
 from penstock.tiling.tiled_tensor import TiledTensor
 from penstock.tiling.tiler import choose
-from penstock.time_limit import check_time_limit
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage

@@ -14,8 +14,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.columns import COLUMNS
 from penstock.ir.graph import Graph, Value
 from penstock.ops.slice import Slice
-from penstock.passes.band_graph import BandGraph
-from penstock.passes.column_bands import column_bands
+from penstock.passes.column_bands import BandGraph, column_bands
 from penstock.simulators.graph import run_graph
 from strategies import seeds
 

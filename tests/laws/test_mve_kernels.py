@@ -26,7 +26,7 @@ from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.simulators.qemu import PROGRAM
+from penstock.simulators.cortex_m55 import PROGRAM
 from strategies import seeds
 
 NAMES = (

@@ -28,7 +28,7 @@ from penstock.frontends.onnx.operators import ELEMENTWISE, KNOWN
 from penstock.frontends.open import parse
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
-from penstock.simulators.onnx_runtime import OnnxSession
+from penstock.simulators.onnx_reference import OnnxSession
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -21,7 +21,7 @@ from penstock.uma import PenstockError
 from penstock_ethos_u import programs as ethos_u_programs
 from penstock_ethos_u.interpreter.commands import KIND, TWO_WORDS, decode_commands
 from penstock_nvdla import programs as nvdla_programs
-from penstock_nvdla.address_map import registers
+from penstock_nvdla.bindings import registers
 from penstock_nvdla.stream import Write, from_bytes, to_bytes
 
 RESIDUAL = "zoo:resnet8:width=8,resolution=16"

@@ -24,7 +24,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule
 from penstock.program.program import Call, Command, Copy, Loop, View, Wait
-from penstock.reports.costed_steps import numbered_steps
+from penstock.reports.steps import numbered_steps
 from penstock.reports.timeline import timelines
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options

@@ -18,8 +18,7 @@ from penstock.ir.tensor import DType
 from penstock.ops.cast import Cast
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
-from penstock.simulators.golden_archive import read_goldens, write_goldens
-from penstock.simulators.goldens import array_crc32, unrolled
+from penstock.simulators.goldens import array_crc32, read_goldens, unrolled, write_goldens
 
 RUNGS = ("reference", "machine", "host", "core")
 

@@ -15,7 +15,7 @@ from penstock.ground_truth import golden_inputs
 from penstock.ir.graph import Graph
 from penstock.pipeline.graphs import read
 from penstock.reports.report import RealDifference
-from penstock.simulators.golden_archive import read_goldens
+from penstock.simulators.goldens import read_goldens
 from penstock.simulators.graph import run_graph
 from tools.make_onnx_models import STATES
 

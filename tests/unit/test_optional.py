@@ -15,6 +15,7 @@ from penstock.api import compiled, reported
 from penstock.errors import BackendError, CapacityError, InternalError, ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
+from penstock.limits import TimeLimitReached
 from penstock.memory.problem import PlacementProblem
 from penstock.optional import (
     Dropped,
@@ -36,7 +37,6 @@ from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.cascades.candidate import Proposal
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.time_limit import TimeLimitReached
 
 
 @pytest.fixture

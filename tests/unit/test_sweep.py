@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import smaug_sweep
 from penstock import api
-from penstock.api.swept import Axes
+from penstock.api.explored import Axes
 from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target

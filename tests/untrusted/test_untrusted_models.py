@@ -17,11 +17,11 @@ from onnx import TensorProto, helper
 from command_line import CommandLine
 from minimal_tflite import ints, model_bytes, table
 from penstock import api
-from penstock.allowance import SizeLimitError
 from penstock.errors import ModelError
 from penstock.frontends.open import parse, read_bytes
 from penstock.frontends.reading import Reading
 from penstock.ir.array_archive import ArchiveError, read_arrays
+from penstock.limits import SizeLimitError
 from tools.onnx_writer import Model
 
 MODELS = Path(__file__).parents[1] / "models"

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock_ethos_u.blocks import fitting_blocks
+from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork, fitting_blocks
 from penstock_ethos_u.configurations import CONFIGURATIONS, MapShape, configuration
 from penstock_ethos_u.performance import best_block, cycles
-from penstock_ethos_u.work import ComputeKind, Extent, NpuWork
 
 api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 

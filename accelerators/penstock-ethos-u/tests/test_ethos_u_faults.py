@@ -49,11 +49,9 @@ from penstock.program.program import (
 )
 from penstock.program.unroll import iterations
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
-from penstock.simulators.memories import Memories
-from penstock.simulators.operand import ConcreteOperand, evaluate_box
+from penstock.simulators.machine import Devices, Machine
+from penstock.simulators.memories import ConcreteOperand, Memories, evaluate_box
 from penstock_ethos_u.interpreter import disassemble, driver_payload, execute
 from penstock_ethos_u.programs import submit
 from penstock_ethos_u.vela import payload_configuration

@@ -18,9 +18,15 @@ from penstock_ethos_u.interpreter import (
     driver_payload,
     execute,
 )
-from penstock_ethos_u.interpreter.feature_map import ElementBox, FeatureMap
-from penstock_ethos_u.interpreter.ranges import first_overlap, runs, size_bytes, union
-from penstock_ethos_u.interpreter.scaling import scaled
+from penstock_ethos_u.interpreter.feature_map import (
+    ElementBox,
+    FeatureMap,
+    first_overlap,
+    runs,
+    size_bytes,
+    union,
+)
+from penstock_ethos_u.interpreter.output import scaled
 
 
 def test_an_operation_on_bytes_counts_what_it_does() -> None:

@@ -16,7 +16,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.program.program import Kind
 from penstock_ethos_u.configurations import U55_32, MapShape
-from penstock_ethos_u.exactness import ELEMENTS, average_is_exact, sum_is_exact
+from penstock_ethos_u.constraints import ELEMENTS, average_is_exact, sum_is_exact
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.tiles import tiles_of
 

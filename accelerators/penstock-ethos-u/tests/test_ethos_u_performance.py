@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 from available import path_of
-from penstock_ethos_u.blocks import input_blocks
+from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork, input_blocks
 from penstock_ethos_u.configurations import (
     CONFIGURATIONS,
     EthosUConfiguration,
     MapShape,
 )
 from penstock_ethos_u.performance import cycles
-from penstock_ethos_u.work import ComputeKind, Extent, NpuWork
 
 pytest.importorskip("ethosu.regor", reason="the package ethos-u-vela is not installed")
 

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from penstock_ethos_u.call import EncodedOperation
 from penstock_ethos_u.configurations import CONFIGURATIONS, U65_256
 from penstock_ethos_u.cost import contiguous_cost
-from penstock_ethos_u.operation import NpuFunction, Operation
-from penstock_ethos_u.performance import copying_cycles, cycles
-from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
-from penstock_ethos_u.segments import (
+from penstock_ethos_u.operation import (
+    NpuFunction,
+    Operation,
     copied_before,
     prefetch_choices,
     with_prefetched_segments,
 )
+from penstock_ethos_u.performance import copying_cycles, cycles
+from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
 
 
 @st.composite

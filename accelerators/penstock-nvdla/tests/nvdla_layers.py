@@ -5,15 +5,16 @@ from __future__ import annotations
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from penstock_nvdla.banks import Demand, ResidentWeights
 from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
 from penstock_nvdla.layer import (
     Accumulators,
     Conversion,
     ConvolutionLayer,
+    Demand,
     NvdlaMemory,
     Padding,
     Pixels,
+    ResidentWeights,
     Reuse,
     Surface,
 )

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import nvdla_judge as judge
 from penstock.errors import CapacityError
-from penstock_nvdla.banks import ResidentWeights
 from penstock_nvdla.configurations import SMALL
 from penstock_nvdla.cut import Convolution, hardware_layers
 from penstock_nvdla.layer import (
@@ -23,6 +22,7 @@ from penstock_nvdla.layer import (
     ConvolutionLayer,
     NvdlaMemory,
     Padding,
+    ResidentWeights,
     Surface,
 )
 from penstock_nvdla.model import execute

@@ -20,11 +20,11 @@ from penstock.pipeline.search import band_source
 from penstock.scheduling.options import BYTES, Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
 from penstock.simulators.machine import Machine
-from penstock_nvdla.fused import tile_plan
-from penstock_nvdla.tiled_group import (
+from penstock_nvdla.fused import (
     LayerGroup,
     Spans,
     intervals,
+    tile_plan,
 )
 
 NETWORK = "zoo:squeezenet:resolution=32"

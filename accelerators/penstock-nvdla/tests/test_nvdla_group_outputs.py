@@ -24,7 +24,7 @@ from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
 from penstock.scheduling.options import BYTES, CYCLES, Options
 from penstock.scheduling.text.frontier import print_frontier, read_frontier
-from penstock_nvdla.tiled_group import LayerGroup
+from penstock_nvdla.fused import LayerGroup
 
 GROUPS = (("a", "b", "c", "d"), ("e", "f"))
 """The first group writes b, c and d: a convolution of the group and the second group read b, the

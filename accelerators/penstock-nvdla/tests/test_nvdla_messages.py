@@ -13,10 +13,9 @@ import pytest
 import penstock_nvdla
 from errors.golden import Golden, raised_codes
 from penstock_nvdla import feature_bytes
-from penstock_nvdla.banks import Demand, allocate
 from penstock_nvdla.configurations import SMALL, configuration
 from penstock_nvdla.extension import WindowKind, WindowLayer
-from penstock_nvdla.layer import Accumulators, ConvolutionLayer, Surface
+from penstock_nvdla.layer import Accumulators, ConvolutionLayer, Demand, Surface, allocate
 from penstock_nvdla.model import execute
 from penstock_nvdla.packing import pack_features
 from penstock_nvdla.pdp import PoolingLayer, PoolingMethod

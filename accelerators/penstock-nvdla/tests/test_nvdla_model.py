@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import nvdla_judge as judge
 from penstock.errors import BackendError, PenstockError
-from penstock_nvdla.banks import Demand, ResidentWeights, allocate
 from penstock_nvdla.configurations import LARGE, SMALL, SMALL_256, NvdlaConfiguration
 from penstock_nvdla.extension import (
     ElementwiseMode,
@@ -29,10 +28,13 @@ from penstock_nvdla.layer import (
     Accumulators,
     Conversion,
     ConvolutionLayer,
+    Demand,
     NvdlaMemory,
     Padding,
+    ResidentWeights,
     Reuse,
     Surface,
+    allocate,
 )
 from penstock_nvdla.model import execute
 from penstock_nvdla.packing import (
@@ -41,12 +43,7 @@ from penstock_nvdla.packing import (
     unpack_features,
     unpack_weights,
 )
-from penstock_nvdla.stream import (
-    Write,
-    convolution_writes,
-    to_bytes,
-    window_writes,
-)
+from penstock_nvdla.stream import Write, convolution_writes, to_bytes, window_writes
 
 Array = np.ndarray[Any, Any]
 OURS = tuple(c.extended(16, 4096) for c in (SMALL, SMALL_256, LARGE))

@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 
 from nvdla_layers import layers
 from penstock.errors import CapacityError, PenstockError, UnsupportedError
-from penstock_nvdla.address_map import Register, registers, registers_by_address
-from penstock_nvdla.banks import BankSplit, Demand, ResidentWeights, allocate
+from penstock_nvdla.bindings import Register, registers, registers_by_address
 from penstock_nvdla.configurations import LARGE, SMALL, SMALL_256
 from penstock_nvdla.layer import (
     Accumulators,
+    BankSplit,
     ConvolutionLayer,
+    Demand,
     NvdlaMemory,
     Padding,
+    ResidentWeights,
     Reuse,
     Surface,
+    allocate,
     trimmed,
 )
-from penstock_nvdla.registers import decode, encode
+from penstock_nvdla.stream import decode, encode
 
 PACKED = Surface.packed(12, 10, 8)
 LAYER = ConvolutionLayer(

@@ -28,6 +28,7 @@ from penstock_nvdla.sdp import (
     SdpLayer,
     SdpOperations,
     SdpUnit,
+    SdpUnitY,
     Use,
     added_elements,
     decode_operations,
@@ -36,7 +37,6 @@ from penstock_nvdla.sdp import (
     encode_sdp,
     per_channel,
 )
-from penstock_nvdla.sdp_y import SdpUnitY
 from penstock_nvdla.stream import pooling_writes, sdp_writes, to_bytes, to_text
 
 ROW = Surface.packed(2, 1, 8)

@@ -12,8 +12,7 @@ from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.sub import Sub
-from penstock_nvdla.sdp_sums import find_sum
-from penstock_nvdla.sdp_y_sums import find_sum_in_y
+from penstock_nvdla.sdp_sums import find_sum, find_sum_in_y
 
 scales = st.floats(0.01, 0.1)
 zeros = st.integers(-128, 127)

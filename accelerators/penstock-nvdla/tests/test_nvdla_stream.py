@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nvdla_layers import layers
 from penstock.errors import BackendError, UnsupportedError
-from penstock_nvdla.address_map import registers
+from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import SMALL
 from penstock_nvdla.extension import (
     ElementwiseMode,

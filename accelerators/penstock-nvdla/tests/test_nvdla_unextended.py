@@ -18,7 +18,7 @@ from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.pipeline.compilation import Compilation
 from penstock_nvdla import programs, unextended_kernels
-from penstock_nvdla.address_map import registers
+from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
 from penstock_nvdla.model import Memories, execute
 from penstock_nvdla.sequencer import Sequencer

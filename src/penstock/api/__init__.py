@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 from penstock.lazy import importer
 
 if TYPE_CHECKING:
-    from penstock.api.arguments import LAST_RUNGS
     from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
-    from penstock.api.compared import compare
     from penstock.api.compiled import Compiled, compile
-    from penstock.api.explored import explain_pattern, explore, nodes, show
-    from penstock.api.ran import Ran, profile, run
+    from penstock.api.explored import (
+        Swept,
+        SweptConfiguration,
+        explain_pattern,
+        explore,
+        nodes,
+        show,
+        sweep,
+    )
+    from penstock.api.ran import Ran, compare, profile, run
     from penstock.api.reported import Reported, read_report
-    from penstock.api.requested import request
+    from penstock.api.requested import LAST_RUNGS, request
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
-    from penstock.api.swept import Swept, SweptConfiguration, sweep
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
     from penstock.exploration import Explored
     from penstock.hardware.size import Size
@@ -32,16 +37,21 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
-    "penstock.api.compared": ("compare",),
     "penstock.api.compiled": ("Compiled", "compile"),
-    "penstock.api.explored": ("explain_pattern", "explore", "nodes", "show"),
-    "penstock.api.ran": ("Ran", "profile", "run"),
+    "penstock.api.explored": (
+        "Swept",
+        "SweptConfiguration",
+        "explain_pattern",
+        "explore",
+        "nodes",
+        "show",
+        "sweep",
+    ),
+    "penstock.api.ran": ("Ran", "compare", "profile", "run"),
     "penstock.api.reported": ("Reported", "read_report"),
-    "penstock.api.arguments": ("LAST_RUNGS",),
+    "penstock.api.requested": ("LAST_RUNGS", "request"),
     "penstock.api.scanned": ("ScanSettings", "scan"),
-    "penstock.api.requested": ("request",),
     "penstock.api.settings": ("Settings",),
-    "penstock.api.swept": ("Swept", "SweptConfiguration", "sweep"),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.hardware.size": ("Size",),

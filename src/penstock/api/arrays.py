@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.api.arguments import SEQUENCE_STEPS
+from penstock.api.requested import SEQUENCE_STEPS
 from penstock.choices import InterfaceTypes
 from penstock.errors import ModelError, OutputError, UsageError
 from penstock.frontends.reading import AS_IT_IS, Reading
@@ -51,7 +51,6 @@ def drawn_hops(compilation: Compilation, hops: int) -> tuple[Mapping[str, Array]
 def _drawn(
     compilation: Compilation, numbers: Iterable[tuple[int, int]]
 ) -> tuple[Mapping[str, Array], ...]:
-    """The inputs with these numbers and seeds."""
     inputs = compilation.model.inputs
     drawn = (draw_inputs(input_types(inputs), number, seed) for number, seed in numbers)
     names = [value.name for value in inputs]
@@ -165,7 +164,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _generated_inputs(graph: Graph, io: InterfaceTypes) -> Sequence[Value]:
-    """The inputs of the generated code."""
     return (quantised_interface(graph) if io is InterfaceTypes.QUANTISED else graph).inputs
 
 
@@ -317,7 +315,6 @@ def _reason_of_refusal(array: Array, type: TensorType, dtypes: set[str], *, stat
 
 
 def _is_unquantised(array: Array, type: TensorType, dtypes: set[str]) -> bool:
-    """Whether an array holds real numbers, but the input their quantised elements."""
     return array.dtype.kind == "f" and dtypes == {"int8"} and type.quantisation is not None
 
 

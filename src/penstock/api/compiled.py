@@ -18,9 +18,8 @@ from penstock.alternatives import (
     streamed_model,
     with_smaller_kernels,
 )
-from penstock.api.arguments import ignore_stage
 from penstock.api.reported import Reported
-from penstock.api.requested import Model, request, with_settings
+from penstock.api.requested import Model, ignore_stage, request, with_settings
 from penstock.api.settings import Settings
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
@@ -33,16 +32,15 @@ from penstock.pipeline.graphs import read_request
 from penstock.pipeline.portable_layers import portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
-from penstock.reports.interface_tensor import InterfaceTensor
 from penstock.reports.layer import Layer, Step
 from penstock.reports.making import make_report, ram_usage
-from penstock.reports.report import Point, Report
+from penstock.reports.report import InterfaceTensor, Point, Report
 from penstock.reports.timeline import Timeline
 from penstock.revision import commit
 from penstock.workers import Workers, executor_of, mapped
 
+# The stage that plans what other options yield, as `on_stage` receives it.
 OTHER_OPTIONS = "other options"
-"""The stage that plans what other options yield, as `on_stage` receives it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -140,7 +138,7 @@ def compile(
 
 
 def _compiled(wanted: Request, workers: Workers, on_stage: OnStage) -> tuple[Compilation, Report]:
-    """Return the compilation and its report, without what was dropped."""
+    """The compilation and its report, without what was dropped."""
     with executor_of(workers) as executor:
         elsewhere = _streamed_elsewhere(wanted, executor)
         done = compile_request(wanted, on_stage, executor)
@@ -193,7 +191,6 @@ def _streamed_elsewhere(
 
 
 def _frontier(done: Compilation) -> tuple[Point, ...]:
-    """The points of the frontier as the report lists them, least memory first."""
     pairs = ((p, p.schedule.cost) for p in done.points)
     return tuple(
         Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)

@@ -1,4 +1,7 @@
-"""`run` and `profile`: inferences on a simulated core or on the host, with their measurements."""
+"""`run` and `profile`: inferences on a simulated core or on the host, with their measurements.
+
+`compare`: two results, or their recorded reports, side by side.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,35 @@ import numpy as np
 
 from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
-from penstock.api.arguments import check_compiler, check_flags, ignore_stage
 from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
 from penstock.api.reported import Reported
-from penstock.api.requested import Model, request, with_settings
+from penstock.api.requested import (
+    Model,
+    check_compiler,
+    check_flags,
+    ignore_stage,
+    request,
+    with_settings,
+)
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
+from penstock.reports import comparison
 from penstock.reports.codec import Json
+from penstock.reports.comparison import ReportComparison, StatedReport
 from penstock.reports.phrases import totals
-from penstock.reports.report import CycleCounts, Instructions, Report
-from penstock.simulators.core_tools import require_tools
-from penstock.simulators.counts import ExecutionCounts
+from penstock.reports.report import CycleCounts, Instructions, Report, report_json
+from penstock.simulators.calling import ExecutionCounts
+from penstock.simulators.cores import require_tools
 from penstock.workers import Workers
 
-RUN: Final = "run"
-"""The stage after those of the pipeline, as `on_stage` receives it."""
+RUN: Final = "run"  # The stage after those of the pipeline, as `on_stage` receives it.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -188,10 +199,8 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
 def _with_measurements(
     compiled: Compiled, runs: Sequence[execution.CoreRun], sections: execution.Sections
 ) -> Report:
-    """The report with the figures of the slowest run.
-
-    If accelerators run steps, the total stays unknown: stand-ins for their drivers say nothing
-    about it.  The processor's own share is known."""
+    # If accelerators run steps, the total stays unknown: stand-ins for their drivers say nothing
+    # about it.  The processor's own share is known.
     offloaded = compiled.offloaded_steps
     stack_bytes = max(run.stack_bytes for run in runs)
     counts = max((_without_stand_ins(run, offloaded) for run in runs), key=lambda c: c.cycles)
@@ -219,6 +228,34 @@ def _with_measurements(
 
 
 def _without_stand_ins(run: execution.CoreRun, offloaded: Collection[int]) -> ExecutionCounts:
-    """The counts of a run less those of the steps that accelerators run."""
     stand_ins = sum((run.steps[k] for k in offloaded), ExecutionCounts())
     return run.counts - stand_ins
+
+
+def compare(before: str | Path | Reported, after: str | Path | Reported) -> ReportComparison:
+    """Compare two results or recorded reports, for example before and after an update.
+
+    Each is a result of `compile`, `run`, `profile` or `verify`, a report.json, a file with the
+    output of --json, or an output directory.  The comparison holds `figures`, each with `before`
+    and `after`; the `layers` and `facts` that differ; whether runs have the `same_outputs`; and
+    `worse`, the names of the totals that grew.
+
+    Raises UsageError if one is not a report."""
+    return comparison.compare(_stated(before), _stated(after))
+
+
+def _stated(one: object) -> StatedReport:
+    if isinstance(one, str | Path):
+        return StatedReport(str(one), report_json(str(one)))
+    if isinstance(one, Ran):
+        found = one.recorded()
+    elif isinstance(one, Reported):
+        found = one.as_json()
+    else:
+        raise UsageError(
+            "usage-147",
+            f"this {type(one).__name__} has no report",
+            where="penstock.compare",
+            help="pass a result of compile, run, profile or verify, or the name of a report.json",
+        )
+    return StatedReport(f"{one.report.model} for {one.report.target}", found)

@@ -11,16 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
-from penstock.allowance import SizeLimitError, exhausted
-from penstock.api.arguments import (
+from penstock.api.compiled import OTHER_OPTIONS, compile
+from penstock.api.requested import (
     check_count,
     check_flags,
     check_last_rung,
     check_reference,
     ignore_progress,
+    request,
 )
-from penstock.api.compiled import OTHER_OPTIONS, compile
-from penstock.api.requested import request
 from penstock.api.settings import Settings
 from penstock.api.verified import verify
 from penstock.choices import one_of
@@ -34,21 +33,26 @@ from penstock.errors import (
     raise_interruption,
 )
 from penstock.exploration import OnProgress
-from penstock.frontends.model_files import model_files, operator_count
-from penstock.frontends.onnx.recognition import looks_like_onnx
-from penstock.frontends.open import read_bytes
+from penstock.frontends.open import model_files, operator_count, read_bytes
+from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.size import Size, size_bytes
-from penstock.memory_limit import check_memory_limit, memory_limit
+from penstock.limits import (
+    SizeLimitError,
+    TimeLimitReached,
+    check_memory_limit,
+    check_time_limit,
+    exhausted,
+    memory_limit,
+    time_limit,
+)
 from penstock.pipeline.request import STAGE_NAMES, Request
 from penstock.pipeline.stages import run_through
 from penstock.reports.scan import Scanned, TimeLimitError, Verdict, scanned
-from penstock.time_limit import TimeLimitReached, check_time_limit, time_limit
 from penstock.workers import executor_of, mapped
 
-TERMINATED = "tool-022"
-"""The code of the error that a worker process was terminated."""
+TERMINATED = "tool-022"  # The code of the error that a worker process was terminated.
 
 
 class ScanSettings(Settings, total=False):
@@ -202,7 +206,6 @@ def distinct_models(where: str | Path) -> tuple[ModelFile, ...]:
 
 
 def _is_outside(path: Path, folder: Path) -> bool:
-    """Whether a file in a folder is a link that leads out of it, by however many steps."""
     return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
 
 
@@ -298,7 +301,6 @@ def _time_limit_error(seconds: float) -> TimeLimitError:
 
 
 def _outside(one: ModelFile) -> ModelError:
-    """The error for a link that leads out of the folder."""
     return ModelError(
         "model-032",
         "the file is a link that leads out of the folder",

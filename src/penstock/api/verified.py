@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 
 from penstock import ladder
-from penstock.api.arguments import (
+from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
+from penstock.api.compiled import Compiled, compile
+from penstock.api.reported import Reported
+from penstock.api.requested import (
     HOPS,
     LAST_RUNGS,
+    Model,
     check_compiler,
     check_count,
     check_flags,
+    check_is_model,
     check_last_rung,
     check_reference,
     check_type,
     ignore_stage,
+    request,
+    with_settings,
 )
-from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
-from penstock.api.compiled import Compiled, compile
-from penstock.api.reported import Reported
-from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
-from penstock.frontends.explicit_states import Feedback, feedbacks
-from penstock.frontends.onnx.recognition import looks_like_onnx
 from penstock.frontends.open import model_bytes
+from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import decode as decode_tflite
 from penstock.frontends.tflite import looks_like_tflite
+from penstock.frontends.variables import Feedback, feedbacks
 from penstock.ground_truth import golden_inputs, golden_outputs, golden_reals
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hops import Hops
@@ -48,19 +51,19 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.phrases import totals
 from penstock.reports.report import NodeReport, RungReport
 from penstock.reports.steps import is_offloaded
-from penstock.simulators.compare import Difference
-from penstock.simulators.core_tools import require_tools
+from penstock.simulators.compare import Difference, JudgedTensor, Judgement
+from penstock.simulators.cores import require_tools
 from penstock.simulators.drawn_inputs import KINDS
-from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import (
     Goldens,
     Replaced,
     make_goldens,
+    read_goldens,
     sequence_length,
     unrolled,
+    write_goldens,
 )
 from penstock.simulators.graph import run_graph, run_sequences
-from penstock.simulators.judgement import JudgedTensor, Judgement
 from penstock.simulators.tflite_deviations import Deviating, deviating_nodes
 from penstock.simulators.tflite_micro import require_tflite_micro
 from penstock.workers import Workers, executor_of
@@ -68,24 +71,22 @@ from penstock.workers import Workers, executor_of
 if TYPE_CHECKING:
     from penstock.simulators.onnx_reference import OnnxReference
 
-DRAWN_SETS = 2
-"""Sets of random inputs that `verify` draws without an archive of goldens."""
+DRAWN_SETS = 2  # Sets of random inputs that `verify` draws without an archive of goldens.
 
-GOLDENS_MISFIT = "golden-010"
-"""The code of the error that goldens do not fit the model."""
+GOLDENS_MISFIT = "golden-010"  # The code of the error that goldens do not fit the model.
+# By whether the reference itself differs from the goldens.
 _MISMATCH_HELP = {
     True: "if the goldens belong to this model and are unaltered, please report this with both "
     "files",
     False: "this is a mistake in penstock; please report it with the model",
 }
-"""By whether the reference itself differs from the goldens."""
+# For tensors that an accelerator computes, by whether generated C ran.
 _OFFLOADED_HELP = {
     False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
     "functions, and what their functional models do, with the operators' arithmetic",
     True: "{engine} computes this tensor, and its functional models are correct: compare the "
     "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
 }
-"""For tensors that an accelerator computes, by whether generated C ran."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -285,7 +286,6 @@ def _node_report(found: JudgedTensor) -> NodeReport:
 
 
 def _no_model_file(graph: Graph, reference: str) -> UsageError:
-    """The error for a reference runtime that should run a graph that was built in Python."""
     return UsageError(
         "usage-062",
         f"the reference runtime {reference} runs model files only",
@@ -311,7 +311,6 @@ def _require_tools(
 
 @contextmanager
 def _located(goldens: str | Path | None) -> Generator[None]:
-    """Names the archive in the error that its goldens do not fit the model."""
     try:
         yield
     except ModelError as error:
@@ -332,9 +331,8 @@ def _hops(done: Compilation) -> Hops | None:
 
 
 def _until(last: str, every_point: bool, climbing: Iterator[ladder.Rung]) -> Iterator[ladder.Rung]:
-    """The rungs up to one; without ground truth, there is none before the machine.
-
-    With `every_point`, the machine runs all points on a further rung, `points`."""
+    """The rungs up to one; without ground truth, there is none before the machine."""
+    # With `every_point`, the machine runs all points on a further rung, `points`.
     ends = LAST_RUNGS.index(last)
     for rung in climbing:
         yield rung
@@ -369,8 +367,7 @@ def onnx_reference(wanted: Request) -> OnnxReference:
     `onnx` only when called, since that takes long."""
     import onnx
 
-    from penstock.frontends.onnx.external_data import load_all
-    from penstock.frontends.onnx.file import decode
+    from penstock.frontends.onnx.file import decode, load_all
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised
     from penstock.simulators.onnx_reference import OnnxReference
@@ -402,7 +399,6 @@ def _check_onnx_reference(wanted: Request) -> None:
 
 
 def _is_onnx(wanted: Request) -> bool:
-    """Whether a request names an ONNX file."""
     if wanted.graph is not None or wanted.model.startswith("zoo:"):
         return False
     path = Path(wanted.model)
@@ -410,7 +406,6 @@ def _is_onnx(wanted: Request) -> bool:
 
 
 def _node_mismatch(judged: Judgement, failure: JudgedTensor) -> MismatchError:
-    """The error that a node differs from the reference on equal inputs."""
     differ = f"{failure.mismatches} of {failure.elements} elements differ from {judged.reference}"
     nodes = f"; computed by {', '.join(failure.group)}" if len(failure.group) > 1 else ""
     return MismatchError(
@@ -423,7 +418,6 @@ def _node_mismatch(judged: Judgement, failure: JudgedTensor) -> MismatchError:
 
 
 def _altered_goldens(first: Difference) -> MismatchError:
-    """The error that recorded outputs are not those of the reference."""
     return MismatchError(
         "verify-003",
         "the goldens are not what onnxruntime computes from their inputs",
@@ -448,10 +442,9 @@ def _truth(
     deviating: Sequence[Deviating],
     on_stage: OnStage,
 ) -> Goldens | None:
-    """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for.
-
-    TensorFlow Lite Micro does not run nodes that deviate as documented: it takes penstock's
-    elements of their outputs, which the documented arithmetic judges."""
+    """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for."""
+    # TensorFlow Lite Micro does not run nodes that deviate as documented: it takes penstock's
+    # elements of their outputs, which the documented arithmetic judges.
     if goldens is not None:
         return read_goldens(Path(goldens), wanted.reading.size_limit_bytes)
     if reference != "tflite":
@@ -473,7 +466,6 @@ def _deviating(wanted: Request, model: Graph) -> tuple[Deviating, ...]:
 
 
 def _replaced(model: Graph, deviating: Sequence[Deviating]) -> Replaced | None:
-    """The outputs of deviating nodes, as penstock computes them."""
     if not deviating:
         return None
     names = [value.name for value in model.inputs]
@@ -499,7 +491,6 @@ def _made_goldens(
     set_count: int = len(KINDS),
     deviating: Sequence[Deviating] = (),
 ) -> Goldens:
-    """Ground truth from TensorFlow Lite Micro for a model file and its graph."""
     raw, types = _file_bytes(model, reading), input_types(graph.inputs)
     return make_goldens(
         raw,

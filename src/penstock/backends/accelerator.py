@@ -23,11 +23,10 @@ from penstock.program.program import Command, Driver, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.tiler import Tiler
 
+# The priority level of the processor's kernels; strategies of accelerators have 11 by default.
 CORE_LEVEL = 10
-"""The priority level of the processor's kernels; strategies of accelerators have 11 by default."""
 
-Value = str | int | bool | float
-"""The value of an accelerator's attribute."""
+Value = str | int | bool | float  # The value of an accelerator's attribute.
 
 
 class PassPhase(Enum):
@@ -73,13 +72,13 @@ class PassPhase(Enum):
     TIR_PHASE_3 = "program_phase_3"
 
 
+# The phases of program passes, in order.
 PROGRAM_PHASES = (
     PassPhase.PROGRAM_PHASE_0,
     PassPhase.PROGRAM_PHASE_1,
     PassPhase.PROGRAM_PHASE_2,
     PassPhase.PROGRAM_PHASE_3,
 )
-"""The phases of program passes, in order."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -135,8 +134,8 @@ class Implementation:
     condition: bool | str = True
 
 
+# Returns the implementations for a composite, given its node, its operator and the target.
 Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]]
-"""Returns the implementations for a composite, given its node, its operator and the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +152,8 @@ class Strategy:
     level: int
 
 
+# Converts the commands of each call of a region, in order, to those of one call.
 RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
-"""Converts the commands of each call of a region, in order, to those of one call."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

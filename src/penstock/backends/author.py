@@ -24,17 +24,17 @@ from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 
 _Answer = TypeVar("_Answer")
+# A predicate or constraint of a backend, called with a composite node.
+#
+# It returns True to accept the node, and False or a string with the reason to refuse it. Messages
+# quote its docstring.
 Rule = Callable[[Node], bool | str]
-"""A predicate or constraint of a backend, called with a composite node.
-
-It returns True to accept the node, and False or a string with the reason to refuse it.  Messages
-quote its docstring."""
 
 _HELP_NODE = (
     "node.op is a Composite; its .nodes are the claimed nodes, and the last computes node.output"
 )
+# Exclusive upper bound of the cycles of one call; it keeps sums over a network within 64 bits.
 MOST_CYCLES = 2**40
-"""Exclusive upper bound of the cycles of one call; it keeps sums over a network within 64 bits."""
 _HELP_CALL = "return the Breakdown of the call"
 _HELP_COST = "return the cycles of one call that computes the given number of output rows"
 
@@ -198,10 +198,7 @@ def plain_number(value: object) -> object:
 
 
 def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
-    """Raise BackendError if a field of `breakdown` other than `cycles` has a wrong type or value.
-
-    expression: the call that returned the breakdown, as text such as "cost(4)"; errors quote it.
-    where: the location that the error reports."""
+    """Check the fields of `breakdown` other than `cycles`.  Raises BackendError."""
     resources = cast(object, breakdown.by_resource)
     if not isinstance(resources, Mapping):
         text = f"by_resource of {expression} is {_shortened(resources)}, not a mapping"
@@ -217,13 +214,7 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
 
 
 def _checked_cycles(value: object, expression: str, where: str) -> float:
-    """Return `value`, which must be a number in [0, MOST_CYCLES), as a float.
-
-    expression: the call that returned the value, as text such as "cost(4)"; errors quote it.
-    where: the location that an error reports.
-
-    Raises BackendError if `value` is not a number or is out of range.
-    """
+    """Return `value`, which must be a number in [0, MOST_CYCLES), as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _bad_cost(f"{expression} is {_shortened(value)}, not a number", where)
     number = float(value)
@@ -245,11 +236,7 @@ def _bad_cost(what: str, where: str) -> BackendError:
 def _call(
     function: Callable[..., Any], arguments: tuple[object, ...], where: str, help: str
 ) -> object:
-    """Return `function(*arguments)`, the result of a function that a backend supplies.
-
-    Raises BackendError if the function raises an exception other than PenstockError.  The error has
-    the location `where` and the advice `help`.
-    """
+    """Return `function(*arguments)`, the result of a function that a backend supplies."""
     try:
         return function(*arguments)
     except PenstockError:
@@ -265,7 +252,7 @@ def _call(
 
 
 def _shortened(value: object) -> str:
-    """Return the repr of a value, truncated to at most 60 characters."""
+    """The repr of a value, truncated to at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}.."
 

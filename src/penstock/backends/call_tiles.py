@@ -195,36 +195,24 @@ class CallTiles:
         region: tuple[Span, ...],
         level: int,
     ) -> ScratchpadTile:
-        """Return the description of an operand's current tile.
-
-        base: the offset of the tile in its scratchpad, in bytes.
-        room: the number of elements along each dimension for which the scratchpad has space.
-        region: the part of the tensor that the tile holds.
-        level: the number of loops around the commands that load or store the tile."""
         pitches, box = self._pitches(operand, room), self._region(operand, self.tiling.order)
         padding = tuple(map(self._padding, operand.dimensions))
         return ScratchpadTile(operand, base, room, pitches, region, box, padding, level)
 
     def _padding(self, dimension: Dimension) -> Expr:
-        """Return the width of the padding that the current tile reads, along a dimension.
-
-        It is the number of padding elements before index 0; padding at the end of the dimension
-        does not count.  For example, it is 1 for the first tile of rows of a 3x3 convolution with
-        padding 1, and 0 for all other tiles."""
+        """The width of the padding that the current tile reads, along a dimension."""
+        # It is the number of padding elements before index 0; padding at the end of the dimension
+        # does not count.  For example, it is 1 for the first tile of rows of a 3x3 convolution with
+        # padding 1, and 0 for all other tiles.
         if dimension.axis is None:
             return 0
         span = self.spans[dimension.axis]
         return self._needs(dimension, span)[0] - self._reads(dimension, span)[0]
 
     def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
-        """Return (interval, loop) for the loop axis `name`.
-
-        interval: the iterations along the axis that the current tile covers.  The bounds are
-            expressions of the loop variable.
-        loop: the loop over the tiles of the call along the axis, with an empty body.
-
-        If there is only one tile along the axis, the interval contains all iterations of the call,
-        and the loop is None."""
+        """(interval, loop) for the loop axis `name`."""
+        # If there is only one tile along the axis, the interval contains all iterations of the
+        # call, and the loop is None.
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
         bounds: Span = self.row_span if is_rows else (0, cut[-1])
@@ -264,20 +252,16 @@ class CallTiles:
         return tuple(found)
 
     def _whole_axis(self, axis: str) -> Span:
-        """Return the interval of iterations along a loop axis that the whole call computes."""
         if axis == self.row_axis:
             return self.row_span
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of indices that iterations `span` access along dimension `d`,
-        including padding.
-
-        The interval may therefore begin below 0, or end beyond the size of the tensor.  For
-        example, output rows [0, 4) of a 3x3 convolution with padding 1 access rows [-1, 5).
-
-        span: interval of iterations along the loop axis of the dimension."""
+        """The interval of indices that iterations `span` access along dimension `d`,
+        including padding."""
+        # The interval may therefore begin below 0, or end beyond the size of the tensor.  For
+        # example, output rows [0, 4) of a 3x3 convolution with padding 1 access rows [-1, 5).
         factor, extra = Fraction(d.factor), d.offset + d.extra
         if factor.denominator == 1:
             return span[0] * int(factor) + int(d.offset), span[1] * int(factor) + int(extra)
@@ -286,12 +270,9 @@ class CallTiles:
         return lower, (span[1] * up + (int(extra * down) + down - 1)) // down
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of indices that iterations `span` access along dimension `d`, without
-        padding.
-
-        This is the counterpart of `Dimension.needs` for intervals whose bounds are expressions.
-
-        span: interval of iterations along the loop axis of the dimension."""
+        """The interval of indices that iterations `span` access along dimension `d`, without
+        padding."""
+        # This is the counterpart of `Dimension.needs` for intervals whose bounds are expressions.
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -305,12 +286,9 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """Return the number of loops around the commands that load or store an operand's tile.
-
-        These are all loops from the outermost to the innermost one that changes the tile.  The
-        result is 0 if no loop changes the tile.
-
-        k: index of the operand; the inputs come first, in order, then the output."""
+        """The number of loops around the commands that load or store an operand's tile."""
+        # These are all loops from the outermost to the innermost one that changes the tile.  The
+        # result is 0 if no loop changes the tile.
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -320,12 +298,9 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """Return the number of an operand's current tile, counted from 0 in loop order.
-
-        A tile that is loaded again has a new number.  With double buffering, tiles with even and
-        odd numbers are in different halves of the scratchpad's space for the operand.
-
-        k: index of the operand; the inputs come first, in order, then the output."""
+        """The number of an operand's current tile, counted from 0 in loop order."""
+        # A tile that is loaded again has a new number.  With double buffering, tiles with even and
+        # odd numbers are in different halves of the scratchpad's space for the operand.
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._axis_loop(name)[1]
@@ -336,21 +311,13 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """Return the maximum number of elements of an operand's tile along each dimension.
-
-        Along the last dimension, the number is rounded up to the alignment of the scratchpad.
-
-        k: index of the operand; the inputs come first, in order, then the output."""
+        # Along the last dimension, the number is rounded up to the alignment of the scratchpad.
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         alignment = self.tiling.scratchpads.of(operand.role).alignment
         return (*room[:-1], -(-room[-1] // alignment) * alignment)
 
     def _extent(self, d: Dimension, tiled_axes: Sequence[str]) -> int:
-        """Return the maximum number of elements of a tensor's tile along dimension `d`.
-
-        tiled_axes: names of the loop axes along which the tensor is split into tiles.  If the loop
-            axis of `d` is not among them, each tile covers the whole dimension."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)
@@ -358,14 +325,11 @@ class CallTiles:
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
-        """Return the distance in bytes between consecutive elements of a tile along each dimension.
-
-        If the output tile holds partial sums, a pixel occupies as many bytes as the partial sums
-        of all its channels.  The elements that result from the complete sums are stored at the
-        beginning of these bytes.  For example, with int32 sums and 16 int8 channels, pixels are 64
-        bytes apart; in the end, the elements of a pixel occupy the first 16 of its 64 bytes.
-
-        room: maximum number of elements of a tile along each dimension."""
+        """The distance in bytes between consecutive elements of a tile along each dimension."""
+        # If the output tile holds partial sums, a pixel occupies as many bytes as the partial sums
+        # of all its channels.  The elements that result from the complete sums are stored at the
+        # beginning of these bytes.  For example, with int32 sums and 16 int8 channels, pixels are
+        # 64 bytes apart; in the end, the elements of a pixel occupy the first 16 of its 64 bytes.
         sums = operand is self.whole.output and self.has_partial_sums
         distance = operand.unfinished_bytes if sums else operand.element_bytes
         pitches = [operand.element_bytes]
@@ -380,7 +344,7 @@ def _entry(table: tuple[int, ...], index: Expr) -> Expr:
     return table[index] if isinstance(index, int) else TableEntry(table, index)
 
 
-# visited_tiles: the tiles of a call, as loops over a tiling or as visits of a tile sequence.
+# The tiles of a call, as loops over a tiling or as visits of a tile sequence.
 
 
 def tiles_of_call(

@@ -52,7 +52,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_backend_code(file: Path) -> bool:
-    """Return whether a source file describes an accelerator, unlike the compiler's own files."""
+    """Whether a source file describes an accelerator, unlike the compiler's own files."""
     return not (file.is_relative_to(_CORE) or file.name.startswith("<"))
 
 

@@ -25,11 +25,13 @@ from penstock.backends.uma.checks import name_clash
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.target import Target
 
-# published: the accelerators whose packages are in penstock's repository, for messages.
+# The accelerators whose packages are in penstock's repository, for messages.
 #
 # Nothing else in the core names an accelerator.
 
 
+# By the name of an accelerator, the extra of penstock that installs its package. The extra "x"
+# installs the package penstock-x, which is in the folder accelerators/penstock-x.
 PUBLISHED: Mapping[str, str] = {
     "dot4": "dot4",
     "ethos_u55": "ethos-u",
@@ -40,8 +42,6 @@ PUBLISHED: Mapping[str, str] = {
     "ultra_trail": "ultra-trail",
     "vanilla": "vanilla",
 }
-"""By the name of an accelerator, the extra of penstock that installs its package.  The extra "x"
-installs the package penstock-x, which is in the folder accelerators/penstock-x."""
 
 
 GROUP = "penstock.backends"
@@ -137,10 +137,7 @@ def is_taken(name: str) -> bool:
 
 
 def _open(text: str, chip: Target) -> Accelerator:
-    """Return the accelerator that a user has requested; `open_accelerators` states the errors.
-
-    text: the request, of the form "NAME[:attr=value,...]".
-    chip: the target to which the accelerator is attached."""
+    """The accelerator that a user has requested; `open_accelerators` states the errors."""
     name, _, settings = text.partition(":")
     where = f"{OPTION} {text}"
     backend = _backend_named(name, where)
@@ -150,12 +147,6 @@ def _open(text: str, chip: Target) -> Accelerator:
 
 
 def _backend_named(name: str, where: str) -> UMABackend:
-    """Return the backend of the accelerator `name`: the object that describes the accelerator.
-
-    where: the location that an error message states, such as "--accelerator NAME".
-
-    Raises UsageError if there is no such accelerator, and BackendError if several places define it
-    or if it cannot be loaded."""
     every = _sources()
     if name not in every:
         raise _unknown(name, where)
@@ -163,10 +154,6 @@ def _backend_named(name: str, where: str) -> UMABackend:
 
 
 def _unknown(name: str, where: str) -> UsageError:
-    """Return the error for an accelerator that is not found.  If it has a package that is not
-    installed, the error names the package, otherwise the accelerator with the most similar name.
-
-    where: the location that the error message states."""
     if name in PUBLISHED:
         extra = PUBLISHED[name]
         return UsageError(
@@ -190,14 +177,8 @@ def _unknown(name: str, where: str) -> UsageError:
 
 
 def _settings(name: str, settings: str, where: str) -> dict[str, str]:
-    """Return the attribute values that a user has set, as strings, by attribute name: "a=1,b=x"
-    gives {"a": "1", "b": "x"}.
-
-    name: the name of the accelerator, for error messages.
-    settings: a string of the form "attr=value,...".
-    where: the location that an error message states.
-
-    Raises UsageError if `settings` is malformed or sets an attribute twice."""
+    """The attribute values that a user has set, as strings, by attribute name: "a=1,b=x"
+    gives {"a": "1", "b": "x"}."""
     found: dict[str, str] = {}
     for setting in filter(None, settings.split(",")):
         attribute, equals, value = (part.strip() for part in setting.partition("="))
@@ -213,9 +194,6 @@ def _settings(name: str, settings: str, where: str) -> dict[str, str]:
 
 
 def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
-    """Return an accelerator as the command `penstock backend list` shows it.
-
-    sources: all places that define an accelerator of this name."""
     origin = ", ".join(source.origin for source in sources)
     try:
         backend = _unique_source(name, sources).load()
@@ -228,9 +206,6 @@ def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAcceler
 
 
 def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
-    """Return the only one of `sources`, the places that define the accelerator `name`.
-
-    Raises BackendError if there are several."""
     first, *others = sources
     if others:
         raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
@@ -238,10 +213,8 @@ def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
 
 
 def _sources() -> dict[str, tuple[Source, ...]]:
-    """Return the places that define accelerators, by name of the accelerator.
-
-    If a backend of a name is registered in this process, it is the only place for this name.
-    Several places for one name are an error, which `_unique_source` raises."""
+    # If a backend of a name is registered in this process, it is the only place for this name.
+    # Several places for one name are an error, which `_unique_source` raises.
     found: dict[str, tuple[Source, ...]] = {}
     for source in map(_installed_source, entry_points(group=GROUP)):
         found[source.name] = (*found.get(source.name, ()), source)
@@ -252,7 +225,6 @@ def _sources() -> dict[str, tuple[Source, ...]]:
 
 
 def _installed_source(point: EntryPoint) -> Source:
-    """Return the place that defines the accelerator of an entry point."""
     origin = f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
     return Source(
         point.name, origin, lambda: _instantiate(point, f"{origin}, module {point.module}")
@@ -260,12 +232,6 @@ def _installed_source(point: EntryPoint) -> Source:
 
 
 def _instantiate(point: EntryPoint, place: str) -> UMABackend:
-    """Return an instance of the backend class that an entry point names.
-
-    place: the location that an error message states.
-
-    Raises BackendError if the class cannot be imported or instantiated, or if its target_name is
-    not the name of the entry point."""
     try:
         loaded = point.load()
     except (Exception, SystemExit) as error:
@@ -302,11 +268,6 @@ def _instantiate(point: EntryPoint, place: str) -> UMABackend:
 
 
 def _broken(place: str, why: str, help: str) -> BackendError:
-    """Return the error for an accelerator that cannot be loaded.
-
-    place: the location that the error message states.
-    why: the reason why it cannot be loaded.
-    help: the advice to the user."""
     return BackendError(
         "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help
     )

@@ -1,8 +1,8 @@
-"""Merging of calls: consecutive calls of one compiler region run as one call.
+"""The calls of an accelerator in a placed program: merged by region, with instances and waits.
 
-An accelerator with command streams receives one stream for all of them.  For an accelerator that is
-called in C, the backend must supply a function that merges the commands (`Codegen.region`);
-otherwise the calls remain separate.
+Consecutive calls of one compiler region run as one call.  An accelerator with command streams
+receives one stream for all of them.  For an accelerator that is called in C, the backend must
+supply a function that merges the commands (`Codegen.region`); otherwise the calls remain separate.
 
 Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 """
@@ -46,12 +46,6 @@ def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
-    """Return one call that replaces consecutive calls of a region.
-
-    calls: the calls of the region, in order; each computes its whole output.
-
-    Raises BackendError if the backend's region function fails, or returns commands that cannot be
-    executed."""
     bodies = tuple(map(whole_body, calls))
     function = accelerator.codegen.region
     if function is None:
@@ -74,16 +68,10 @@ def _merged(calls: Sequence[Call], accelerator: Accelerator) -> Call:
 def _mergeable_end(
     run: Sequence[Command], uses: Mapping[str, tuple[int, int]], at: int, engine: str
 ) -> int:
-    """Return the largest `end` for which the commands [at, end) can be merged into one call.
-
-    All of these commands must be calls of one region.  Commands outside the interval may use the
-    output of the last of these calls, but not those of the others.  If nothing can be merged, the
-    result is at + 1.
-
-    run: the commands of the program.
-    uses: the result of `_uses`: the indices of the first and the last command that use each buffer.
-    at: the index of the first command.
-    engine: the name of the accelerator."""
+    """The largest `end` for which the commands [at, end) can be merged into one call."""
+    # All of these commands must be calls of one region.  Commands outside the interval may use the
+    # output of the last of these calls, but not those of the others.  If nothing can be merged, the
+    # result is at + 1.
     longest = at + 1
     region = _region(run[at], engine)
     if region is None:
@@ -104,10 +92,8 @@ def _mergeable_end(
 
 
 def _uses(program: Program) -> dict[str, tuple[int, int]]:
-    """Return the indices of the first and the last command that use each buffer, by buffer name.
-
-    For an input or output of the network, the result is (-1, number of commands), because the
-    application uses its buffer outside the run."""
+    # For an input or output of the network, the result is (-1, number of commands), because the
+    # application uses its buffer outside the run.
     found: dict[str, tuple[int, int]] = {}
     for k, command in enumerate(program.run):
         for name in used_buffers(command):
@@ -135,12 +121,9 @@ def _region(command: Command, engine: str) -> Attribute | None:
 
 
 def _reads_no_alias(command: Command, computed: Mapping[str, str]) -> bool:
-    """Return whether a call reads the tensors of its region by their own names, not as aliases.
-
-    A merged call identifies the tensors that its region computes by their names.  An alias shares
-    the buffer but has another name, so a call that reads an alias cannot be merged.
-
-    computed: by buffer, the name of the tensor that an earlier call of the region wrote to it."""
+    """Whether a call reads the tensors of its region by their own names, not as aliases."""
+    # A merged call identifies the tensors that its region computes by their names.  An alias shares
+    # the buffer but has another name, so a call that reads an alias cannot be merged.
     views = command.inputs if isinstance(command, Call) else ()
     return all(computed.get(view.buffer, view.tensor) == view.tensor for view in views)
 
@@ -179,12 +162,7 @@ def with_instances(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
-    """Return `command` with an instance selected at the start of the body of each call.
-
-    If `command` is a loop, this applies to all calls inside.
-
-    chosen: for each layer, the driver call that selects its instance.  The key is the result of
-        `as_step` for any call of the layer.  Calls of other layers are unchanged."""
+    # If `command` is a loop, this applies to all calls inside.
     if isinstance(command, Loop):
         return replace(command, body=tuple(_selecting(inner, chosen) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in chosen:
@@ -196,7 +174,7 @@ def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
 #
 # The driver function that receives a command stream may return before the accelerator has executed
 # the stream.  The accelerator executes streams in order, so it needs no wait between its own calls.
-# The reference machine executes them when the program waits (`simulators/devices.py`).
+# The reference machine executes them when the program waits (`simulators/machine.py`).
 
 
 def with_waits(program: Program, accelerator: Accelerator) -> Program:
@@ -230,10 +208,9 @@ class _Waits:
     pending: bool = False
 
     def added(self, commands: Sequence[Command]) -> Iterator[Command]:
-        """Yield `commands` in order, with the waits among them; update `pending`.
-
-        If calls are pending, a wait precedes the next command that is not a call of the
-        accelerator.  The command Discard needs no wait, because no engine executes it."""
+        """Yield `commands` in order, with the waits among them; update `pending`."""
+        # If calls are pending, a wait precedes the next command that is not a call of the
+        # accelerator.  The command Discard needs no wait, because no engine executes it.
         for command in commands:
             if isinstance(command, Loop):
                 yield self._loop(command)
@@ -247,11 +224,10 @@ class _Waits:
                 yield command
 
     def _loop(self, loop: Loop) -> Loop:
-        """Return a loop with waits in its body; update `pending`.
-
-        When an iteration begins, calls may be pending from before the loop or from the previous
-        iteration.  If either is possible, a wait precedes the first command in the body that
-        another engine executes."""
+        """A loop with waits in its body; update `pending`."""
+        # When an iteration begins, calls may be pending from before the loop or from the previous
+        # iteration.  If either is possible, a wait precedes the first command in the body that
+        # another engine executes.
         before = self.pending
         tuple(self.added(loop.body))
         self.pending = before or self.pending

@@ -98,12 +98,6 @@ class Engines:
         return self._starts[key]
 
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
-        """Return the cycles of an accelerator call that computes `rows` output rows.
-
-        part: the called node, and its kernels.
-        memory: the memory region of each tensor; None if all are in the default region.
-
-        Raises BackendError if the kernel's cost function fails."""
         asked = part.kernel.cycles
         assert asked is not None
         regions = memory.operand_regions(part) if memory is not None else ()

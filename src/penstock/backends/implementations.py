@@ -33,12 +33,11 @@ from penstock.backends.op_strategy import (
 )
 from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
-from penstock.ir.breakdown import Breakdown
+from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import int8_types
 from penstock.ir.graph import Node
 from penstock.ir.op import ConstantPrefetch, Kernel
-from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array
 from penstock.program.program import Command
 
@@ -80,12 +79,8 @@ def strategy_record(
 
 
 def _scheduled(offloaded: Offloaded, one: DescribedImplementation, where: str) -> Offloaded:
-    """Return `offloaded` with its field `schedule` set to the tiler of the implementation `one`.
-
-    The implementation states a tiler, an order of loops (which becomes a tiler), or a function that
-    returns either.  If it states none of these, the field is None.
-
-    where: the location that an error reports."""
+    # The implementation states a tiler, an order of loops (which becomes a tiler), or a function
+    # that returns either.  If it states none of these, the field is None.
     tiler = schedule_tiler(one.schedule, offloaded, f'{where}, schedule of "{one.name}"')
     return replace(offloaded, schedule=tiler)
 
@@ -116,15 +111,14 @@ class _BoundImplementation:
         return Implementation(self.described.name, self.kernel(), self.condition())
 
     def condition(self) -> bool | str:
-        """Return True if the implementation can run the composite; otherwise the reason, or False.
-
-        The condition that the backend states is checked first.  If it holds, the element types of
-        the tensors are checked."""
+        """True if the implementation can run the composite; otherwise the reason, or False."""
+        # The condition that the backend states is checked first.  If it holds, the element types of
+        # the tensors are checked.
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
     def _type_mismatch(self) -> str:
-        """Return which tensor has an unsupported element type; "" if all types are supported."""
+        """Which tensor has an unsupported element type; "" if all types are supported."""
         declared = self.described.element_types
         for node in self.offloaded.composite.nodes:
             is_main = node is self.offloaded.main
@@ -159,34 +153,22 @@ class _BoundImplementation:
         )
 
     def placed(self, call: PlacedCall) -> Breakdown:
-        """Return the cost of a placed call, that is, one whose tensors have addresses.
-
-        Raises BackendError if `placed_cost` fails or returns no valid Breakdown."""
+        """The cost of a placed call, that is, one whose tensors have addresses."""
         function = self.described.placed_cost
         assert function is not None
         said = f"placed_cost of rows [{call.first}, {call.end})"
         return breakdown_of(function, (self.offloaded, call), said, self.where)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
-        """Return the cost of a call during which constants are prefetched.
-
-        This estimate applies before tensors have addresses.
-
-        rows: the number of output rows that the call computes.
-        fillings: the prefetches, each with its size, and whether this call or only a later call
-            reads the prefetched constants.
-
-        Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
+        """The cost of a call during which constants are prefetched."""
+        # This estimate applies before tensors have addresses.
         function = self.described.filled_cost
         assert function is not None
         said = f"filled_cost of {rows} rows"
         return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def prefetch(self) -> ConstantPrefetch | None:
-        """Return which bytes of a table to prefetch before the first call; None for no prefetch.
-
-        Raises BackendError if the backend's `prefetch` function fails, or if its result is not
-        within one of the implementation's tables."""
+        """Which bytes of a table to prefetch before the first call; None for no prefetch."""
         if self.described.prefetch is None:
             return None
         with backend_code("prefetch function", self.where):
@@ -206,10 +188,8 @@ class _BoundImplementation:
         return replace(found, size_bytes=size_bytes, cycles=cycles)
 
     def folded(self) -> tuple[int, ...]:
-        """Return the indices of the composite's inputs that no command reads.
-
-        They are constants of the main operator whose elements are contained in tables.
-        Raises BackendError if such an input is not constant."""
+        """The indices of the composite's inputs that no command reads."""
+        # They are constants of the main operator whose elements are contained in tables.
         if isinstance(self.offloaded.main.op, Composite):
             return self._folded_inside()
         inputs, found = self.offloaded.main.inputs, list[int]()
@@ -226,10 +206,9 @@ class _BoundImplementation:
         return tuple(found)
 
     def _folded_inside(self) -> tuple[int, ...]:
-        """Return the result of `folded` for a composite that itself contains composites.
-
-        It contains the indices of the inputs whose elements are in tables of the kernels chosen for
-        these inner composites, so that no command reads the inputs."""
+        """The result of `folded` for a composite that itself contains composites."""
+        # It contains the indices of the inputs whose elements are in tables of the kernels chosen
+        # for these inner composites, so that no command reads the inputs.
         names: set[str] = set()
         for node in self.offloaded.composite.nodes:
             if isinstance(node.op, Composite) and node.op.chosen is not None:
@@ -243,17 +222,10 @@ class _BoundImplementation:
         return f'accelerator {accelerator}, implementation "{self.described.name}", node "{node}"'
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
-        """Return the cost function, extended by a cache of its results.
-
-        The function takes (rows, memories) and returns the cycles of a call as the backend states
-        them, as ints and floats, without validation.
-
-        rows: number of output rows that the call computes.
-        memories: names of the accelerator's memories that hold each input and, last, the output,
-            for example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
-            accelerator.  An empty tuple means that every name is "".
-
-        The cache is a plain dictionary, since kernels are pickled for worker processes."""
+        # The function takes (rows, memories) and returns the cycles of a call as the backend states
+        # them, as ints and floats, without validation.
+        #
+        # The cache is a plain dictionary, since kernels are pickled for worker processes.
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
@@ -269,10 +241,9 @@ class _BoundImplementation:
         return cycles
 
     def traffic(self, first: int, end: int) -> Mapping[str, int]:
-        """Return the bytes that a call for output rows [first, end) moves, by kind of data.
-
-        The backend chooses the names of the kinds.  Raises BackendError if its `traffic` function
-        fails, or if the result is not a mapping from names to numbers of bytes."""
+        """The bytes that a call for output rows [first, end) moves, by kind of data."""
+        # The backend chooses the names of the kinds.  Raises BackendError if its `traffic` function
+        # fails, or if the result is not a mapping from names to numbers of bytes.
         assert self.described.traffic is not None
         with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)
@@ -288,9 +259,7 @@ class _BoundImplementation:
         return {name: int(size_bytes) for name, size_bytes in found.items()}
 
     def scratch_bytes(self) -> int:
-        """Return the bytes of working memory that a call needs.
-
-        Raises BackendError if the backend's `scratch_bytes` function returns no valid number."""
+        """The bytes of working memory that a call needs."""
         value = self.described.scratch_bytes
         with backend_code("scratch_bytes function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
@@ -305,10 +274,6 @@ class _BoundImplementation:
         return int(found)
 
     def tables(self) -> dict[str, Array]:
-        """Return the constant arrays that the compiler computes for the kernel, by name.
-
-        Raises BackendError if the backend's `tables` function fails, or if its result is not a
-        mapping from names to arrays whose element types are a `DType`."""
         value = self.described.tables
         with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
@@ -324,10 +289,6 @@ class _BoundImplementation:
         return dict(found)
 
     def commands(self, call: KernelCall) -> Sequence[Command]:
-        """Return the commands of a call.
-
-        Raises BackendError if the backend's `compute` function fails or returns commands that
-        cannot run."""
         with backend_code("compute function", self.where):
             found = tuple(self.described.compute(call))
         for problem in command_problems(found, call.target.name):

@@ -10,9 +10,8 @@ import numpy as np
 
 from penstock.backends.description import Facts
 from penstock.backends.offloaded import Offloaded
-from penstock.ir.breakdown import Breakdown
+from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCost
 from penstock.ir.op import ConstantPrefetch, Kernel, Table, Workspace
-from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
 from penstock.program.program import (
@@ -208,8 +207,8 @@ class KernelCall(Offloaded):
         return Transfer(source, target, size_bytes)
 
 
+# A function of a backend that returns the commands of a kernel call.
 Compute = Callable[[KernelCall], Sequence[Command]]
-"""A function of a backend that returns the commands of a kernel call."""
 
 
 def offloading_kernel(

@@ -75,10 +75,6 @@ def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """Return the implementation that computes the whole output of `node` in the fewest cycles.
-
-    able: the implementations that can run the node; of several fastest ones, the first is
-        returned."""
     return min(able, key=lambda i: cycles(i, node))
 
 

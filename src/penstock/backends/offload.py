@@ -77,10 +77,7 @@ def prepared(graph: Graph, accelerator: Accelerator) -> Graph:
 
 
 def _all_reasons(before: Mapping[str, str], fallback: CpuFallback) -> str:
-    """Return all reasons why a node runs on the CPU, in the order of the accelerators, as one text.
-
-    before: the reasons of earlier accelerators as one text, by node name.
-    fallback: the node, with the reason of the last accelerator."""
+    """All reasons why a node runs on the CPU, in the order of the accelerators, as one text."""
     earlier = before.get(fallback.node.name)
     return f"{earlier}; {fallback.reason}" if earlier else fallback.reason
 

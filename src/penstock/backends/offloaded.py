@@ -179,9 +179,7 @@ class Offloaded:
         )
 
     def _first(self, rows: int) -> Region:
-        """Return the region of the first `rows` output rows, in every image of the batch.
-
-        For an output with fewer than three axes, it is the whole output, whatever `rows` is."""
+        # For an output with fewer than three axes, it is the whole output, whatever `rows` is.
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:
@@ -189,8 +187,7 @@ class Offloaded:
         return out
 
 
-MAIN = "main"
-"""Name of the attribute of a composite whose value is the name of its main node."""
+MAIN = "main"  # Name of the attribute of a composite whose value is the name of its main node.
 
 
 def main_node(composite: Composite) -> Node:

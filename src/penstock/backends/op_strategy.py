@@ -14,51 +14,48 @@ from penstock.backends.description import backend_code, is_name, require_callabl
 from penstock.backends.kernel_call import Compute
 from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
-from penstock.ir.breakdown import Breakdown
+from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import ConstantPrefetch
-from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array, TensorType
 from penstock.tiling.loop_order import LoopOrder
 from penstock.tiling.tiler import TILER_METHODS, Tiler
 
-ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
-"""Row alignments that a kernel may require, in bytes."""
+ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)  # Row alignments that a kernel may require, in bytes.
 
+# Returns the cycles of a call that computes the given number of output rows.
+#
+# A Breakdown also contains the cycles of each hardware resource.
 CostFunction = Callable[[Offloaded, int], float | Breakdown]
-"""Returns the cycles of a call that computes the given number of output rows.
 
-A Breakdown also contains the cycles of each hardware resource."""
-
+# Returns the bytes that a call for output rows [first, end) moves, by name of the data moved.
 TrafficFunction = Callable[[Offloaded, int, int], Mapping[str, int]]
-"""Returns the bytes that a call for output rows [first, end) moves, by name of the data moved."""
 
+# How a call is divided into tiles: a tiler, a loop order, or a function that returns either.
 Schedule = Tiler | Sequence[str] | Callable[[Offloaded], Tiler | Sequence[str]]
-"""How a call is divided into tiles: a tiler, a loop order, or a function that returns either."""
 
+# Returns arrays that are computed at compile time, by name.
+#
+# An example is weights in the accelerator's layout.
 TablesFunction = Callable[[Offloaded], Mapping[str, Array]]
-"""Returns arrays that are computed at compile time, by name.
 
-An example is weights in the accelerator's layout."""
+ScratchFunction = Callable[[Offloaded], int]  # Returns the bytes of working memory of a call.
 
-ScratchFunction = Callable[[Offloaded], int]
-"""Returns the bytes of working memory of a call."""
-
+# Returns the constants that are prefetched into the memory that holds tensors; None for none.
 PrefetchFunction = Callable[[Offloaded], ConstantPrefetch | None]
-"""Returns the constants that are prefetched into the memory that holds tensors; None for none."""
 
+# Returns the cost of a call whose tensors have addresses.
 PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
-"""Returns the cost of a call whose tensors have addresses."""
 
+# Returns the cost of a call during which constants are prefetched.
+#
+# It receives the number of output rows that the call computes, and the prefetches.
 FilledCostFunction = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
-"""Returns the cost of a call during which constants are prefetched.
 
-It receives the number of output rows that the call computes, and the prefetches."""
-
+# A strategy function (attrs, inputs, out_type, target) -> OpStrategy, as in the RFC.
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
 ]
-"""A strategy function (attrs, inputs, out_type, target) -> OpStrategy, as in the RFC."""
 
 
 @dataclass(frozen=True, slots=True)

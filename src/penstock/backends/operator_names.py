@@ -26,8 +26,7 @@ from penstock.ir.graph import Node
 from penstock.ir.op import Op
 from penstock.ops.registry import operator_files, operators
 
-Attributes = tuple[tuple[str, object], ...]
-"""Pairs of an attribute name and a value."""
+Attributes = tuple[tuple[str, object], ...]  # Pairs of an attribute name and a value.
 
 
 class Fused(Enum):
@@ -37,8 +36,8 @@ class Fused(Enum):
     REQUANTISE = "qnn.requantize"
 
 
+# What a node or a part of a node computes: an operator class, or a fused Relay operator.
 Kind = type[Op] | Fused
-"""What a node or a part of a node computes: an operator class, or a fused Relay operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +113,8 @@ def meanings() -> Mapping[str, Meaning]:
 
 
 def _selected_field(name: str, op: type[Op]) -> Attributes:
-    """Return the operator's fields whose value a TFLite name determines, as (field, value) pairs.
-
-    For "RELU6" they are (("activation", "RELU6"),).  Most names determine no field."""
+    """The operator's fields whose value a TFLite name determines, as (field, value) pairs."""
+    # For "RELU6" they are (("activation", "RELU6"),).  Most names determine no field.
     return tuple(
         (field, name)
         for field, type in field_types(op).items()
@@ -171,11 +169,10 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return, for each operator, the permitted numbers of operands in a pattern.
-
-    These are the numbers of inputs of the sample nodes in the operator's source file.  For an
-    operator with a bias, one less is also permitted, because a pattern may omit the bias.  The set
-    is {2, 3} for Conv2D, {2} for a fused bias addition, and {1} for a fused requantisation."""
+    """Return, for each operator, the permitted numbers of operands in a pattern."""
+    # These are the numbers of inputs of the sample nodes in the operator's source file.  For an
+    # operator with a bias, one less is also permitted, because a pattern may omit the bias.  The
+    # set is {2, 3} for Conv2D, {2} for a fused bias addition, and {1} for a fused requantisation.
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:

@@ -76,10 +76,8 @@ class _Packing:
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
-        """Append `node` to the nodes of the new graph.
-
-        A composite of the accelerator is first rewritten to read and write packed values, unless
-        one of its tensors has a type or shape that cannot be packed."""
+        # A composite of the accelerator is first rewritten to read and write packed values, unless
+        # one of its tensors has a type or shape that cannot be packed.
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -117,11 +115,9 @@ class _Packing:
         return self.packed_values[value.name]
 
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
-        """Return the inner nodes of the rewritten composite.
-
-        These are nodes that unpack the packed inputs, the original nodes, and, if the output is to
-        be packed, nodes that pack it.
-        """
+        """The inner nodes of the rewritten composite."""
+        # These are nodes that unpack the packed inputs, the original nodes, and, if the output is
+        # to be packed, nodes that pack it.
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
             if value.name in self.packed_values:
@@ -138,11 +134,8 @@ class _Packing:
         return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
 
     def _is_read_elsewhere(self, node: Node) -> bool:
-        """Return whether the output of `node` is needed in unpacked form.
-
-        The unpacked form is needed if it is an output of the graph, or if some reader is not a
-        composite that is rewritten to read packed values.
-        """
+        # The unpacked form is needed if it is an output of the graph, or if some reader is not a
+        # composite that is rewritten to read packed values.
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
 
@@ -154,12 +147,7 @@ def _is_image(type: TensorType) -> bool:
 def _packing(
     value: Value, pack: int, taken: Collection[str], *, is_copied: bool = False
 ) -> list[Node]:
-    """Return the nodes that reshape a value to NHWC, pad its channels with 0, and pack it.
-
-    pack: the number of channels in a block.
-    taken: names in use, from which the names of new values differ.
-    is_copied: whether the result is a copy even if it contains the elements in the same order.
-    """
+    """The nodes that reshape a value to NHWC, pad its channels with 0, and pack it."""
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
     image = value.type.shape
@@ -174,11 +162,6 @@ def _packing(
 
 
 def _unpacking(stored: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that compute `value` from its packed form `stored`.
-
-    pack: the number of channels in a block.
-    taken: names in use, from which the names of new values differ.
-    """
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
     packs = -(-channels // pack)
@@ -194,13 +177,7 @@ def _unpacking(stored: Value, value: Value, pack: int, taken: Collection[str]) -
 def _chain(
     first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
 ) -> Iterable[Node]:
-    """Yield nodes of which each reads the output of the previous one.
-
-    first: the input of the first node.
-    steps: for each node, (label for the name of its output, its operator).
-    last: the output of the last node; None for a new value.
-    taken: names in use, from which the names of new values differ.
-    """
+    """Yield nodes of which each reads the output of the previous one."""
     every = list(steps)
     stem = (last or first).name
     for k, (label, op) in enumerate(every):

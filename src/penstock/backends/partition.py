@@ -104,11 +104,8 @@ class _Groups:
         self.members = {node.name: [node.name] for node in graph.nodes}
 
     def join(self, first: str, second: str) -> None:
-        """Merge the groups of two nodes, where `second` reads the output of `first`.
-
-        Does nothing if a path between the two groups passes through a third group, because merging
-        would then create a cycle.
-        """
+        # Does nothing if a path between the two groups passes through a third group, because
+        # merging would then create a cycle.
         upper, lower = self.group_of[first], self.group_of[second]
         if upper == lower or self._reaches(upper, lower):
             return
@@ -117,7 +114,7 @@ class _Groups:
             self.members[upper].append(name)
 
     def _reaches(self, upper: str, lower: str) -> bool:
-        """Return whether a path from group `upper` to `lower` passes through a third group."""
+        """Whether a path from group `upper` to `lower` passes through a third group."""
         seen = {lower}
         waiting = [g for g in self._predecessors(lower) if g != upper]
         while waiting:
@@ -140,8 +137,8 @@ class _Groups:
 # graph passes of the accelerator again nor matches its patterns.
 
 
+# Attribute of a composite: the attribute values of the accelerator when it was partitioned.
 PARTITIONED_WITH = "partitioned_with"
-"""Attribute of a composite: the attribute values of the accelerator when it was partitioned."""
 
 
 def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
@@ -204,8 +201,7 @@ def _listed(values: object) -> str:
     return ", ".join(f"{name}={value}" for name, value in pairs) or "no attributes"
 
 
-Refusals = Mapping[str, str]
-"""The reason why no composite contains a node, by the node's name."""
+Refusals = Mapping[str, str]  # The reason why no composite contains a node, by the node's name.
 
 
 def partition(
@@ -349,14 +345,10 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Make a composite of the first acceptable match of pattern `named` that ends with `node`.
-
-        A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
-        used outside the match, or if a rule does not hold.  In the last two cases, the reason is
-        recorded in `refused` for each node of the match.  If a node has a reason already, the new
-        one replaces it only if its rank is higher: a broken rule ranks above an outside use.
-
-        rules: the accelerator's constraints, which apply in addition to the pattern's predicate."""
+        # A match is not acceptable if it overlaps an earlier composite, if an intermediate value is
+        # used outside the match, or if a rule does not hold.  In the last two cases, the reason is
+        # recorded in `refused` for each node of the match.  If a node has a reason already, the new
+        # one replaces it only if its rank is higher: a broken rule ranks above an outside use.
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -370,14 +362,11 @@ class _Search:
                     self.refused[name] = reason[0], f'pattern "{named.name}" {reason[1]}'
 
     def partitioned(self) -> Graph:
-        """Return the graph with the composites, each at the position of its last node."""
         kept = (n for n in self.graph.nodes if n.name in self.found or n.name not in self.claimed)
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Return, by node name, the reasons why nodes are not in a composite.
-
-        Composites of earlier accelerators, which are nodes of the graph, have no entry."""
+        # Composites of earlier accelerators, which are nodes of the graph, have no entry.
         unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
@@ -424,10 +413,6 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """Return a match as a composite node.
-
-        names: the names of the nodes of the match.
-        pattern: the name of the pattern, which becomes that of the composite."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())
@@ -437,11 +422,8 @@ class _Search:
 
 
 def _check_pattern(named: NamedPattern, engine: str) -> None:
-    """Raise BackendError unless the pattern can end with an operator.
-
-    A pattern that ends with a wildcard or a constant claims no node.
-
-    engine: the name of the accelerator, for the error."""
+    """Raise BackendError unless the pattern can end with an operator."""
+    # A pattern that ends with a wildcard or a constant claims no node.
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(
@@ -464,10 +446,9 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 
 
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
-    """Raise BackendError if the strategies do not suit the composites in the graph.
-
-    Each strategy must be registered for a known operator or pattern.  For each pattern that has
-    composites in the graph, some strategy must apply to at least one of these composites."""
+    """Raise BackendError if the strategies do not suit the composites in the graph."""
+    # Each strategy must be registered for a known operator or pattern.  For each pattern that has
+    # composites in the graph, some strategy must apply to at least one of these composites.
     patterns = {FUSED, *(named.name for named in accelerator.patterns)}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:

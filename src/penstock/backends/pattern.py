@@ -43,10 +43,9 @@ from penstock.ops.registry import operators
 # Conditions of patterns on tensors: element types, shapes, and the elements of constants.
 
 
-Predicate = Callable[[Array], bool]
-"""A predicate of the elements of a constant."""
+Predicate = Callable[[Array], bool]  # A predicate of the elements of a constant.
+# The extent of an axis: a number, a predicate, or None for any extent.
 Extent = int | Callable[[int], bool] | None
-"""The extent of an axis: a number, a predicate, or None for any extent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,12 +440,9 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
 
 
 def _check_biased(pattern: object, where: str) -> None:
-    """Raise BackendError unless `pattern`, the first argument of bias_add, can match a layer.
-
-    A layer is an operator with a bias input, such as Conv2D.  penstock has no separate node for the
-    addition of a bias, so bias_add of any other operator matches nothing.
-
-    where: the location that the error reports."""
+    """Raise BackendError unless `pattern`, the first argument of bias_add, can match a layer."""
+    # A layer is an operator with a bias input, such as Conv2D.  penstock has no separate node for
+    # the addition of a bias, so bias_add of any other operator matches nothing.
     assert isinstance(pattern, Pattern)
     biased = {name: op for name, op in operators().items() if op.BIAS_INPUT is not None}
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
@@ -462,14 +458,11 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value.
-
-    Attributes belong to the last operator of a match.  If alternatives (`|`) end with different
-    operators, it suffices that one operator has the attribute.  If a match can end with a wildcard
-    or a constant, nothing is checked.  The value of an enumeration attribute must be a member, the
-    name of one, or a predicate.
-
-    attributes: values by attribute name."""
+    """Raise BackendError if `pattern.has_attr(attributes)` has an unknown attribute or value."""
+    # Attributes belong to the last operator of a match.  If alternatives (`|`) end with different
+    # operators, it suffices that one operator has the attribute.  If a match can end with a
+    # wildcard or a constant, nothing is checked.  The value of an enumeration attribute must be a
+    # member, the name of one, or a predicate.
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return

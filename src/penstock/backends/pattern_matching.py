@@ -75,11 +75,11 @@ class Term:
         return self.depth == 0
 
 
+# A scale or a zero point, which is an operand in Relay but not in penstock.
 _NUMBER = Term("", constant=True)
-"""A scale or a zero point, which is an operand in Relay but not in penstock."""
 
+# The patterns that occur repeatedly, each with the term that it has matched.
 _Bindings = frozenset[tuple[Pattern, Term]]
-"""The patterns that occur repeatedly, each with the term that it has matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +145,9 @@ class Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern` whose result is `term`; `pattern` has not matched before.
-
-        If `pattern` occurs more than once, each match adds (pattern, term) to its bindings, so that
-        the other occurrences must match the same term.
-
-        bindings: the pairs (pattern, term) of the repeated patterns that have matched before."""
+        """The matches of `pattern` whose result is `term`; `pattern` has not matched before."""
+        # If `pattern` occurs more than once, each match adds (pattern, term) to its bindings, so
+        # that the other occurrences must match the same term.
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -185,13 +182,9 @@ class Search:
     def _operator_matches(
         self, pattern: Operator, term: Term, bindings: _Bindings
     ) -> Iterator[_Match]:
-        """Yield the matches of `pattern` with an operator of the node that computes `term`.
-
-        A node may compute several operators in sequence, such as a convolution and a clamp, and a
-        pattern need not name the last of them.  The search therefore tries the operator whose
-        result is `term`, and all operators of the node before it.
-
-        bindings: for each repeated pattern matched so far, its term, which it must match again."""
+        # A node may compute several operators in sequence, such as a convolution and a clamp, and a
+        # pattern need not name the last of them.  The search therefore tries the operator whose
+        # result is `term`, and all operators of the node before it.
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -209,13 +202,10 @@ class Search:
     def _argument_matches(
         self, pattern: Operator, operands: tuple[Term, ...], found: _Match
     ) -> Iterable[_Match]:
-        """Return the extensions of `found` in which `operands` match the arguments of `pattern`.
-
-        Relay's quantised operators ("qnn.") take scales and zero points as their last arguments.
-        penstock stores these in tensor types, not as operands.  If `pattern` is such an operator,
-        a placeholder constant therefore stands for each argument without an operand.
-
-        found: the match so far, which contains the node of the operator."""
+        """The extensions of `found` in which `operands` match the arguments of `pattern`."""
+        # Relay's quantised operators ("qnn.") take scales and zero points as their last arguments.
+        # penstock stores these in tensor types, not as operands.  If `pattern` is such an operator,
+        # a placeholder constant therefore stands for each argument without an operand.
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
@@ -233,12 +223,9 @@ class Search:
         return partial
 
     def _path_matches(self, pattern: AllPaths, term: Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Yield the matches of `pattern` whose result is `term`.
-
-        Each match consists of the nodes that `pattern.child` matches, the nodes further upstream
-        that its dominator `pattern.parent` matches, and all nodes between child and dominator.
-
-        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        """The matches of `pattern` whose result is `term`."""
+        # Each match consists of the nodes that `pattern.child` matches, the nodes further upstream
+        # that its dominator `pattern.parent` matches, and all nodes between child and dominator.
         for child in self.match(pattern.child, term, bindings):
             begin = self.read_by(child.claimed)
             for value in self.reachable(begin, pattern.path, child.bindings):
@@ -256,12 +243,9 @@ class Search:
         return tuple({v.name: v for v in read if v.name not in claimed}.values())
 
     def _path_node_match(self, value: Value, path: Pattern, bindings: _Bindings) -> frozenset[str]:
-        """Return the names of the nodes by which a path can reach `value`; empty if there are none.
-
-        They are the nodes of the first match of `path` whose result is `value`.  If `path` is a
-        wildcard, this is only the node that computes `value`.
-
-        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        """The names of the nodes by which a path can reach `value`; empty if there are none."""
+        # They are the nodes of the first match of `path` whose result is `value`.  If `path` is a
+        # wildcard, this is only the node that computes `value`.
         if value.name not in self.producers:
             return frozenset()
         if isinstance(path, Wildcard):
@@ -289,16 +273,11 @@ class Search:
     def _between(
         self, begin: Sequence[Value], parent: Value, path: Pattern, bindings: _Bindings
     ) -> frozenset[str] | None:
-        """Return the names of the nodes between a dominator and a sub-graph: those on the paths
-        from `parent`, the dominator's output, to the values of `begin`, the sub-graph's inputs.
-
-        The nodes that compute the values of `begin` are included; the node that computes `parent`
-        is not.  The result is empty if `parent` is the only value of `begin`.
-
-        Returns None if `parent` does not dominate `begin`: a path from a network input to a value
-        of `begin` bypasses `parent`, or a node on the way does not match the pattern `path`.
-
-        bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        # The nodes that compute the values of `begin` are included; the node that computes `parent`
+        # is not.  The result is empty if `parent` is the only value of `begin`.
+        #
+        # Returns None if `parent` does not dominate `begin`: a path from a network input to a value
+        # of `begin` bypasses `parent`, or a node on the way does not match the pattern `path`.
         waiting, found = [value for value in begin if value.name != parent.name], set[str]()
         while waiting:
             value = waiting.pop()
@@ -339,10 +318,8 @@ def elements(term: Term) -> Array:
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
-    """Return the pattern objects that may occur more than once in a match of `pattern`.
-
-    A match uses only one of two alternatives (`|`), so one occurrence in each is not a
-    repetition."""
+    # A match uses only one of two alternatives (`|`), so one occurrence in each is not a
+    # repetition.
     counts: dict[Pattern, Counter[Pattern]] = {}
 
     def count(one: Pattern) -> Counter[Pattern]:

@@ -73,14 +73,9 @@ class _Explanation:
     search: Search
 
     def of(self, pattern: Pattern, term: Term, depth: int) -> Mismatch | None:
-        """Return why a pattern does not match a term; None if it matches.
-
-        If no alternative of the pattern matches, the result explains the one that matches
-        furthest.
-
-        term: a value of the graph, an intermediate result within a node, or a scale or zero point
-            by which a node requantises.
-        depth: `Mismatch.depth` of `pattern` in the whole pattern."""
+        """Why a pattern does not match a term; None if it matches."""
+        # If no alternative of the pattern matches, the result explains the one that matches
+        # furthest.
         if self.search.match(pattern, term, frozenset()):
             return None
         match pattern:
@@ -139,12 +134,9 @@ class _Explanation:
     def _argument_mismatches(
         self, pattern: Operator, operands: tuple[Term, ...], depth: int
     ) -> Iterator[Mismatch]:
-        """Yield one Mismatch if the arguments of `pattern` do not match `operands`, else nothing.
-
-        If the numbers of arguments and operands differ, the Mismatch states both numbers.
-        Otherwise, it explains the first argument that does not match its operand.
-
-        depth: `Mismatch.depth` of `pattern` in the whole pattern."""
+        """One Mismatch if the arguments of `pattern` do not match `operands`, else nothing."""
+        # If the numbers of arguments and operands differ, the Mismatch states both numbers.
+        # Otherwise, it explains the first argument that does not match its operand.
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or _fields(patterns[0])
@@ -178,10 +170,6 @@ class _Explanation:
         return Mismatch(depth + 1, f"path {pattern.path}", reason)
 
     def _description(self, term: Term) -> str:
-        """Return what a term is, as a clause for messages such as '"x" is a constant'.
-
-        term: a value of the graph, an intermediate result within a node, or a scale or zero point
-            by which a node requantises."""
         if term.constant:
             return f'"{term.name}" is a constant' if term.name else "it is a scale or zero point"
         node = self.search.producers.get(term.name)
@@ -192,10 +180,8 @@ class _Explanation:
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:
-    """Return the patterns of the operands that `pattern`, an operator's only argument, requires.
-
-    A tuple pattern with fields requires one operand per field, which must match the field.  Any
-    other pattern requires one operand, which must match it."""
+    # A tuple pattern with fields requires one operand per field, which must match the field.  Any
+    # other pattern requires one operand, which must match it.
     fields = pattern.fields if isinstance(pattern, TuplePattern) else None
     return (pattern,) if fields is None else fields
 
@@ -256,9 +242,7 @@ def explain(
 
 
 def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> frozenset[str]:
-    """Return the names of the accelerator's composites that do not contain the node `name`.
-
-    `explain` dissolves them, because it only needs the kernels of the node's own composite."""
+    # `explain` dissolves them, because it only needs the kernels of the node's own composite.
     return frozenset(
         node.name
         for node in graph.nodes
@@ -269,13 +253,8 @@ def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> froz
 
 
 def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
-    """Yield a line for each pattern of an accelerator: that it matches the node, or why not.
-
-    If a composite contains the node already, or a graph pass removes it, no pattern is tried, and
-    there is a single line with this reason.
-
-    graph: the graph after earlier accelerators have claimed their nodes.
-    name: the name of the node."""
+    # If a composite contains the node already, or a graph pass removes it, no pattern is tried, and
+    # there is a single line with this reason.
     graph = prepared(graph, accelerator)
     node = next((node for node in graph.nodes if node.name == name), None)
     if node is None or isinstance(node.op, Composite):
@@ -293,11 +272,6 @@ def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str
 
 
 def _outcome(graph: Graph, target: Target, name: str, reasons: Sequence[str]) -> str:
-    """Return a line that states the engine of the node `name`, and the reasons for the processor.
-
-    graph: the graph with the composites of all accelerators.
-    target: the chip; its first engine is the processor.
-    reasons: why each accelerator does not run the node."""
     for node in graph.nodes:
         if isinstance(node.op, Composite) and name in {inner.name for inner in node.op.nodes}:
             return f'engine: {node.op.engine}, in composite "{node.name}" of "{node.op.name}"'

@@ -1,6 +1,8 @@
 """Processor parts: assigns the nodes of a graph to the processor, with kernels of its core family.
 
-Also the model of the processor's cycles."""
+Also what the assignment needs: checks of element types, copies for kernels that cannot access
+rings, and the model of the processor's cycles.
+"""
 
 from __future__ import annotations
 
@@ -85,10 +87,9 @@ class _Access:
     streamed: Collection[str]
 
     def with_new_rows_in_ring(self) -> Graph:
-        """Return the graph in which the new rows of this run are written into the ring.
-
-        If the producer of the new rows cannot write them there directly, a new node copies them
-        into the ring."""
+        """The graph in which the new rows of this run are written into the ring."""
+        # If the producer of the new rows cannot write them there directly, a new node copies them
+        # into the ring.
         append = self.graph.producers()[self.queue.window.name]
         new = append.inputs[1]
         if self._is_written_into_ring(new):
@@ -103,22 +104,18 @@ class _Access:
         return self.graph.with_nodes(tuple(nodes))
 
     def with_copies_for_others(self) -> Graph:
-        """Return the graph with contiguous copies of the queue's window and of sections of it.
-
-        The window or a section is copied only if some node that reads it cannot read the ring.
-        Such nodes read the copy; all others still read the ring."""
+        """The graph with contiguous copies of the queue's window and of sections of it."""
+        # The window or a section is copied only if some node that reads it cannot read the ring.
+        # Such nodes read the copy; all others still read the ring.
         graph = self.graph
         for value in self.queue.views:
             graph = replace(self, graph=graph)._with_copy(value)
         return graph
 
     def _with_copy(self, value: Value) -> Graph:
-        """Return the graph in which the nodes that cannot read the ring read a copy of `value`.
-
-        A new node makes the copy, which is contiguous.  If every node that reads `value` can read
-        the ring, the graph is unchanged.
-
-        value: the window or a section, whose rows are in the ring."""
+        """The graph in which the nodes that cannot read the ring read a copy of `value`."""
+        # A new node makes the copy, which is contiguous.  If every node that reads `value` can read
+        # the ring, the graph is unchanged.
         readers = self.graph.consumers().get(value.name, ())
         unable = {node.name for node in readers if not self._accesses_rings(node)}
         if not unable:
@@ -132,15 +129,10 @@ class _Access:
         return self.graph.with_nodes(tuple(nodes))
 
     def _is_written_into_ring(self, new: Value) -> bool:
-        """Return whether the producer of `new` can write it directly into the ring.
-
-        The producer must be a node that can write ring buffers, or the application, which supplies
-        the rows of a streamed input.  The rows are then stored only in this ring.  So all other
-        nodes that read `new` must be able to read ring buffers, and none may append it to another
-        queue.
-
-        new: the rows that this run appends to the queue.
-        """
+        # The producer must be a node that can write ring buffers, or the application, which
+        # supplies the rows of a streamed input.  The rows are then stored only in this ring.  So
+        # all other nodes that read `new` must be able to read ring buffers, and none may append it
+        # to another queue.
         windows = {queue.window.name for queue in self.graph.queues}
         views = {value.name for queue in self.graph.queues for value in queue.views}
         readers = self.graph.consumers()[new.name]
@@ -155,12 +147,10 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Return whether all kernels of a node can access ring buffers.
-
-        The result is False for reshapes and other aliases, which need contiguous bytes.  It is
-        True for the nodes that define the window or a section of the queue, because no kernel runs
-        for them.
-        """
+        """Whether all kernels of a node can access ring buffers."""
+        # The result is False for reshapes and other aliases, which need contiguous bytes.  It is
+        # True for the nodes that define the window or a section of the queue, because no kernel
+        # runs for them.
         if node.op.ALIAS:
             return False
         if node.name in (value.name for value in self.queue.views):
@@ -173,15 +163,12 @@ class _Access:
         )
 
     def _copy(self, value: Value, origin: str) -> Node:
-        """Return a node that copies `value` to a new contiguous tensor.
-
-        origin: the position in the model file that messages about the copy quote."""
+        """A node that copies `value` to a new contiguous tensor."""
         name = free_name(f"{value.name}/copy", self.graph.names())
         return Node(COPY, (value,), Value(name, value.type), origin)
 
 
 def _reading(node: Node, value: Value, other: Value) -> Node:
-    """Return `node` with `other` in place of its input `value`."""
     return replace(node, inputs=tuple(other if v == value else v for v in node.inputs))
 
 
@@ -252,9 +239,7 @@ class Processor:
         return 0
 
     def _call_cycles(self, part: Part) -> int:
-        """Return the cycles that each call of a part takes, whatever its number of rows.
-
-        A call for an odd number of rows takes `Kernel.odd_cycles` in addition."""
+        # A call for an odd number of rows takes `Kernel.odd_cycles` in addition.
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 

@@ -46,9 +46,9 @@ from penstock.scheduling.simulate.placement_problems import placement_problems
 
 
 _Result = TypeVar("_Result", Graph, Program)
+# Returns what a pass has changed without permission, given its argument and its result; "" if all
+# changes are permitted.
 Check = Callable[[_Result, _Result], str]
-"""Returns what a pass has changed without permission, given its argument and its result; "" if all
-changes are permitted."""
 
 
 def after_passes(
@@ -120,6 +120,7 @@ def _name(run: object) -> str:
     return getattr(run, "__name__", type(run).__name__)
 
 
+# What the passes of a phase may change, for messages.
 PERMITTED = {
     PassPhase.PROGRAM_PHASE_0: "the kernels of the accelerator's calls, and nothing else",
     PassPhase.PROGRAM_PHASE_1: "name, body, tables and traffic of the kernels of the accelerator's "
@@ -128,7 +129,6 @@ PERMITTED = {
     PassPhase.PROGRAM_PHASE_3: "the bodies of the accelerator's calls and the bytes of its command "
     "streams, and nothing else",
 }
-"""What the passes of a phase may change, for messages."""
 
 
 # Checks that a program pass changes only what its phase permits (`PassPhase`).
@@ -198,8 +198,6 @@ class Permission:
 
 
 def _same_memory_and_cost(old: Call, new: Call) -> bool:
-    """Whether the kernels of two calls differ at most in their name, body, tables and traffic."""
-
     def rest(kernel: Kernel) -> Kernel:
         return replace(kernel, name="", body=None, tables=(), traffic=None)
 
@@ -207,7 +205,6 @@ def _same_memory_and_cost(old: Call, new: Call) -> bool:
 
 
 def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
-    """The names of the buffers with the command streams that an accelerator's calls submit."""
     streams = {buffer.name for buffer in program.buffers if buffer.is_stream}
     calls = (c for c in walk(program.run) if isinstance(c, Call) and c.engine == engine)
     submitted = (c for call in calls for c in walk(call.body) if isinstance(c, Invoke))
@@ -216,9 +213,8 @@ def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
 
 
 def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
-    """The buffer `new` with the bytes of `old`, so that a comparison ignores changed bytes.
-
-    If the numbers of bytes differ, the result is `new` itself, which differs from `old`."""
+    """The buffer `new` with the bytes of `old`, so that a comparison ignores changed bytes."""
+    # If the numbers of bytes differ, the result is `new` itself, which differs from `old`.
     same = new.data is not None and len(new.data.raw) == old.size_bytes
     return replace(new, data=old.data) if same else new
 
@@ -291,11 +287,8 @@ def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Ke
 
 
 def _tensors(graph: Graph, owners: Mapping[str, str]) -> Iterator[tuple[str, Buffer]]:
-    """Yield (name, buffer) for each constant and for each tensor that is not an alias.
-
-    All addresses are 0; `_stacked` replaces them.
-
-    owners: the name of the storage of each tensor, by the tensor's name."""
+    """(name, buffer) for each constant and for each tensor that is not an alias."""
+    # All addresses are 0; `_stacked` replaces them.
     read = (value for node in graph.nodes for value in (*node.inputs, node.output))
     for value in (*graph.sources, *read, *graph.results):
         if value.data is not None:
@@ -312,14 +305,8 @@ def _call(
     owners: Mapping[str, str],
     taken: frozenset[str],
 ) -> tuple[Call, tuple[Buffer, ...]]:
-    """Return the call that computes a node, and the buffers that only this call uses.
-
-    These buffers hold the kernel's tables, its scratch and its prefetched constants.
-
-    processor: the engine that runs nodes that are not composites.
-    kernel: returns the kernel of a composite.
-    owners: the name of the storage of each tensor, by the tensor's name.
-    taken: names in use, from which the names of the new buffers differ."""
+    """The call that computes a node, and the buffers that only this call uses."""
+    # These buffers hold the kernel's tables, its scratch and its prefetched constants.
     op, shape = node.op, node.output.type.shape
     chosen = kernel(op) if isinstance(op, Composite) else op.kernel(node.site)
     inputs = tuple(_view(value, owners) for value in node.inputs)
@@ -353,10 +340,9 @@ def _view(value: Value, owners: Mapping[str, str]) -> View:
 
 
 def _stacked(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
-    """Yield the buffers with provisional addresses.
-
-    In each memory, the buffers follow one another from address 0, in the given order, without
-    overlap."""
+    """The buffers with provisional addresses."""
+    # In each memory, the buffers follow one another from address 0, in the given order, without
+    # overlap.
     ends = {TENSORS: 0, CONSTANTS: 0}
     for buffer in buffers:
         at = -(-ends[buffer.memory] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
@@ -391,14 +377,10 @@ def _composites(graph: Graph, accelerator: Accelerator) -> list[Composite]:
 
 
 def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
-    """Run the accelerator's passes of PROGRAM_PHASE_0 once, for kernel `k` of each composite.
-
-    The passes receive a program that calls kernel `k` of each composite of the accelerator.  The
-    program that they return may call other kernels; in the returned graph, these replace the
-    kernels `k`.  A composite with at most `k` kernels is unchanged.
-
-    k: the index of a kernel in the result of `all_kernels`.
-    """
+    """Run the accelerator's passes of PROGRAM_PHASE_0 once, for kernel `k` of each composite."""
+    # The passes receive a program that calls kernel `k` of each composite of the accelerator.  The
+    # program that they return may call other kernels; in the returned graph, these replace the
+    # kernels `k`.  A composite with at most `k` kernels is unchanged.
 
     def selected(composite: Composite) -> Kernel:
         every = all_kernels(composite)
@@ -442,14 +424,7 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
 
 
 def _with_new_kernel(scheduled: Sequence[Part], found: dict[str, Kernel], part: Part) -> Part:
-    """Return `part` with the kernel that the schedule uses for it replaced by a new one.
-
-    A part that the schedule does not run, or that has no new kernel, is returned unchanged.
-
-    scheduled: the parts that the schedule runs.  The field `kernel` of each is the one that the
-        schedule uses; in `part`, this may be the preferred kernel, the fallback kernel or one that
-        prefetches.
-    found: the new kernels, by the name of the part."""
+    # A part that the schedule does not run, or that has no new kernel, is returned unchanged.
     own = next((one for one in scheduled if one.name == part.name), None)
     if own is None or part.name not in found or found[part.name] is own.kernel:
         return part
@@ -464,10 +439,9 @@ def _with_new_kernel(scheduled: Sequence[Part], found: dict[str, Kernel], part: 
 
 
 def _provisional_addresses(expanded: ExpandedSchedule) -> Addresses:
-    """Return an address for each block, without regard to the sizes of the memories.
-
-    In each memory, the blocks follow one another, so no two overlap.  Blocks that must have a fixed
-    distance from each other, such as the rows of one tensor, have this distance."""
+    """An address for each block, without regard to the sizes of the memories."""
+    # In each memory, the blocks follow one another, so no two overlap.  Blocks that must have a
+    # fixed distance from each other, such as the rows of one tensor, have this distance.
     offsets: dict[str, int] = {}
     heights: list[tuple[str, int]] = []
     for memory, problem in placement_problems(expanded):

@@ -14,8 +14,7 @@ from penstock.errors import BackendError
 from penstock.hardware.target import Target
 
 DEFAULT_MACS_PER_CYCLE = 1.0
-ABOVE_0 = 1e-9
-"""Smallest valid value of parameters that must be positive."""
+ABOVE_0 = 1e-9  # Smallest valid value of parameters that must be positive.
 
 
 @dataclass(frozen=True, slots=True)

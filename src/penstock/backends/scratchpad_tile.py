@@ -16,8 +16,7 @@ from penstock.program.expr import Expr, Var
 from penstock.program.program import Address, Command, Loop
 from penstock.tiling.layer import Dimension, LayerOperand
 
-Span = tuple[Expr, Expr]
-"""A half-open interval whose bounds are expressions."""
+Span = tuple[Expr, Expr]  # A half-open interval whose bounds are expressions.
 
 Number = TypeVar("Number")
 Memory = TypeVar("Memory")
@@ -49,8 +48,8 @@ class TilePiece(Generic[Number, Memory]):
     local_pitch: int
 
 
+# Returns the command that copies a piece of a tile.
 CopyCommand = Callable[[TilePiece[Expr, Address]], Command]
-"""Returns the command that copies a piece of a tile."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,6 @@ class ScratchpadTile:
         return self._pieces(memory, self.base, range(rank), command)
 
     def _rows(self, memory: Operand, outer: int, command: CopyCommand) -> tuple[Command, ...]:
-        """Return loops over the rows of the tile, with the commands that copy a row.
-
-        memory: the tensor in memory.
-        outer: the number of leading axes, over which the loops run; the other axes form a row.  For
-            shape (N, H, W, C), it is 2, because a row has axes W and C.
-        command: returns the command that copies a piece of the tile."""
         names = ("image", "row")[-outer:] if outer <= 2 else [f"row{k}" for k in range(outer)]
         number: Expr = 0
         local: Expr = self.base
@@ -184,11 +177,7 @@ class ScratchpadTile:
         return body
 
     def _strides(self, axes: range) -> list[int]:
-        """Return, for each of `axes`, the distance in bytes between consecutive elements in memory.
-
-        axes: all axes of a tensor that is contiguous in memory, or the last axes, along which the
-            contiguous rows of the tensor extend.  For int8 rows of 10 pixels with 8 channels each,
-            these are the axes W and C, and the result is [8, 1]."""
+        """For each of `axes`, the distance in bytes between consecutive elements in memory."""
         strides = [self.operand.element_bytes]
         for axis in reversed(axes[1:]):
             strides.insert(0, strides[0] * self.operand.shape[axis])

@@ -147,8 +147,7 @@ def computed_rows(call: Call, variables: Mapping[str, int]) -> tuple[int, int]:
     return evaluate(lower, variables), evaluate(upper, variables)
 
 
-ALIGNMENT_BYTES = 16
-"""Alignment of each stream."""
+ALIGNMENT_BYTES = 16  # Alignment of each stream.
 
 
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
@@ -220,11 +219,8 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the base buffers for the calls of a step.
-
-        They are in the order in which the commands of a call first use each constant or memory.
-
-        step: the step, represented by a call for all rows (`as_step`)."""
+        """The base buffers for the calls of a step."""
+        # They are in the order in which the commands of a call first use each constant or memory.
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -236,9 +232,6 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Return the address of a byte of a buffer, as an offset from one of the base buffers.
-
-        offset_bytes: the position of the byte in the buffer."""
         found, at = self.buffers[buffer], offset_bytes
         if found.memory not in self.writable:
             return Place(self.names.index(buffer), at, found.memory)
@@ -261,10 +254,8 @@ class _Resolver:
     variables: Variables
 
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
-        """Return the command in the form that the encoder receives.
-
-        Integers replace expressions.  Places, each the index of a base buffer and an offset in
-        bytes, replace addresses."""
+        # Integers replace expressions.  Places, each the index of a base buffer and an offset in
+        # bytes, replace addresses.
         match command:
             case Invoke():
                 arguments = tuple(map(self.argument, command.arguments))
@@ -286,19 +277,17 @@ class _Resolver:
                 return StreamTransfer(source, target, command.size_bytes)
 
     def argument(self, argument: Expr | Address) -> int | Place:
-        """Return the value of an expression, or the `Place` of an address.
-
-        A place consists of the index of a base address and an offset in bytes."""
+        # A place consists of the index of a base address and an offset in bytes.
         if isinstance(argument, Address):
             return self.place(argument)
         return evaluate(argument, self.variables)
 
     def place(self, address: Address) -> Place:
-        """Return an address as the index of a base address and an offset in bytes."""
+        """An address as the index of a base address and an offset in bytes."""
         return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
 
     def rows(self, tensor: TensorRows) -> StreamRows:
-        """Return the addresses of rows of a tensor, in bytes from one of the base buffers."""
+        """The addresses of rows of a tensor, in bytes from one of the base buffers."""
         lower, upper = (
             evaluate(tensor.lower, self.variables),
             evaluate(tensor.upper, self.variables),
@@ -353,12 +342,8 @@ class _Streams:
         return _Streams(raw, index, begin, size, bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """Return the command that submits a stream; it becomes the body of each call of the step.
-
-        At run time, the rows and offsets of the call select the stream in `buffer`.
-
-        submit: the driver function that receives the stream.
-        buffer: the name of the constant buffer that holds all streams of the step."""
+        """The command that submits a stream; it becomes the body of each call of the step."""
+        # At run time, the rows and offsets of the call select the stream in `buffer`.
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, self.index) if one is None else self.begin[one]
@@ -388,9 +373,7 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
 
 
 def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str) -> bytes:
-    """Return the stream of bytes for `commands`.
-
-    Raises BackendError, with the location `where`, if the encoder fails or returns no bytes."""
+    """The stream of bytes for `commands`."""
     try:
         found = cast(object, encoder(commands))
     except PenstockError:
@@ -416,11 +399,8 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Yield (command, values of all variables) in execution order.
-
-    A command in a loop is yielded once for each iteration.
-
-    variables: the values of the variables of the loops around `commands`."""
+    """(command, values of all variables) in execution order."""
+    # A command in a loop is yielded once for each iteration.
     for command in commands:
         if isinstance(command, Loop):
             for inside in iterations(command, variables, {}):  # bodies of calls have no counters
@@ -430,7 +410,7 @@ def _unrolled(
 
 
 def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
-    """Yield the names of the buffers that commands use, in order, with repetitions."""
+    """The names of the buffers that commands use, in order, with repetitions."""
     for command in walk(commands):
         match command:
             case Invoke():
@@ -446,10 +426,8 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffsets]]:
-    """Return the calls of `engine` by step: for each call, its output rows and tensor offsets.
-
-    A step consists of the calls that differ in nothing else.  The key is the call that stands for
-    all of them (`as_step`).  Calls that compute no row are left out."""
+    # A step consists of the calls that differ in nothing else.  The key is the call that stands for
+    # all of them (`as_step`).  Calls that compute no row are left out.
     found: dict[Call, set[RowsAndOffsets]] = {}
 
     def select(call: Call) -> tuple[Call, Call] | None:
@@ -468,10 +446,7 @@ def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffse
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
     """Return `command` with new bodies of calls: of the command itself, if it is a call, or of all
-    calls inside it, if it is a loop.
-
-    bodies: the new body of a step's calls, by step; a call for all rows represents the step
-        (`as_step`).  Calls of other steps do not change."""
+    calls inside it, if it is a loop."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

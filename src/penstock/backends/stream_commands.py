@@ -106,5 +106,5 @@ class StreamTransfer:
 
 AnyStreamCommand = StreamCommand | StreamOperation[object] | StreamTransfer
 
+# Returns the stream of bytes for the commands of one call, which are given in order.
 Encoder = Callable[[Sequence[AnyStreamCommand]], bytes]
-"""Returns the stream of bytes for the commands of one call, which are given in order."""

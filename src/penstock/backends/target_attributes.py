@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from penstock.backends.accelerator import Value
 from penstock.errors import BackendError, UsageError
 
+# Names that attributes must not have, each with the reason.
+#
+# A message consists of the name and the reason, as in '"name" is the accelerator's name'.
 RESERVED: Mapping[str, str] = {
     "attrs": "holds the attributes themselves",
     "chip": "is the chip that the accelerator stands beside",
@@ -19,14 +22,11 @@ RESERVED: Mapping[str, str] = {
         "is an attribute that every target of TVM has",
     ),
 }
-"""Names that attributes must not have, each with the reason.
 
-A message consists of the name and the reason, as in '"name" is the accelerator's name'."""
-
+# Exclusive upper bound of the magnitude of numbers.
+#
+# No size, count or rate of a device reaches it. Costs have the same bound.
 LIMIT = 2**40
-"""Exclusive upper bound of the magnitude of numbers.
-
-No size, count or rate of a device reaches it.  Costs have the same bound."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
 
@@ -56,9 +56,7 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
 
 
 def _name_problem(name: object, known: Mapping[str, Value]) -> str:
-    """Return why `name` cannot be the name of a new attribute; "" if it can.
-
-    known: the attributes declared so far, with their defaults."""
+    """Why `name` cannot be the name of a new attribute; "" if it can."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         return "a name is made of letters, digits and _, and does not begin with a digit"
     if name in RESERVED:
@@ -103,12 +101,7 @@ def values(
 
 
 def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
-    """Return `value` unchanged if it is a string or within range.
-
-    Raises UsageError for a number below `least` or of magnitude 2^40 (`LIMIT`) or more.
-
-    least: the smallest valid value; None for no smallest value.
-    name, where: the attribute, and the location that the error reports."""
+    """Return `value` unchanged if it is a string or within range."""
     if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
             "usage-019",
@@ -158,7 +151,7 @@ def bad_setting(what: str, where: str, help: str) -> UsageError:
 
 
 def _converted(given: object, default: Value) -> Value | None:
-    """Return a given value, converted to the type of the default; None if that is impossible."""
+    """A given value, converted to the type of the default; None if that is impossible."""
     kind = type(default)
     if kind is float and type(given) is int:
         return float(given)

@@ -10,9 +10,9 @@ from contextlib import suppress
 from threading import Event, Timer
 from types import FrameType
 
+# Threshold of the cyclic garbage collector. Modules and stage results live until the process ends,
+# so searching them for garbage at Python's default threshold costs a tenth of the run time.
 OBJECTS_BEFORE_COLLECTION = 1_000_000
-"""Threshold of the cyclic garbage collector.  Modules and stage results live until the process
-ends, so searching them for garbage at Python's default threshold costs a tenth of the run time."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SECONDS_UNTIL_REPEATED = 0.01
@@ -44,10 +44,8 @@ def run() -> None:
 
 
 def _run(*, show_log: bool = False) -> None:
-    """Run the command.
-
-    SIGINT and SIGTERM end it with one line and remove temporary files and child processes.  Imports
-    take long enough to be interrupted, hence the local import."""
+    # SIGINT and SIGTERM end it with one line and remove temporary files and child processes.
+    # Imports take long enough to be interrupted, hence the local import.
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     atexit.register(gc.freeze)  # skip the collection at exit, too
     try:
@@ -110,8 +108,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _ignore_interruption(unraisable: sys.UnraisableHookArgs) -> None:
-    """Print nothing about an interruption that Python drops, as in a finaliser: it repeats the
-    signal."""
     if not isinstance(unraisable.exc_value, Interruption):
         sys.__unraisablehook__(unraisable)
 

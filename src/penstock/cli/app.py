@@ -13,8 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penstock.allowance import exhausted
-from penstock.cli import backend, build, check, execute, lists, scan, show
+from penstock.cli import build, check, execute, lists, scan, show
 from penstock.cli.help import TERMS, SectionedCommand
 from penstock.cli.parameters import with_options
 from penstock.cli.terminal import print_error
@@ -26,6 +25,7 @@ from penstock.errors import (
     internal_error,
     raise_interruption,
 )
+from penstock.limits import exhausted
 
 # Typer's base class of command-line errors; its module depends on the version of Typer.
 _COMMAND_LINE: type[Exception] = next(
@@ -60,8 +60,8 @@ for command in (
 ):
     app.command(cls=SectionedCommand)(with_options(command))
 backend_app = typer.Typer(help="List accelerators, or create a package for a new one.")
-backend_app.command("list", cls=SectionedCommand)(backend.list_backends)
-backend_app.command("new", cls=SectionedCommand)(backend.new)
+backend_app.command("list", cls=SectionedCommand)(lists.list_backends)
+backend_app.command("new", cls=SectionedCommand)(lists.new)
 app.add_typer(backend_app, name="backend")
 
 
@@ -85,12 +85,11 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Compile quantised neural networks to C for microcontrollers and accelerators."""
     del show_version
 
 
+# Exit code if the reader of the output ends first, as in `penstock .. | head`: that of SIGPIPE.
 _BROKEN_PIPE = 128 + 13
-"""Exit code if the reader of the output ends first, as in `penstock .. | head`: that of SIGPIPE."""
 
 
 def main() -> None:
@@ -119,8 +118,8 @@ def main() -> None:
         _fail(exhausted() if isinstance(error, MemoryError) else internal_error(error))
 
 
+# Error numbers of failed writes that are not defects of penstock.
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))
-"""Error numbers of failed writes that are not defects of penstock."""
 
 
 def _refused(error: OSError) -> OutputError | None:
@@ -143,8 +142,8 @@ def _fail(error: PenstockError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
+# How like an option must be to an unknown one to be suggested; dashes are alike in all of them.
 ALIKE_OPTIONS = 0.75
-"""How like an option must be to an unknown one to be suggested; dashes are alike in all of them."""
 
 
 def _fail_usage(error: Any) -> NoReturn:
@@ -163,6 +162,5 @@ def _fail_usage(error: Any) -> NoReturn:
 
 
 def _command_of_arguments() -> str:
-    """The command that the arguments begin with."""
     known = [getattr(one.callback, "__name__", one.name) for one in app.registered_commands]
     return " ".join(("penstock", *(word for word in sys.argv[1:2] if word in known)))

@@ -11,9 +11,8 @@ import typer
 
 from penstock import api
 from penstock.cli import parameters as p
-from penstock.cli.progress import print_durations, progress
 from penstock.cli.show import show_stage
-from penstock.cli.terminal import out, print_json
+from penstock.cli.terminal import out, print_durations, print_json, progress
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
@@ -80,8 +79,7 @@ def chosen_packages(texts: Sequence[str] | None) -> tuple[str, ...]:
 
 def _print_notices(packages: Sequence[str], target: Target) -> None:
     """Print the notices about packages whose chips do not run the kernels of the target."""
-    from penstock.codegen.packages.notices import notices
-    from penstock.codegen.packages.registry import chosen_formats
+    from penstock.codegen.packages.registry import chosen_formats, notices
     from penstock.hardware.load import board_names
 
     is_board = target.name in board_names()

@@ -9,17 +9,14 @@ from typing import Annotated
 import typer
 
 from penstock import api
-from penstock.api.arguments import HOPS, check_reference
+from penstock.api.requested import HOPS, check_reference
 from penstock.cli import parameters as p
-from penstock.cli.progress import progress
-from penstock.cli.terminal import out, print_error, print_json
+from penstock.cli.terminal import out, print_error, print_json, progress
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 
-RUNGS = 5
-"""Steps of the verification ladder that progress expects."""
-WORSE = 1
-"""Exit code of `compare --fail-if-worse`, if a figure is worse."""
+RUNGS = 5  # Steps of the verification ladder that progress expects.
+WORSE = 1  # Exit code of `compare --fail-if-worse`, if a figure is worse.
 _REPORT = "A report.json, a file with the output of --json, or an output directory."
 
 

@@ -11,8 +11,7 @@ import typer
 from penstock import api
 from penstock.choices import one_of
 from penstock.cli import parameters as p
-from penstock.cli.progress import print_durations, progress
-from penstock.cli.terminal import out, print_json
+from penstock.cli.terminal import out, print_durations, print_json, progress
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_type_hints
 import typer
 
 from penstock import api
-from penstock.api.arguments import LAST_RUNGS
+from penstock.api.requested import LAST_RUNGS
 from penstock.api.settings import Settings
 from penstock.cli.terminal import show_details
 from penstock.errors import OutputError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def _complete_target(incomplete: str) -> list[str]:
-    """Target names that begin with a text, for the completion of the shell."""
     from penstock.hardware.load import target_names
 
     return [name for name in target_names() if name.startswith(incomplete)]
@@ -138,8 +137,8 @@ class Destination:
 
 DEFAULT_DESTINATION = Destination()
 
+# Annotation of a parameter: the option of the setting with the same name.
 DECLARED: Final = "declared"
-"""Annotation of a parameter: the option of the setting with the same name."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -167,14 +166,10 @@ class _Group:
     make: Callable[..., object]
 
     def take(self, values: dict[str, object]) -> object:
-        """Remove the options from `values`, and return the value of the parameter."""
         return self.make(*(values.pop(option.name) for option in self.options))
 
 
 def _group(parameter: inspect.Parameter, settings: Sequence[AnySetting]) -> _Group:
-    """The options that stand for a parameter of a command.
-
-    settings: those for a parameter whose type is `Settings`."""
     kind, name = parameter.annotation, parameter.name
     beside = getattr(kind, "__metadata__", ())
     if DECLARED in beside:
@@ -200,7 +195,6 @@ def _keyword(one: AnySetting) -> str:
 
 
 def _option(one: AnySetting) -> inspect.Parameter:
-    """A setting as an option."""
     kind: Any = list[one.kind.shell] if one.kind.is_repeated else one.kind.shell
     is_optional = one.shell_default is None
     info = typer.Option(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from penstock import api
-from penstock.api.arguments import LAST_RUNGS
+from penstock.api.requested import LAST_RUNGS
 from penstock.cli import parameters as p
-from penstock.cli.progress import progress
-from penstock.cli.terminal import out, print_json
+from penstock.cli.terminal import out, print_json, progress
 from penstock.errors import escaped
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
     from penstock.api.scanned import ModelFile
     from penstock.reports.scan import Scanned
 
-SOME_FAIL = 4
-"""Exit code if a model does not compile, or is not verified."""
-INTERNAL = 3
-"""Exit code if penstock itself fails at a model, as elsewhere."""
+SOME_FAIL = 4  # Exit code if a model does not compile, or is not verified.
+INTERNAL = 3  # Exit code if penstock itself fails at a model, as elsewhere.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,13 @@ from pathlib import Path, PurePosixPath
 from penstock.brief import Brief
 from penstock.errors import OutputError
 from penstock.interruption import delayed
-from penstock.ir.text.constants import ConstantTable, data_lines
+from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.scanner import quoted
 
 MANIFEST = ".penstock-files"
 _SEPARATOR = "  "
+# Of a manifest, or of a file whose digest is computed: no package has larger files.
 MOST_BYTES = 2**31
-"""Of a manifest, or of a file whose digest is computed: no package has larger files."""
 
 
 def manifest(files: tuple[tuple[str, bytes], ...]) -> bytes:
@@ -70,7 +70,6 @@ def is_relative(name: str) -> bool:
 
 
 def _is_plain_file(path: Path) -> bool:
-    """Whether a path is a file of at most `MOST_BYTES`, no link."""
     return not path.is_symlink() and path.is_file() and path.stat().st_size <= MOST_BYTES
 
 
@@ -83,8 +82,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-NAMED_FILES = 4
-"""Maximum number of changed files that a message names."""
+NAMED_FILES = 4  # Maximum number of changed files that a message names.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -190,13 +188,11 @@ def _check_is_earlier_bundle(folder: Path, names: Collection[str]) -> None:
 
 
 def _real(folder: Path) -> Path:
-    """The folder that a path denotes: folders above it may be links."""
     return Path(os.path.realpath(folder))
 
 
 @contextmanager
 def _reported(folder: Path) -> Generator[None]:
-    """Report errors of the operating system as an OutputError."""
     try:
         yield
     except OSError as error:
@@ -244,8 +240,6 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
 
 
 def _replace_files(bundle: Bundle, staging: Path, folder: Path) -> None:
-    """Move files from `staging` into a folder, and remove those of an earlier bundle.  If one
-    cannot be moved, all are as before."""
     before = Path(tempfile.mkdtemp(dir=staging))
     unchanged = {name for name, is_unchanged in listed_files(folder).items() if is_unchanged}
     obsolete = sorted(unchanged - {name for name, _ in bundle.files})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from penstock.codegen import c_text
-from penstock.codegen.c_expr import Scope, expression
+from penstock.codegen.c_expr import COUNTERS, Scope, expression, loop_lines, with_counters
 from penstock.codegen.c_functions import (
     Doing,
     StaticFunction,
@@ -17,7 +17,6 @@ from penstock.codegen.c_functions import (
     given,
     row_interval,
 )
-from penstock.codegen.c_loop import COUNTERS, loop_lines, with_counters
 from penstock.codegen.names import NO_TOKEN, Names
 from penstock.errors import InternalError
 from penstock.program.expr import Var
@@ -67,7 +66,6 @@ def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunctio
 
 
 def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
-    """The C name of a loop's function, derived from the last tensor that the loop computes."""
     tensors = [c.output.tensor for c in walk((loop,)) if isinstance(c, Call)]
     last = f"_{c_text.identifier(tensors[-1])}" if tensors else ""
     return f"{prefix}_loop_{number:02d}{last}"
@@ -85,7 +83,6 @@ class _Writer:
 
     @property
     def scope(self) -> Scope:
-        """The scope outside all loops."""
         taken = frozenset(p.name for p in self.names.parameters)
         return Scope(self.names.bounds, taken, {})
 
@@ -105,8 +102,6 @@ class _Writer:
         )
 
     def row_functions(self, number: int, root: Loop) -> Iterator[str]:
-        """The functions of counted loops that stand in several places of an outermost loop, each
-        after those that it calls."""
         for around in walk((root,)):
             if not isinstance(around, Loop) or not around.counters:
                 continue
@@ -143,7 +138,6 @@ class _Writer:
         )
 
     def loop_comment(self, loop: Loop) -> str:
-        """A comment that lists the steps of a loop, one per line."""
         inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))
         if not inside:
             return "/* moves rows */"
@@ -153,12 +147,10 @@ class _Writer:
         return "\n".join(("/* steps, row by row:", *shown)) + " */"
 
     def loop_call(self, symbol: str, loop: Loop) -> Iterator[str]:
-        """The call of a loop's function."""
         handed = [p.name for p in given(self.program, self.names, loop)]
         yield from self.line(symbol, handed, 1, fails=_pulls(loop))
 
     def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
-        """The lines of a command."""
         match command:
             case Loop() if _is_counted(command) and _anywhere(command) in self.shared:
                 symbol = self.shared[_anywhere(command)]

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from penstock.codegen import c_text
-from penstock.codegen.c_expr import Scope, expression
-from penstock.codegen.c_loop import loop_lines
-from penstock.codegen.drivers import CallTexts, DriverCode
+from penstock.codegen.c_expr import Scope, expression, loop_lines
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
 from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var
-from penstock.program.program import (
-    END,
-    FIRST,
-    Address,
-    Call,
-    Command,
-    Invoke,
-    Kind,
-    Loop,
-    Program,
-)
+from penstock.program.program import END, FIRST, Address, Call, Command, Invoke, Kind, Loop, Program
 from penstock.program.steps import accessed_views
+
+# DriverCode: how generated C calls the driver of an accelerator, and the driver's files.
+
+
+class CallTexts(tuple[str, ...]):
+    """The texts of a call's arguments; `function` is the name of the called function."""
+
+    function: str
+
+    def __new__(cls, function: str, arguments: Iterable[str]) -> CallTexts:
+        found = super().__new__(cls, arguments)
+        found.function = function
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCode:
+    """How generated C calls an accelerator's driver.
+
+    includes: text at the beginning of the model's C file.
+    replace_call_extern: returns the text of a call, given the texts of its arguments (CallTexts);
+        None selects NAME(arguments).
+    sources: (name, contents) of the driver's header and, until the hardware exists, of a stub."""
+
+    includes: str = ""
+    replace_call_extern: Callable[[Sequence[str]], str] | None = None
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 def body_lines(
@@ -72,7 +87,6 @@ class _Writer:
                 )
 
     def _invocation(self, command: Invoke, scope: Scope, depth: int) -> Iterator[str]:
-        """The lines of a call of a driver function."""
         pad = c_text.INDENT * depth
         arguments = [self._argument(argument, scope) for argument in command.arguments]
         code = self.drivers.get(self.engine, DriverCode())
@@ -92,7 +106,6 @@ class _Writer:
         yield f"{pad}{text.strip().removesuffix(';')};"
 
     def _argument(self, argument: Expr | Address, scope: Scope) -> str:
-        """The C expression of an argument: a number or a pointer."""
         if not isinstance(argument, Address):
             return expression(argument, scope)
         buffer = self.program.buffer(argument.buffer)
@@ -110,7 +123,6 @@ class _Writer:
 
 
 def _is_sum_safe(text: str) -> bool:
-    """Whether an expression needs no parentheses after a plus sign."""
     return " - " not in text
 
 

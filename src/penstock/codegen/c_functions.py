@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.codegen import c_text
-from penstock.codegen.c_driver import body_lines
-from penstock.codegen.drivers import DriverCode
+from penstock.codegen.c_driver import DriverCode, body_lines
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
 from penstock.ir.op import row_axis, row_count
@@ -69,8 +68,7 @@ def _interval(box: Box, shape: tuple[int, ...]) -> Interval:
     return binary("+", lower, first), binary("+", upper, first)
 
 
-Doing = Call | Copy | Pull
-"""Commands that a function executes."""
+Doing = Call | Copy | Pull  # Commands that a function executes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,6 @@ class _Frame:
     by_rows: bool
 
     def head(self, result: str, symbol: str, command: Doing) -> str:
-        """The head of a function definition."""
         taken = [p.declaration for p in given(self.program, self.names, command)]
         taken += ["int token"] if isinstance(command, Copy) else []
         taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
@@ -177,7 +174,6 @@ class _Frame:
         return view_text(self.program, self.names, view)
 
     def rows(self, type: TensorType) -> tuple[str, str]:
-        """Half-open interval of the rows that the function processes, as C."""
         return ("lower", "upper") if self.by_rows else ("0", str(row_count(type.shape)))
 
 
@@ -189,7 +185,6 @@ def _scratch(frame: _Frame, call: Call) -> str:
 
 
 def _step(frame: _Frame, call: Call) -> str:
-    """The parameters of a step's kernel, followed by the function of the step."""
     names, kernel = frame.names, call.kernel
     _check_rows(frame, call)
     number = names.numbers[call]
@@ -231,7 +226,6 @@ def _check_rows(frame: _Frame, call: Call) -> None:
 
 
 def _offloaded(frame: _Frame, call: Call) -> str:
-    """The function of a step that an accelerator executes."""
     names = frame.names
     _check_rows(frame, call)
     number = names.numbers[call]
@@ -250,9 +244,7 @@ def _offloaded(frame: _Frame, call: Call) -> str:
 
 
 def _step_comment(call: Call, number: int) -> str:
-    """A comment with the step's origin in the model file and the types of its inputs and output.
-
-    Constants whose values are in the kernel's tables are labelled "folded"."""
+    # Constants whose values are in the kernel's tables are labelled "folded".
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
     members = dict.fromkeys(call.kernel.folded, "folded") | dict(call.kernel.constants)
     shown = [
@@ -268,10 +260,8 @@ def _step_comment(call: Call, number: int) -> str:
 
 
 def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str]]:
-    """Constants of a kernel as pointers, by member of its parameter structure.
-
-    Returns those known at compile time, and those of constants copied into a memory, which the step
-    sets when it runs."""
+    # Returns those known at compile time, and those of constants copied into a memory, which the
+    # step sets when it runs.
     fixed: dict[str, str] = {}
     moved: dict[str, str] = {}
     for k, member in call.kernel.constants:
@@ -286,16 +276,13 @@ def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str
 
 
 def _whole(view: View, text: str) -> str:
-    """`text`, if the view is contiguous from the first byte of its buffer.
-
-    Raises InternalError otherwise."""
+    """`text`, if the view is contiguous from the first byte of its buffer."""
     if view.offset != 0 or not view.contiguous:
         raise _unreadable(view)
     return text
 
 
 def _pointer(frame: _Frame, view: View) -> str:
-    """A typed pointer to the elements of a contiguous view."""
     c_type = c_text.C_TYPES[view.type.dtype]
     base = _base(frame.program, frame.names, view)
     if not view.contiguous:
@@ -317,7 +304,6 @@ def _unreadable(view: View) -> InternalError:
 
 
 def _initialisers(call: Call, pointers: Mapping[str, str]) -> tuple[str, ...]:
-    """Lines of designated initialisers for a kernel's parameter structure."""
     items = [f".{name} = {c_text.integer(value)}," for name, value in call.kernel.params]
     items += [f".{member} = {pointer}," for member, pointer in pointers.items()]
     lines: list[str] = []
@@ -358,7 +344,6 @@ def _transfer(frame: _Frame, copy: Copy) -> str:
 
 
 def _stream(frame: _Frame, pull: Pull) -> str:
-    """The function that requests rows of a streamed input from the caller."""
     names = frame.names
     callback, context = (p.name for p in names.pulls[pull.target.tensor])
     lower, upper = frame.rows(pull.target.type)
@@ -387,12 +372,10 @@ def _memory(frame: _Frame, view: View) -> str:
 
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
-    """C names of the tables of a step's kernel, by member."""
     return {name: names.kernel_tables[number, name] for name, _ in call.kernel.tables}
 
 
 def _base(program: Program, names: Names, view: View) -> str:
-    """A pointer to the first byte of a view."""
     base = _address(program, names, view.buffer)
     if program.buffer(view.buffer).kind is Kind.CONSTANT:
         base = base if c_text.C_TYPES[view.type.dtype] == "int8_t" else f"(const int8_t *){base}"
@@ -406,7 +389,6 @@ def _base(program: Program, names: Names, view: View) -> str:
 
 
 def _address(program: Program, names: Names, buffer: str) -> str:
-    """A pointer to the first byte of a buffer in a memory or constant array."""
     found = program.buffer(buffer)
     symbol = names.buffers[buffer]
     if found.kind is Kind.CONSTANT:

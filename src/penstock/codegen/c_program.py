@@ -15,9 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from penstock.codegen import c_text
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_body import body
-from penstock.codegen.c_driver import includes
+from penstock.codegen.c_driver import DriverCode, includes
 from penstock.codegen.c_functions import functions
-from penstock.codegen.drivers import DriverCode
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
@@ -65,13 +64,12 @@ def _statement(program: Program, names: Names, command: Command) -> str:
 
 
 def _address(program: Program, names: Names, view: View) -> str:
-    """The address of a tensor that fills a buffer."""
     memory = names.memories[program.buffer(view.buffer).memory].name
     return f"{memory} + {names.buffers[view.buffer]}"
 
 
+# Alignment of data that only accelerators read: tables and command streams.
 ACCELERATORS_ALIGNMENT_BYTES = 16
-"""Alignment of data that only accelerators read: tables and command streams."""
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
 
@@ -155,6 +153,7 @@ def _definition(note: str, c_type: str, symbol: str, values: tuple[int, ...]) ->
     return f"{note}\nstatic const {c_type} {symbol}[{len(values)}] = {{\n{body}\n}};"
 
 
+# Templates of a bundle's files; "model" in their names becomes the model's prefix.
 TEMPLATES = (
     "model.h",
     "model.c",
@@ -164,9 +163,8 @@ TEMPLATES = (
     "main.c",
     "CMakeLists.txt",
 )
-"""Templates of a bundle's files; "model" in their names becomes the model's prefix."""
+# CMake build types for -O3 and -Os.
 BUILD_TYPES: Mapping[Optimise, str] = {"speed": "Release", "size": "MinSizeRel"}
-"""CMake build types for -O3 and -Os."""
 NO_DRIVERS: Mapping[str, DriverCode] = {}
 _KERNEL_HEADERS = re.compile(r'#include "kernels/([^"]+)[.]h"')
 _RUNTIME = files("penstock.runtime")
@@ -251,9 +249,7 @@ def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
 def _sources(
     drivers: Mapping[str, DriverCode], names: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of all drivers, equal ones once; `names` are the files of the model.
-
-    Raises BackendError for two different files of the same name."""
+    """The files of all drivers, equal ones once; `names` are the files of the model."""
     known: dict[str, tuple[str, str | None]] = {name: ("the model", None) for name in names}
     for engine, code in drivers.items():
         for name, text in code.sources:

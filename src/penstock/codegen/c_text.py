@@ -58,10 +58,10 @@ main example harness kernels all clean help install package test aux con nul prn
 arduino sdkconfig
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
+# Names that a model's files and library must not have: keywords of C and C++; headers of the
+# standard library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and
+# Windows; system libraries linked with -lNAME; headers that Arduino and ESP-IDF include.
 RESERVED = KEYWORDS.union(_FILES.split())
-"""Names that a model's files and library must not have: keywords of C and C++; headers of the
-standard library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and
-Windows; system libraries linked with -lNAME; headers that Arduino and ESP-IDF include."""
 
 
 def prefix(text: str) -> str:
@@ -194,18 +194,15 @@ def real(value: float) -> str:
 
 
 def _cells(texts: Sequence[str]) -> Array:
-    """Texts of equal length as a byte matrix, one row per text."""
     return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), len(texts[0]))
 
 
+# Literals of all int8 values, indexed by their bits.
 _BYTE_CELLS = _cells([f"{v - 256 if v > 127 else v:>4}," for v in range(256)])
-"""Literals of all int8 values, indexed by their bits."""
 
 
 def _columns(cells: Array, places: Array, per_line: int, indent: str) -> str:
-    """Lines of `per_line` cells each, selected by index and indented.
-
-    Vectorised as a table lookup, since weights have megabytes."""
+    # Vectorised as a table lookup, since weights have megabytes.
     count = len(places) // per_line
     full, rest = places[: count * per_line], places[count * per_line :]
     before, width = len(indent), per_line * cells.shape[1]

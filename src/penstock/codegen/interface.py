@@ -87,8 +87,7 @@ class Elements:
                 return f'"%d ", {element}'
 
 
-LEAST_ARENA_ALIGNMENT_BYTES = 16
-"""Alignment of memories whose kernels require less."""
+LEAST_ARENA_ALIGNMENT_BYTES = 16  # Alignment of memories whose kernels require less.
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +302,6 @@ def _plan(program: Program, memory: Memory, names: Names) -> tuple[str, ...]:
 
 
 def _when(step: int | None, count: int) -> str:
-    """A step of a live range: its number, "in" or "out" for the caller, "-" for none."""
     return "-" if step is None else "in" if step < 0 else "out" if step >= count else str(step)
 
 

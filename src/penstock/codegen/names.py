@@ -12,8 +12,7 @@ from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, W
 from penstock.program.steps import as_stream, as_transfer, steps, streams, walk
 from penstock.program.tables import RowTable, bound_tables, row_tables
 
-NO_TOKEN = "at_once"
-"""Token of copies that complete before the next command."""
+NO_TOKEN = "at_once"  # Token of copies that complete before the next command.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,6 @@ def _buffers(program: Program, prefix: str) -> dict[str, str]:
 
 
 def _memories(program: Program) -> dict[str, Parameter]:
-    """Pointers to memories: `arena` for the first, `NAME_arena` for the others."""
     ram = [memory.name for memory in program.ram()]
     others = c_text.distinct_identifiers(ram[1:])
     names = {ram[0]: "arena"} | {name: f"{other}_arena" for name, other in others.items()}

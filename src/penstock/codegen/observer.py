@@ -15,8 +15,8 @@ from penstock.program.program import Call, Program
 from penstock.program.steps import as_step, steps
 from penstock.program.unroll import unrolled_calls
 
+# Compiler flag for generated C and observer: records the results of every call.
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
-"""Compiler flag for generated C and observer: records the results of every call."""
 SOURCE, HARNESS = "observer.c", "harness.c"
 
 

@@ -18,10 +18,15 @@ import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from penstock.frontends.accumulators import convolved, convolved_depthwise, multiplied
-from penstock.frontends.calibrated_graph import CalibratedGraph
+from penstock.frontends.calibrated_graph import (
+    CalibratedGraph,
+    WeightedLayer,
+    Weights,
+    convolved,
+    convolved_depthwise,
+    multiplied,
+)
 from penstock.frontends.calibration import quantisation as one_quantisation
-from penstock.frontends.weighted_layer import WeightedLayer, Weights
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -36,8 +41,7 @@ from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.softmax import Softmax
 
-Pair = int | tuple[int, int]
-"""(rows, columns), or one number for both."""
+Pair = int | tuple[int, int]  # (rows, columns), or one number for both.
 Padding = Literal["same", "valid"]
 Clamp = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
@@ -87,8 +91,7 @@ def _valid(_: int, size: int, stride: int, dilation: int) -> Window:
     return Window(size, stride, dilation)
 
 
-SOFTMAX = Quantisation((1 / 256,), (-128,))
-"""Source: TFLite quantisation specification, SOFTMAX."""
+SOFTMAX = Quantisation((1 / 256,), (-128,))  # Source: TFLite quantisation specification, SOFTMAX.
 
 
 class GraphBuilder:

@@ -3,25 +3,109 @@ inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.errors import ModelError, UsageError
-from penstock.frontends.calibration import FEW_ELEMENTS, fitted_quantisation, quantisation
-from penstock.frontends.seeded_random import SeededRandom
+from penstock.frontends import calibration
+from penstock.frontends.calibration import (
+    FEW_ELEMENTS,
+    SeededRandom,
+    fitted_quantisation,
+    quantisation,
+)
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
+from penstock.opkit import sliding
+from penstock.opkit.activation import Activation
+from penstock.opkit.sliding import Window
 
-STEP = 4.0
-"""Factor between candidate scales."""
+# Accumulators of layers before bias and scaling, for calibration; bit-identical on every machine.
+#
+#     x  (N, ...)  int8, minus its zero point
+#     w            int8
+#     returns      integers, as float32 or float64
+#
+# All arithmetic is on integers that the floating-point type represents exactly, so results do not
+# depend on the order in which a BLAS library adds them, nor on whether it fuses multiply and add.
+
+
+LARGEST_PRODUCT = 255 * 127  # Largest magnitude of (x - zero point) * w.
+
+# Number of weights of a fully connected layer that are converted at a time, to bound memory.
+CHUNK_ELEMENTS = 1 << 22
+
+
+def exact_dtype(terms: int) -> type[np.floating]:
+    """The narrower floating-point type that represents every sum of `terms` products exactly."""
+    return np.float32 if terms * LARGEST_PRODUCT <= 2**24 else np.float64
+
+
+def convolved(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
+    """Accumulators of a convolution: x (N, H, W, C), w (O, K, L, C / G) -> (N, Ho, Wo, O)."""
+    outputs, k, l, depth = w.shape  # noqa: E741
+    groups = x.shape[3] // depth
+    width = outputs // groups
+    total = np.zeros((*_spatial(x, rows, columns), outputs), exact_dtype(k * l * depth))
+    kind = exact_dtype(depth)
+    weights = w.astype(kind)
+    for a, b, tap in _taps(x, zero, rows, columns, outputs, kind):
+        for group in range(groups):
+            inside = slice(group * width, (group + 1) * width)
+            source = tap[..., group * depth : (group + 1) * depth].reshape(-1, depth)
+            product = source @ weights[inside, a, b].T
+            total[..., inside] += product.reshape((*total.shape[:3], width))
+    return total
+
+
+def convolved_depthwise(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
+    """Accumulators of a depthwise convolution with depth multiplier D:
+    x (N, H, W, C), w (1, K, L, C * D) -> (N, Ho, Wo, C * D)."""
+    _, k, l, outputs = w.shape  # noqa: E741
+    kind = exact_dtype(k * l)
+    weights = w.astype(kind)
+    if outputs != x.shape[3]:
+        x = np.repeat(x, outputs // x.shape[3], axis=3)
+    total = np.zeros((*_spatial(x, rows, columns), outputs), kind)
+    product = np.empty_like(total)
+    for a, b, tap in _taps(x, zero, rows, columns, outputs, kind):
+        np.multiply(tap, weights[0, a, b], out=product)
+        total += product
+    return total
+
+
+def multiplied(x: Array, zero: int, w: Array) -> Array:
+    """Accumulators of a fully connected layer: x (B, I), w (O, I) -> (B, O)."""
+    outputs, depth = w.shape
+    kind = exact_dtype(depth)
+    centred = x.astype(kind) - kind(zero)
+    step = max(1, CHUNK_ELEMENTS // depth)
+    parts = [centred @ w[o : o + step].astype(kind).T for o in range(0, outputs, step)]
+    return np.concatenate(parts, axis=1)
+
+
+def _spatial(x: Array, rows: Window, columns: Window) -> tuple[int, int, int]:
+    return x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2])
+
+
+def _taps(
+    x: Array, zero: int, rows: Window, columns: Window, outputs: int, kind: type[np.floating]
+) -> Iterator[tuple[int, int, Array]]:
+    """Yields, per tap (k, l), the input elements less the zero point at all output positions."""
+    out = Region.whole((*_spatial(x, rows, columns), outputs))
+    centred = sliding.block(x, rows, columns, out).astype(kind) - kind(zero)
+    return sliding.taps(centred, x.shape, rows, columns, out)
+
+
+STEP = 4.0  # Factor between candidate scales.
 MOST_CANDIDATES = 12
+# Factor by which a scale is so coarse that computed elements become 0; moved elements do not.
 COARSE = 2.0**16
-"""Factor by which a scale is so coarse that computed elements become 0; moved elements do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +273,100 @@ class CalibratedGraph:
 def joined(samples: tuple[Array, ...]) -> Array:
     """Samples of one value, concatenated along the batch axis."""
     return samples[0] if len(samples) == 1 else np.concatenate(samples)
+
+
+# WeightedLayer: an operator with weights and bias, given by the user or random and calibrated.
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights given by the user.
+
+    `elements`: int8, in the operator's order of axes (OKLI, 1KLO or OI).
+    `scales`: one, or one per output channel.
+    `bias`: int32, one per output channel; None for zeros."""
+
+    elements: Array
+    scales: tuple[float, ...]
+    bias: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLayer:
+    """A layer to be added to a graph.
+
+    `shape`: of the weights; `axis`: their axis of output channels.
+    `per_channel`: whether each output channel has a scale of its own.
+    `accumulate`: computes the sums before bias, (N, ..., O), from input elements and weights."""
+
+    op: Op
+    activation: Activation
+    shape: tuple[int, ...]
+    axis: int
+    per_channel: bool
+    accumulate: Callable[[Array, Array], Array]
+
+    def given(
+        self,
+        graph: CalibratedGraph,
+        x: Value,
+        weights: Weights,
+        chosen: Quantisation | None,
+        name: str,
+    ) -> Value:
+        """Adds the layer with the user's weights.  Raises UsageError if they do not fit."""
+        channels = self.shape[self.axis]
+        if weights.elements.shape != self.shape or weights.elements.dtype != np.int8:
+            found = f"{weights.elements.dtype}{list(weights.elements.shape)}"
+            raise graph.usage(f"weights are {found}, must be int8{list(self.shape)}")
+        if len(weights.scales) not in (1, channels) or min(weights.scales) <= 0:
+            raise graph.usage(
+                f"weights have {len(weights.scales)} scales, must have 1 or {channels}, positive"
+            )
+        bias = np.zeros(channels, np.int32) if weights.bias is None else weights.bias
+        scales = tuple(float(np.float32(s)) for s in weights.scales)
+        operands = self._operands(graph, x, weights.elements, scales, bias, name)
+        return graph.apply(self.op, operands, chosen, name)
+
+    def drawn(
+        self, graph: CalibratedGraph, x: Value, chosen: Quantisation | None, name: str
+    ) -> Value:
+        """Adds the layer with random weights and calibrated scales and biases.
+
+        Calibration samples of the output are rounded in single precision and may differ by one step
+        from the operator's result."""
+        weights = TensorType(self.shape, DType.INT8)
+        bias = TensorType((self.shape[self.axis],), DType.INT32)
+        result = graph.result(self.op, (x.type, weights, bias), name)
+        random = graph.random()
+        elements = random.weights(self.shape)
+        samples = graph.samples(x)
+        sums = self.accumulate(joined(samples), elements)
+        fit = calibration.fit(sums, x.type.scale, self.activation, random, self.per_channel)
+        operands = self._operands(graph, x, elements, fit.scales, fit.bias, name)
+        chosen = chosen or calibration.layer_quantisation(
+            fit.interval(sums, x.type.scale), self.activation, few=calibration.are_few(sums)
+        )
+        output = Value(name, TensorType(result.shape, DType.INT8, chosen))
+        y = fit.outputs(sums, x.type.scale, output.type, self.activation.bounds(output.type))
+        return graph.append(self.op, operands, output, tuple(np.split(y, len(samples))))
+
+    def _operands(
+        self,
+        graph: CalibratedGraph,
+        x: Value,
+        elements: Array,
+        scales: tuple[float, ...],
+        bias: Array,
+        name: str,
+    ) -> tuple[Value, Value, Value]:
+        """X, weights and bias; the bias has the product of the scales of x and weights."""
+        zeros = (0,) * len(scales)
+        w = Quantisation(scales, zeros, self.axis if len(scales) > 1 else None)
+        products = tuple(float(np.float32(x.type.scale * s)) for s in scales)
+        b = Quantisation(products, zeros, 0 if len(scales) > 1 else None)
+        return (
+            x,
+            graph.constant(elements, w, f"{name}/weights"),
+            graph.constant(bias, b, f"{name}/bias"),
+        )

@@ -11,16 +11,95 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from penstock.errors import PenstockError, UnsupportedError
+from penstock.errors import InternalError, ModelError, PenstockError, UnsupportedError
 from penstock.guides import guide
-from penstock.ir.foreign import ForeignModel, ForeignNode
+from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import MOST_ROWS, Kernel, row_count
 from penstock.ir.tensor import DType
+from penstock.opkit.checks import require, require_elements, require_quantised
 from penstock.ops.registry import foreign_names
 
-MOST_SHOWN = 9
-"""Number of causes, and of remedies, that are listed below the first one."""
-MOST_NAMED = 4
-"""Number of causes that are named before their common remedy."""
+# Checks of imported nodes and graphs that apply to every operator.
+
+
+def check_foreign(node: ForeignNode) -> None:
+    """Raises UnsupportedError if a tensor is empty.  Constant lists, such as of axes, may be
+    empty."""
+    for value in (*filter(None, node.inputs), *node.outputs):
+        counted = value.data is None or value.type.dtype is DType.INT8
+        if counted:
+            require_elements(value.type.shape, f'tensor "{value.name}"')
+
+
+def check_node(node: Node) -> None:
+    """Raises ModelError or UnsupportedError if a node is inconsistent.
+
+    The output type must be the operator's result type, int8 tensors must be quantised, and the
+    parameters of the portable kernel must fit 32 bits."""
+    _check_result(node)
+    size = node.output.type.size_bytes
+    require(
+        size < 2**31, f'tensor "{node.output.name}" has {size} bytes, must be smaller than 2 GiB'
+    )
+    for value in (*node.variable_inputs, node.output):
+        _check_quantisation(value)
+    if not node.op.ALIAS:
+        _check_kernel(node, node.op.kernel(node.site))
+
+
+def _check_result(node: Node) -> None:
+    found = node.output.type
+    expected = node.op.result_type(node.site.inputs)
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise ModelError(
+            "model-015",
+            f"output is {found}, must be {expected}",
+            where=node.origin,
+            why="the expected type follows from the node's inputs and attributes",
+            help=MALFORMED,
+        )
+
+
+def check_rows(graph: Graph) -> None:
+    """Raises UnsupportedError if a tensor has more than `MOST_ROWS` rows."""
+    inputs = ((value, f"{graph.name}: inputs") for value in graph.sources)
+    for value, where in (*inputs, *((node.output, node.origin) for node in graph.nodes)):
+        rows = row_count(value.type.shape)
+        if rows > MOST_ROWS:
+            raise UnsupportedError(
+                "model-026",
+                f'"{value.name}" is {value.type}: {rows} rows, at most {MOST_ROWS} are scheduled',
+                where=where,
+                why="cascades are planned row by row",
+                help="use a smaller batch or fewer rows",
+            )
+
+
+def _check_quantisation(value: Value) -> None:
+    if value.type.dtype is DType.INT8:
+        require_quantised(value.type, f'tensor "{value.name}"')
+
+
+def _check_kernel(node: Node, kernel: Kernel) -> None:
+    for k, member in kernel.constants:
+        value = node.inputs[k]
+        if value.data is None:
+            raise UnsupportedError(
+                "model-020", f'{member} "{value.name}" are computed, must be constant'
+            )
+    for name, number in kernel.params:
+        if not -(2**31) <= number < 2**31:
+            raise InternalError(
+                "kernel-001",
+                f"{name} is {number}, must be within [{-(2**31)}, {2**31})",
+                where=node.origin,
+                why=f"{node.kind} should have refused its inputs: kernels count in 32 bits",
+            )
+
+
+MOST_SHOWN = 9  # Number of causes, and of remedies, that are listed below the first one.
+MOST_NAMED = 4  # Number of causes that are named before their common remedy.
 
 
 def collected(problems: Sequence[PenstockError]) -> PenstockError:
@@ -70,16 +149,15 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _places(cause: Sequence[PenstockError]) -> str:
-    """The first node with a problem, and how many others have it."""
     others = len(cause) - 1
     more = f" and {others} more node{'s' * (others > 1)}" if others else ""
     return f"{cause[0].where}{more}"
 
 
+# Operators that run subgraphs. Source: the schemas of TFLite and ONNX.
 CONTROL_FLOW = frozenset(("CALL", "CALL_ONCE", "IF", "WHILE", "If", "Loop", "Scan"))
-"""Operators that run subgraphs.  Source: the schemas of TFLite and ONNX."""
+# Operators of ONNX models whose scales are computed from each input (dynamic quantisation).
 DYNAMIC = frozenset(("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
-"""Operators of ONNX models whose scales are computed from each input (dynamic quantisation)."""
 
 
 def operator_remedy(name: str, *, reads_input: bool, is_output: bool) -> str:
@@ -106,13 +184,13 @@ def operator_remedy(name: str, *, reads_input: bool, is_output: bool) -> str:
 
 OPERATOR, ELEMENT_TYPE = "model-020", "model-021"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+# Unsupported operators with state that persists between inferences. Source: TFLite schema.
 STATEFUL = frozenset(
     (
         "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
         "UNIDIRECTIONAL_SEQUENCE_RNN",
     )
 )  # fmt: skip
-"""Unsupported operators with state that persists between inferences.  Source: TFLite schema."""
 
 STATE = (
     "it keeps state from one inference to the next, which this version supports in variables "
@@ -123,6 +201,7 @@ STATELESS = (
     "non-streaming model without recurrent layers)"
 )
 _INT8_OPERATORS = "converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]"
+# (cause, remedy) by element type of a node's tensors.
 _TYPES = {
     DType.INT16: (
         "16-bit activations (16x8 quantisation) are not supported by this version",
@@ -139,14 +218,13 @@ _TYPES = {
         f"{guide('from-keras')})",
     ),
 }
-"""(cause, remedy) by element type of a node's tensors."""
+# Cause and remedy of an operator of real numbers whose weights are 8-bit integers.
 _ONLY_WEIGHTS = (
     "only the weights are int8 (dynamic-range quantisation), and the operator computes with real "
     "numbers",
     "quantise the activations, too: set converter.representative_dataset and "
     f"{_INT8_OPERATORS} ({guide('from-keras')})",
 )
-"""Cause and remedy of an operator of real numbers whose weights are 8-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +235,7 @@ class Compiler:
     help: str
 
 
+# By the begin of the names of their custom operators.
 _COMPILERS = {
     "ethos-u": Compiler(
         "Vela, for Arm Ethos-U",
@@ -168,7 +247,6 @@ _COMPILERS = {
     ),
     "XC_": Compiler("the XMOS optimiser", "give the .tflite file from before the XMOS optimiser"),
 }
-"""By the begin of the names of their custom operators."""
 _CUSTOM = "CUSTOM:"
 _OF_TENSORFLOW = "TFLite lacks it, and the converter kept TensorFlow's (SELECT_TF_OPS)"
 
@@ -289,13 +367,11 @@ def _wrong_type(error: PenstockError, node: ForeignNode) -> DType | None:
 
 
 def _is_quantised(model: ForeignModel) -> bool:
-    """Whether an operator other than a conversion computes a quantised tensor."""
     computed = (v for n in model.nodes if n.name not in CONVERSIONS for v in n.outputs)
     return any(v.type.dtype in (DType.INT8, DType.UINT8, DType.INT16) for v in computed)
 
 
 def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
-    """Problem of a QUANTIZE or DEQUANTIZE of an unsupported element type."""
     source, target = (
         values[0].type.dtype if values and values[0] is not None else None
         for values in (node.inputs, node.outputs)
@@ -333,7 +409,6 @@ def _element_type(what: str, error: PenstockError, why: str, help: str) -> Penst
 
 
 def _types(node: ForeignNode) -> set[DType]:
-    """Element types of the node's computed tensors other than its state."""
     inputs = (v for k, v in enumerate(node.inputs) if k not in node.variables)
     computed = (v for v in inputs if v is not None and v.data is None)
     return {value.type.dtype for value in (*computed, *node.outputs)}

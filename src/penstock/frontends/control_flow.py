@@ -22,17 +22,15 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, TensorType
 from penstock.ops.registry import foreign_names
 
+# Names of the operators that are replaced, and of the attributes that name their subgraphs.
 CONTROL_FLOW: Mapping[str, tuple[str, ...]] = {
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
     "IF": ("then_subgraph_index", "else_subgraph_index"),
 }
-"""Names of the operators that are replaced, and of the attributes that name their subgraphs."""
+# Nodes that are visited in all bodies and conditions; the schedules of so many take minutes.
 MOST_NODES = 10_000
-"""Nodes that are visited in all bodies and conditions; the schedules of so many take minutes."""
-MOST_FOLDED_BYTES = 2**16
-"""Largest tensor that is evaluated at import."""
-MOST_FOLDED_WORK = 2**20
-"""Most operations of a node that is evaluated at import."""
+MOST_FOLDED_BYTES = 2**16  # Largest tensor that is evaluated at import.
+MOST_FOLDED_WORK = 2**20  # Most operations of a node that is evaluated at import.
 
 
 def without_control_flow(model: ForeignModel) -> ForeignModel:
@@ -63,7 +61,6 @@ class _Unroller:
     visited: int = 0
 
     def current(self, value: Value) -> Value:
-        """The value that stands for a value of the file."""
         return self.values.get(value.name, value)
 
     def expanded(self, nodes: Iterable[ForeignNode]) -> Iterator[ForeignNode]:
@@ -88,7 +85,6 @@ class _Unroller:
         yield from self._named(node, inlined, results)
 
     def _while(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
-        """The nodes of every iteration, and the values that the last one yields."""
         condition, body = (self._subgraph(node, name) for name in CONTROL_FLOW["WHILE"])
         carried = tuple(node.input(k) for k in range(len(node.inputs)))
         nodes: list[ForeignNode] = []
@@ -100,7 +96,6 @@ class _Unroller:
             nodes += more
 
     def _if(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
-        """The nodes of the branch that is taken, and its results."""
         taken = 0 if _truth(node, (node.input(0),), "the condition") else 1
         branch = self._subgraph(node, CONTROL_FLOW["IF"][taken])
         arguments = tuple(node.input(k) for k in range(1, len(node.inputs)))
@@ -112,7 +107,6 @@ class _Unroller:
     def _inlined(
         self, subgraph: ForeignSubgraph, arguments: tuple[Value, ...], caller: ForeignNode
     ) -> tuple[list[ForeignNode], tuple[Value, ...]]:
-        """A copy of the nodes of a subgraph that reads these arguments, and its results."""
         _require_fit(subgraph, arguments, caller)
         self.copies += 1
         self._visit(caller)

@@ -10,14 +10,23 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
 from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
-from penstock.frontends.causes import ImportProblem, explained, most_severe_first
+from penstock.frontends.causes import (
+    ImportProblem,
+    check_foreign,
+    check_node,
+    check_rows,
+    explained,
+    most_severe_first,
+)
 from penstock.frontends.control_flow import without_control_flow
-from penstock.frontends.node_checks import check_foreign, check_node, check_rows
-from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
-from penstock.frontends.other_formats import refused_file, refused_folder
+from penstock.frontends.other_formats import (
+    ONNX_BEGIN,
+    looks_like_onnx,
+    refused_file,
+    refused_folder,
+)
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
 from penstock.frontends.variables import (
     Variable,
@@ -31,14 +40,13 @@ from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
+from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
 from penstock.ops.registry import foreign_names
 
 SUFFIXES = (".tflite", ".onnx")
-_PART_BYTES = 2**20
-"""A larger number would be allocated even if the file is small."""
+_PART_BYTES = 2**20  # A larger number would be allocated even if the file is small.
 GZIP_MARK = b"\x1f\x8b"
-FILE_LIKENESS = 0.8
-"""Of file names that are suggested: all have equal suffixes."""
+FILE_LIKENESS = 0.8  # Of file names that are suggested: all have equal suffixes.
 
 
 def read_bytes(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> bytes:
@@ -73,7 +81,6 @@ def _help(path: Path) -> str:
 
 
 def _models_beside(path: Path) -> list[str]:
-    """The names of model files in the folder of a path."""
     try:
         return [
             other.name for other in path.parent.iterdir() if set(other.suffixes) & set(SUFFIXES)
@@ -241,7 +248,6 @@ def import_tflite(model: ForeignModel) -> Graph:
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:
-    """Every tensor of the file that is an input, an output, or used by a node."""
     yield from (*model.inputs, *model.outputs)
     for node in model.nodes:
         yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
@@ -250,8 +256,6 @@ def _file_values(model: ForeignModel) -> Iterator[Value]:
 def _import_node(
     foreign: ForeignNode, taken: frozenset[str]
 ) -> tuple[list[Node], tuple[Variable, ...]]:
-    """The nodes that replace one of the file, and its variable tensors.  Values that the file lacks
-    get names outside `taken`."""
     decode_node = foreign_names().get(foreign.name)
     if decode_node is None:
         raise foreign.unsupported("operator is not supported")
@@ -270,3 +274,47 @@ def _import_node(
     for node in nodes:
         check_node(node)
     return nodes, updated_variables(foreign, made, nodes)
+
+
+# Finds the model files of a folder and counts their operators.
+
+
+_ENDINGS = tuple(f"{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz"))
+
+
+def model_files(folder: Path) -> Iterator[Path]:
+    """The files of a folder and its subfolders that are named as models, sorted within each folder.
+
+    Links to folders are not followed, since they may form a cycle."""
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(files) if is_model_file(name))
+
+
+def is_model_file(name: str) -> bool:
+    """Whether a file is named as a model.
+
+    >>> is_model_file("kws.TFLITE"), is_model_file("net.onnx.gz"), is_model_file("notes.txt")
+    (True, True, False)
+    """
+    return name.lower().endswith(_ENDINGS)
+
+
+def operator_count(raw: bytes, name: str, limit_bytes: int) -> int | None:
+    """The number of operators in a model file; None if it cannot be read within the limit."""
+    try:
+        with allowed(limit_bytes):
+            return _operator_count(unpacked(raw, name, limit_bytes), name)
+    except ModelError:
+        return None
+
+
+def _operator_count(raw: bytes, name: str) -> int | None:
+    """The number of operators in unpacked bytes; None if they are damaged."""
+    if tflite.looks_like_tflite(raw):
+        return tflite.operator_count(raw)
+    if not looks_like_onnx(raw, name):
+        return None
+    from penstock.frontends.onnx import file  # takes long to import
+
+    return file.operator_count(raw)

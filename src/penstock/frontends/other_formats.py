@@ -12,8 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from penstock.errors import UnsupportedError
-from penstock.frontends.onnx.recognition import ONNX_BEGIN
+from penstock.frontends.tflite import looks_like_tflite
 from penstock.guides import guide
+
+# Recognition of ONNX models without the package `onnx`, which is slow to import.
+
+
+ONNX_BEGIN = b"\x08"  # The protobuf key of the first field, the format version.
+
+
+def looks_like_onnx(raw: bytes, name: str) -> bool:
+    """Whether the bytes may be an ONNX model, by their first field or the file's name.
+
+    A TFLite file may begin with the same byte."""
+    begins = raw[:1] == ONNX_BEGIN or name.removesuffix(".gz").endswith(".onnx")
+    return begins and not looks_like_tflite(raw)
+
 
 KERAS = f"convert it to an int8 .tflite file ({guide('from-keras')})"
 PYTORCH = f"export the module to ONNX ({guide('from-pytorch')})"
@@ -28,11 +42,12 @@ class OtherFormat:
     help: str
 
 
+# Version 1 of the schema; ONNX files begin with the version of theirs, which is larger.
 _SAVED_MODEL_BEGIN = b"\x08\x01"
-"""Version 1 of the schema; ONNX files begin with the version of theirs, which is larger."""
 _SAVED_MODEL = OtherFormat("a TensorFlow SavedModel", KERAS)
 _CHECKPOINT = OtherFormat("a PyTorch checkpoint", PYTORCH)
 _CORE_ML = OtherFormat("a Core ML model", ORIGINAL)
+# Formats by their contents.
 _CONTENTS: tuple[tuple[Callable[[bytes], bool], OtherFormat], ...] = (
     (
         lambda raw: raw.startswith(b"\x89HDF\r\n\x1a\n"),
@@ -63,7 +78,7 @@ _CONTENTS: tuple[tuple[Callable[[bytes], bool], OtherFormat], ...] = (
         OtherFormat("a tar archive", "unpack it, and give the model file in it"),
     ),
 )
-"""Formats by their contents."""
+# Formats by suffix.
 _SUFFIXES = {
     ".keras": OtherFormat("a Keras model", KERAS),
     ".h5": OtherFormat("a Keras model", KERAS),
@@ -92,7 +107,7 @@ _SUFFIXES = {
         OtherFormat("C source", "give the .tflite file that the array was written from"),
     ),
 }
-"""Formats by suffix."""
+# Formats of zip archives: ends of the names of members, of which one suffices.
 _ZIP_MEMBERS = (
     (("model.weights.h5", "config.json"), _SUFFIXES[".keras"]),
     (("data.pkl", "constants.pkl"), _CHECKPOINT),
@@ -100,7 +115,6 @@ _ZIP_MEMBERS = (
     (("saved_model.pb",), _SAVED_MODEL),
     ((".npy",), _SUFFIXES[".npz"]),
 )
-"""Formats of zip archives: ends of the names of members, of which one suffices."""
 
 
 def refused_folder(path: Path) -> UnsupportedError | None:
@@ -131,7 +145,6 @@ def other_format(raw: bytes, name: str) -> OtherFormat | None:
 
 
 def _zip_format(raw: bytes) -> OtherFormat | None:
-    """The format of a zip archive, by the names of its members."""
     try:
         names = zipfile.ZipFile(io.BytesIO(raw)).namelist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.allowance import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.errors import UsageError
+from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.setting import (
     COUNT,
     EXTENTS,
@@ -20,6 +20,17 @@ from penstock.setting import (
     Setting,
     declared,
 )
+
+# Names in model files, made safe for terminals and C comments.
+
+
+MOST_NAME = 1000  # Names are truncated to this many characters.
+
+
+def printable(text: bytes | str | None) -> str:
+    """The name with control characters replaced by "?", truncated to `MOST_NAME` characters."""
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
+    return "".join(c if c.isprintable() else "?" for c in decoded[:MOST_NAME])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

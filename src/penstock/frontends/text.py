@@ -6,8 +6,7 @@ from functools import cache
 
 from penstock.choices import Rounding
 from penstock.ir.graph import Graph
-from penstock.ir.text.attributes import Classes
-from penstock.ir.text.constants import Constants
+from penstock.ir.text.attributes import Classes, Constants
 from penstock.ir.text.reader import read_graph
 from penstock.ops.registry import operand_classes
 

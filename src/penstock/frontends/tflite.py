@@ -19,15 +19,15 @@ import numpy as np
 import tflite
 from flatbuffers import number_types
 
-from penstock.allowance import ENTRY_BYTES, NODE_BYTES, take
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.control_flow import CONTROL_FLOW
-from penstock.frontends.printable import printable
+from penstock.frontends.reading import printable
 from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.limits import ENTRY_BYTES, NODE_BYTES, take
 
 
 def builtin_code(code: Any) -> int:
@@ -51,9 +51,12 @@ def enumeration(name: str) -> dict[int, str]:
     return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
 
 
+# A flatbuffer with an empty table, and the table's position.
 EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
-"""A flatbuffer with an empty table, and the table's position."""
 
+# Options tables of operators whose table is not named after the operator.
+#
+# Source: TensorFlow Lite, `flatbuffer_conversions.cc`.
 _SHARED_OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
@@ -64,9 +67,6 @@ _SHARED_OPTIONS = {
         ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), "ReducerOptions"
     ),
 }
-"""Options tables of operators whose table is not named after the operator.
-
-Source: TensorFlow Lite, `flatbuffer_conversions.cc`."""
 
 
 @cache
@@ -105,14 +105,11 @@ def snake_case(name: str) -> str:
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
-TENSOR_BYTES = 2**10
-"""Memory that a tensor takes as Python objects, at least."""
-MAIN = 0
-"""Index of the subgraph that an inference runs."""
+TENSOR_BYTES = 2**10  # Memory that a tensor takes as Python objects, at least.
+MAIN = 0  # Index of the subgraph that an inference runs.
 
 
-_HANDLES = ("RESOURCE", "VARIANT")
-"""Element types of handles to persistent state."""
+_HANDLES = ("RESOURCE", "VARIANT")  # Element types of handles to persistent state.
 _INT8 = (
     "quantise weights and activations to int8: set converter.representative_dataset and "
     f"converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8] "
@@ -141,11 +138,11 @@ _OTHER_TYPES: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(_HANDLES, (STATE, STATELESS)),
 }
+# Causes and remedies by element type.
 _ANY_TYPE = (
     "",
     "convert the model without operators that need this type (`penstock ops` lists others)",
 )
-"""Causes and remedies by element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +253,6 @@ class _Reader:
         callers: frozenset[int],
         found: dict[int, ForeignSubgraph],
     ) -> None:
-        """Adds the subgraphs that control flow among the nodes runs, directly or not."""
         for node in nodes:
             for attribute in CONTROL_FLOW.get(node.name, ()):
                 number = node.integer(attribute)
@@ -268,31 +264,25 @@ class _Reader:
                     found[number] = subgraph
 
     def operator_count(self) -> int:
-        """The number of operators in the main subgraph."""
         return self._count(self._graph(MAIN), "Operators")
 
     def _graph(self, number: int) -> Any:
-        """A subgraph.  Those other than the main one are bodies and conditions of control flow, or
-        initialise state."""
         count = self._count(self._model, "Subgraphs")
         if not 0 <= number < count:
             raise _Malformed(f"subgraph {number} is named, it has {count}")
         return self._model.Subgraphs(number)
 
     def _values(self, number: int) -> list[Value | Handle]:
-        """The tensors of a subgraph."""
         graph = self._graph(number)
         count = self._length(graph, "Tensors", TENSOR_BYTES)
         return [self._import_tensor(graph.Tensors(i), i, number) for i in range(count)]
 
     def _nodes(self, number: int, values: list[Value | Handle]) -> tuple[ForeignNode, ...]:
-        """The nodes of a subgraph with these tensors."""
         graph = self._graph(number)
         count = self._length(graph, "Operators", NODE_BYTES)
         return tuple(self._node(graph.Operators(i), i, values) for i in range(count))
 
     def _count(self, table: Any, field: str) -> int:
-        """Length of a vector, checked against the file's size."""
         count = getattr(table, field + "Length")()
         if not 0 <= count <= len(self._raw):
             raise _Malformed(
@@ -373,8 +363,6 @@ class _Reader:
         )
 
     def _first_user(self, place: tuple[int, int]) -> str:
-        """Description of the first node that reads or writes a tensor, given its subgraph and its
-        index there."""
         subgraph, tensor = place
         graph = self._graph(subgraph)
         for i in range(self._count(graph, "Operators")):
@@ -482,10 +470,8 @@ class _Reader:
         return f"CUSTOM:{printable(code.CustomCode())}" if name == "CUSTOM" else name
 
     def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
-        """The node's options table, field by field, in snake case.
-
-        Options of another operator are ignored, as in TensorFlow Lite; missing options have their
-        defaults."""
+        # Options of another operator are ignored, as in TensorFlow Lite; missing options have their
+        # defaults.
         code = operator.BuiltinOptionsType()
         kind = enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()

@@ -14,24 +14,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# Flags whose value is the name of a processor, an architecture, an ABI or a model of addresses.
 _WITH_NAME = (
     "-march", "-mcpu", "-mtune", "-mfpu", "-mabi", "-mcmodel", "-mfloat-abi", "-mbranch-protection",
 )  # fmt: skip
-"""Flags whose value is the name of a processor, an architecture, an ABI or a model of addresses."""
 _ALONE = (
     "-mthumb", "-marm", "-mlittle-endian", "-mcmse", "-mpure-code", "-mslow-flash-data",
     *("-munaligned-access", "-mno-unaligned-access", "-mrestrict-it", "-mno-restrict-it"),
     *("-mlong-calls", "-mno-long-calls", "-mrelax", "-mno-relax", "-mstrict-align"),
     *("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Og", "-g", "-g0", "-g1", "-g2", "-g3"),
 )  # fmt: skip
+# Names of flags `-fNAME` and `-fno-NAME`.
 _CODE_GENERATION = (
     "omit-frame-pointer", "function-sections", "data-sections", "common", "strict-aliasing",
     *("unwind-tables", "asynchronous-unwind-tables", "exceptions", "stack-protector"),
     *("inline-functions", "unroll-loops", "tree-vectorize", "jump-tables", "builtin", "wrapv"),
 )  # fmt: skip
-"""Names of flags `-fNAME` and `-fno-NAME`."""
-_TARGET_OF_CLANG = "-target"
-"""The next flag of the list is its value."""
+_TARGET_OF_CLANG = "-target"  # The next flag of the list is its value.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 _FLAG = re.compile(
     f"(?:{'|'.join(map(re.escape, _WITH_NAME))})={_NAME}"
@@ -39,11 +38,11 @@ _FLAG = re.compile(
     f"|-f(?:no-)?(?:{'|'.join(map(re.escape, _CODE_GENERATION))})"
 )
 
+# What flags are allowed, as error messages state it.
 VOCABULARY = (
     f"a flag of the vocabulary that every target file may use: {', '.join(_WITH_NAME)} with a "
     "name, such as -mcpu=cortex-m4; -mthumb, -O2, -ffunction-sections and the like"
 )
-"""What flags are allowed, as error messages state it."""
 
 
 def first_outside(flags: Sequence[str]) -> int | None:

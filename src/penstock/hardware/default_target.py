@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
+# Default of `--target` and of the `target` parameter of the Python API.
 DEFAULT_TARGET: Final = "cortex-m4"
-"""Default of `--target` and of the `target` parameter of the Python API."""

@@ -18,12 +18,10 @@ from penstock.errors import TargetError
 from penstock.hardware.schema import TargetFile
 
 EXAMPLE = "`penstock targets --show cortex-m4` prints a valid target file"
-LONGEST_SHOWN = 40
-"""Characters of a value that a message shows."""
-MOST_LISTED = 4
-"""Further fields that a message lists."""
+LONGEST_SHOWN = 40  # Characters of a value that a message shows.
+MOST_LISTED = 4  # Further fields that a message lists.
+# Keys and indices that lead from the file to a value, such as ("memories", 0, "size").
 Path = Sequence[str | int]
-"""Keys and indices that lead from the file to a value, such as ("memories", 0, "size")."""
 
 
 def target_error(error: ValidationError, data: Mapping[str, Any], file: str) -> TargetError:
@@ -72,7 +70,6 @@ def _innermost(paths: Sequence[Path]) -> list[Path]:
 
 
 def _listed(paths: Sequence[Path]) -> str:
-    """The first paths, written with dots, and how many follow."""
     texts = [".".join(map(str, path)) for path in paths[:MOST_LISTED]]
     more = len(paths) - len(texts)
     return ", ".join(texts) + (f" and {more} more" if more else "")
@@ -114,12 +111,10 @@ def location(file: str, data: Mapping[str, Any], path: Path) -> str:
             return file
 
 
-_NEAR_TEXTS = 3
-"""Number of texts whose beginnings `closest` compares."""
+_NEAR_TEXTS = 3  # Number of texts whose beginnings `closest` compares.
 
 
 def _common_letters(one: str, other: str) -> int:
-    """The length of the common beginning."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -214,7 +209,6 @@ def _example(field: FieldInfo, key: str | int) -> str:
 
 
 def _unknown_field(path: Path, where: str, why: str) -> TargetError:
-    """The error about a field that its table does not have."""
     table = _table_in(_schema(path[:-1]).annotation)
     assert table is not None, path
     fields = list(table.model_fields)

@@ -7,10 +7,8 @@ from fractions import Fraction
 
 from penstock.errors import UsageError
 
-LARGEST_CLOCK_HZ = 10**11
-"""100 GHz; no processor is faster."""
-SMALLEST_CLOCK_HZ = 1000
-"""1 kHz; processors are faster, and smaller numbers lack their unit."""
+LARGEST_CLOCK_HZ = 10**11  # 100 GHz; no processor is faster.
+SMALLEST_CLOCK_HZ = 1000  # 1 kHz; processors are faster, and smaller numbers lack their unit.
 _UNITS = {"": 1, "hz": 1, "khz": 10**3, "mhz": 10**6, "ghz": 10**9}
 _WHERE, _HELP = "clock", "write 168MHz, 1.5GHz or 168000000"
 

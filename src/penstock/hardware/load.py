@@ -24,8 +24,7 @@ from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, Memo
 
 _GENERIC = files("penstock.hardware") / "targets"
 _BOARDS = files("penstock.hardware") / "boards"
-MOST_BYTES = 2**20
-"""Of a target file: a thousand times as much as those that exist."""
+MOST_BYTES = 2**20  # Of a target file: a thousand times as much as those that exist.
 _COMPILERS = ("zig", "gcc")
 
 

@@ -16,15 +16,14 @@ from penstock.errors import PenstockError
 from penstock.hardware.frequency import LARGEST_CLOCK_HZ, SMALLEST_CLOCK_HZ, parse_frequency
 from penstock.hardware.size import parse_size
 
+# 1 TiB. No memory of an embedded system is larger; sums of sizes stay far below 2**63.
 LARGEST_SIZE_BYTES = 2**40
-"""1 TiB.  No memory of an embedded system is larger; sums of sizes stay far below 2**63."""
+# Upper limit of a rate or a cycle count. A network of 2**40 operations then costs less than 2**63
+# cycles.
 LARGEST_FIGURE = 2**20
-"""Upper limit of a rate or a cycle count.  A network of 2**40 operations then costs less than 2**63
-cycles."""
+# Lower limit of a rate in bytes per cycle and of the cycles per multiply-accumulate.
 SMALLEST_RATE = 2.0**-20
-"""Lower limit of a rate in bytes per cycle and of the cycles per multiply-accumulate."""
-MOST_INSTANCES = 16
-"""Of one accelerator."""
+MOST_INSTANCES = 16  # Of one accelerator.
 LONGEST_NAME, LONGEST_TEXT, LONGEST_LIST = 64, 256, 64
 _NAME = f"a name of 1 to {LONGEST_NAME} printable characters, without surrounding blanks"
 

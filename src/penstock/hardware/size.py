@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from penstock.errors import UsageError
 
-Size = int | str
-"""A number of bytes, or a text such as "64KiB"."""
+Size = int | str  # A number of bytes, or a text such as "64KiB".
 
 _UNITS = {
     prefix + suffix: 1024**power

@@ -8,8 +8,8 @@ from typing import Literal
 
 from penstock.brief import Brief
 
+# Name of the pseudo-engine that stands for the code calling the network; no engine may have it.
 CALLER = "caller"
-"""Name of the pseudo-engine that stands for the code calling the network; no engine may have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,6 @@ def exact(number: Number | float) -> Number:
 def _product(
     row: tuple[Number, ...], augmented: tuple[tuple[Number, ...], ...]
 ) -> tuple[Number, ...]:
-    """The product of a row and a complete augmented matrix."""
     columns = zip(*augmented, strict=True)
     return tuple(exact(sum(f * x for f, x in zip(row, c, strict=True) if f)) for c in columns)
 

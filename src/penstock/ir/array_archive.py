@@ -10,20 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.allowance import (
+from penstock.ir.tensor import Array
+from penstock.limits import (
     DEFAULT_SIZE_LIMIT_BYTES,
     ENTRY_BYTES,
     Allowance,
     SizeLimitError,
 )
-from penstock.ir.tensor import Array
 
+# Earliest date of the format, given to all members so that archives are reproducible.
 FIRST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
-"""Earliest date of the format, given to all members so that archives are reproducible."""
 
 
+# Those that NumPy writes; others may take gigabytes to decompress anything.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Those that NumPy writes; others may take gigabytes to decompress anything."""
 
 
 class ArchiveError(ValueError):

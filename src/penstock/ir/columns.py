@@ -8,11 +8,11 @@ from penstock.ir.graph import Node
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
 
+# Rank of an image, (N, H, W, C), and the axes of its rows and columns.
 RANK, ROWS, COLUMNS = 4, 1, 2
-"""Rank of an image, (N, H, W, C), and the axes of its rows and columns."""
 
+# The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns).
 ColumnReads = tuple[tuple[str, Interval], ...]
-"""The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns)."""
 
 
 def with_columns(type: TensorType, columns: Interval) -> Region:

@@ -16,12 +16,12 @@ from penstock.brief import Brief
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
+from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 
+# The name of a composite whose nodes are composites: layers that run as a group, tile by tile.
 FUSED = "fused"
-"""The name of a composite whose nodes are composites: layers that run as a group, tile by tile."""
 
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
@@ -151,16 +151,13 @@ class Composite(Brief, OperatorDefaults):
         return dict(self.attributes).get(name, default)
 
     def _wanted(self, out: Region) -> Mapping[str, Region]:
-        """The region of each inner value that region `out` of the output needs, by name.
-
-        Values of which nothing is needed are left out.  Results are cached, since searches ask for
-        the same regions many times."""
+        # Values of which nothing is needed are left out.  Results are cached, since searches ask
+        # for the same regions many times.
         if out not in self._known:
             self._known[out] = self._found(out)
         return self._known[out]
 
     def _found(self, out: Region) -> Mapping[str, Region]:
-        """Computes `_wanted` by walking the nodes backwards."""
         wanted = {} if out.empty else {self.nodes[-1].name: out}
         for node in reversed(self.nodes):
             if node.name in wanted:
@@ -172,16 +169,14 @@ class Composite(Brief, OperatorDefaults):
 
 
 def _computed(node: Node, known: Mapping[str, Array], wanted: Mapping[str, Region]) -> Array:
-    """The wanted region of the node's output."""
     operands = tuple(known[value.name] for value in node.inputs)
     return node.op.evaluate(node.site, operands, wanted[node.name])
 
 
 def _cropped(node: Node, wanted: Mapping[str, Region]) -> Node | None:
-    """The node for the wanted region of its output; None if it cannot be cropped.
-
-    A node can be cropped to some rows and columns, if it reads all of what is wanted of its
-    inputs."""
+    """The node for the wanted region of its output; None if it cannot be cropped."""
+    # A node can be cropped to some rows and columns, if it reads all of what is wanted of its
+    # inputs.
     out = wanted[node.name]
     if not isinstance(node.op, Croppable) or not _keeps_channels(node.output, out):
         return None
@@ -199,7 +194,6 @@ def _cropped(node: Node, wanted: Mapping[str, Region]) -> Node | None:
 
 
 def _keeps_channels(value: Value, region: Region) -> bool:
-    """Whether a region contains all batches and channels of an image."""
     shape = value.type.shape
     return len(shape) == 4 and (region.shape[0], region.shape[3]) == (shape[0], shape[3])
 

@@ -36,10 +36,9 @@ class ElementTypes:
         return ""
 
 
-INT8 = ElementTypes((DType.INT8,), DType.INT8)
-"""All tensors are int8."""
+INT8 = ElementTypes((DType.INT8,), DType.INT8)  # All tensors are int8.
+# int8 input, weights and output; int32 bias.
 INT8_LAYER = ElementTypes((DType.INT8, DType.INT8, DType.INT32), DType.INT8)
-"""int8 input, weights and output; int32 bias."""
 
 
 def int8_types(op: Op) -> ElementTypes:

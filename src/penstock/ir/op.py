@@ -14,11 +14,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from penstock.ir.affine import Affine
-from penstock.ir.breakdown import Breakdown
-from penstock.ir.operator_facts import OnnxName, RelayName
-from penstock.ir.placed_call import FilledCost, PlacedCost
+from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCost
+from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
 from penstock.ir.region import Region
-from penstock.ir.stated_attribute import StatedAttribute, stated_fields
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
 
@@ -362,9 +360,9 @@ def row_before(out: Region) -> Region:
     return out.replace(axis, (max(0, first - 1), first))
 
 
+# Largest number of rows of a tensor, and of columns that are planned one by one: the scheduler
+# queries operators for each of them.
 MOST_ROWS = 2**15
-"""Largest number of rows of a tensor, and of columns that are planned one by one: the scheduler
-queries operators for each of them."""
 
 
 def row_count(shape: tuple[int, ...]) -> int:

@@ -106,7 +106,6 @@ def windows_continue_their_queues(graph: Graph) -> str | None:
 
 
 def _is_inside(section: QueueSection, queue: Queue) -> bool:
-    """Whether the rows of a section are parts of rows of the window."""
     type, rows = section.value.type, row_count(section.value.type.shape)
     row_bytes = queue.window.type.size_bytes // queue.rows
     end_row, end_byte = section.first_row + rows, section.first_byte + type.size_bytes // rows
@@ -119,7 +118,6 @@ def _is_inside(section: QueueSection, queue: Queue) -> bool:
 
 
 def _same_rows(types: tuple[TensorType, ...], axis: int) -> bool:
-    """Whether tensors differ in the number of their rows only, and have no further axes."""
     first = types[0]
     return all(
         type.dtype is first.dtype

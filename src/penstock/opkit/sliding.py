@@ -19,8 +19,8 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Site
+from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Interval, Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
 

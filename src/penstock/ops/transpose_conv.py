@@ -27,9 +27,8 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, StatedAttribute, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.stated_attribute import StatedAttribute
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation

@@ -52,12 +52,10 @@ class _Seen:
         return self.producers.get(value.name) if alone else None
 
     def by_rows_for_one(self, value: Value) -> bool:
-        """Whether a value has one reader and a kernel that computes it row by row."""
         maker = self.maker_for_one(value)
         return maker is not None and not maker.op.ALIAS and maker.op.kernel(maker.site).by_rows
 
     def image(self, value: Value) -> Value:
-        """The value at the end of a chain of aliases that have one reader each."""
         maker = self.maker_for_one(value)
         if maker is None or not maker.op.ALIAS:
             return value
@@ -66,7 +64,6 @@ class _Seen:
 
 
 def _split(node: Node, seen: _Seen) -> Iterator[Node]:
-    """The node itself, or the two nodes that replace it."""
     if isinstance(node.op, Halving):
         through_views = isinstance(node.op, FullyConnected)
         image = seen.image(node.inputs[0]) if through_views else node.inputs[0]

@@ -44,11 +44,10 @@ from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.requantise_sums import RequantiseSums
 from penstock.ops.reshape import Reshape
 
+# Operators whose attributes, but the shape of a Reshape, hold for any selection of channels.
 CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | ScaledTotal | Reshape
-"""Operators whose attributes, but the shape of a Reshape, hold for any selection of channels."""
+# Channels of a group are a multiple of it where possible: optimised kernels compute four at a time.
 CHANNEL_MULTIPLE = 4
-"""Channels of a group are a multiple of it where possible: optimised kernels compute four at a
-time."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -189,7 +188,6 @@ def _computes_channels(node: Node) -> bool:
 
 
 def _is_channelwise(node: Node) -> bool:
-    """Whether each channel of a node's output reads only that channel of its variable inputs."""
     if not isinstance(node.op, CHANNELWISE):
         return False
     if isinstance(node.op, Reshape):
@@ -202,7 +200,6 @@ def _is_channelwise(node: Node) -> bool:
 
 
 def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[Node]:
-    """The nodes that replace a chain."""
     last, first = chain.last, _first_sums(chain.last)
     _, w, b = last.inputs
     assert first is not None, last.name
@@ -229,9 +226,6 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
 def _sliced(
     node: Node, interval: Interval, values: Mapping[str, Value], label: str, taken: frozenset[str]
 ) -> Node:
-    """The node on an interval of its output channels.
-
-    values: by name, what replaces hidden tensors that the node reads."""
     shape = node.output.type.shape
     out = Region.whole(shape).replace(len(shape) - 1, interval)
     name = f"{node.name}/{label}"
@@ -248,7 +242,6 @@ def _sliced(
 
 
 def _requantisation(last: Node) -> RequantiseSums:
-    """The requantisation of the last layer of a chain."""
     op, site = last.op, last.site
     assert isinstance(op, FullyConnected | Conv2D)
     return RequantiseSums(

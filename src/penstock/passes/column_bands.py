@@ -26,13 +26,232 @@ Source: the stripes of TVM's RFC 0037 (cascading scheduler), along columns and r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from penstock.ir.columns import COLUMNS, RANK, add_reads, column_reads
-from penstock.ir.graph import Node
+from penstock.brief import Brief
+from penstock.errors import ModelError
+from penstock.ir.columns import COLUMNS, RANK, add_reads, column_reads, with_columns
+from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Interval
-from penstock.passes.band_graph import BandGraph, band_graph
+from penstock.ir.tensor import TensorType
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.slice import Slice
 from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
+
+# BandGraph: the graph that computes some columns of a tensor (`column_bands.py`).
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of a tensor.
+
+    tensor: name of the tensor.
+    first: index of the first of the columns.
+    """
+
+    tensor: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BandGraph(Brief):
+    """The graph of consecutive bands that differ only in the position of their columns.
+
+    graph: computes the first of the bands.  All its values are sections, that is, columns, of
+        tensors of the network.
+    tensors: for each variable of `graph`, the tensor of the network that contains it.
+    first_columns: for each variable, the column of the tensor at which it begins in the first band.
+    steps: for each variable, number of columns from one band to the next.
+    in_place: the values of `graph` that are stored as columns of other values of `graph`, by name.
+    uncomputed: names of the nodes that compute nothing, because their inputs or outputs are stored
+        in place.
+    kept: the values of `graph` that are stored in memory that all bands share, by name.
+    count: number of bands.
+    """
+
+    graph: Graph
+    tensors: tuple[Value, ...]
+    first_columns: tuple[int, ...]
+    steps: tuple[int, ...]
+    in_place: Mapping[str, Columns]
+    uncomputed: frozenset[str]
+    kept: Mapping[str, Columns] = field(default_factory=dict[str, Columns])
+    count: int = 1
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The inputs of the graph that no band has computed."""
+        return tuple(v for v in self.graph.inputs if self._place(v.name) not in self.kept)
+
+    def _place(self, value: str) -> str:
+        return self.in_place[value].tensor if value in self.in_place else value
+
+
+def band_graph(
+    name: str,
+    nodes: Sequence[Node],
+    columns: Interval,
+    spans: Spans,
+    places: Mapping[str, Location],
+    taken: frozenset[str],
+) -> BandGraph | None:
+    """Return the graph of a single band; None if a node cannot compute some columns by itself.
+
+    columns: the columns of the band.
+    spans: the columns of each tensor that the band computes and holds.
+    places: where the band finds the columns of tensors that are kept.
+    """
+    wanted = _wanted(nodes, spans)
+    if wanted is None:
+        return None
+    writer = _Writer(spans, places, wanted, columns, taken)
+    if not all(writer.write(node) for node in nodes if node.name in spans):
+        return None
+    made = {node.name for node in nodes}
+    outer = [v for n in nodes for v in n.variable_inputs if v.name not in made]
+    read = (writer.values[v.name] for v in outer if v.name in writer.values)
+    inputs = tuple({value.name: value for value in (*read, *writer.inputs)}.values())
+    output = writer.values[nodes[-1].name]
+    graph = Graph(name, inputs, (output,), tuple(writer.nodes))
+    ends = [writer.ends[value.name] for value in graph.variables()]
+    tensors, firsts = (tuple(column) for column in zip(*ends, strict=True))
+    steps = (0,) * len(tensors)
+    uncomputed = frozenset(writer.uncomputed)
+    return BandGraph(graph, tensors, firsts, steps, writer.in_place, uncomputed, writer.kept)
+
+
+def _wanted(nodes: Sequence[Node], spans: Spans) -> Mapping[str, Interval] | None:
+    wanted: dict[str, Interval] = {}
+    for node in nodes:
+        span = spans.get(node.name)
+        if span is not None and span.computed:
+            reads = column_reads(node, (span.begin, span.upper))
+            if reads is None:
+                return None
+            add_reads(reads, wanted)
+    return wanted | {name: (span.lower, span.upper) for name, span in spans.items()}
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the nodes of a band.
+
+    spans: the columns that the band computes and holds of each tensor that the nodes compute.
+    places: where the band finds the columns of tensors that are kept.
+    wanted: the columns that the band holds or reads of each tensor of the network, by name.
+    columns: the columns of the band.
+    taken: names that must not be used.
+    values: the section of each tensor of the network, by its name.
+    inputs: the sections of tensors that earlier bands have computed.
+    ends: for each section, its tensor and the column at which it begins there, by its name.
+    in_place, uncomputed, kept: as in `BandGraph`.
+    """
+
+    spans: Spans
+    places: Mapping[str, Location]
+    wanted: Mapping[str, Interval]
+    columns: Interval
+    taken: frozenset[str]
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    nodes: list[Node] = field(default_factory=list[Node])
+    inputs: list[Value] = field(default_factory=list[Value])
+    ends: dict[str, tuple[Value, int]] = field(default_factory=dict[str, tuple[Value, int]])
+    in_place: dict[str, Columns] = field(default_factory=dict[str, Columns])
+    uncomputed: set[str] = field(default_factory=set[str])
+    kept: dict[str, Columns] = field(default_factory=dict[str, Columns])
+
+    def write(self, node: Node) -> bool:
+        """Append the node for the columns to compute; False if it has no cropped form."""
+        span, place = self.spans[node.name], self.places.get(node.name)
+        whole = self._section(node.output, (span.lower, span.upper))
+        if place is not None:
+            self.kept[whole.name] = Columns(node.name, place.position)
+        self.values[node.name] = whole
+        if not span.computed:
+            self.inputs.append(whole)
+            return True
+        op = node.op
+        out = with_columns(node.output.type, (span.begin, span.upper))
+        cropped = op.cropped(node.site, out) if isinstance(op, Croppable) else None
+        if cropped is None:
+            return False
+        needs = node.op.needs(node.site, out)
+        inputs = tuple(
+            value if value.data is not None else self._read(value, need.intervals[COLUMNS])
+            for value, need in zip(node.inputs, needs, strict=True)
+        )
+        output = whole
+        if span.kept:
+            output = self._section(node.output, (span.begin, span.upper))
+            self.in_place[output.name] = Columns(whole.name, span.kept)
+        if not _fits(cropped, inputs, output):
+            return False
+        before = self._moved(node, span, whole) if span.kept else ()
+        self.nodes.append(Node(cropped, inputs, output, node.origin))
+        if before:
+            self.nodes.append(Node(Concatenation(COLUMNS), (*before, output), whole))
+            self.uncomputed.add(whole.name)
+        return True
+
+    def _moved(self, node: Node, span: Span, whole: Value) -> tuple[Value, ...]:
+        """The kept columns of a node's output, moved to the begin of those that are read."""
+        # They are moved before the node computes the others, which may be stored where they were.
+        # whole: the columns that are read.
+        moves = self.places[node.name].moves(span)
+        if not moves:
+            before = self._section(node.output, (span.lower, span.begin))
+            self.inputs.append(before)
+            self.in_place[before.name] = Columns(whole.name, 0)
+            return (before,)
+        return tuple(self._move(node, columns, span, whole) for columns in moves)
+
+    def _move(self, node: Node, columns: Interval, span: Span, whole: Value) -> Value:
+        source, position = self.places[node.name].source, columns[0] - span.lower
+        assert source is not None
+        before = self._section(node.output, columns, " kept")
+        self.inputs.append(before)
+        self.kept[before.name] = Columns(node.name, source + position)
+        after = self._section(node.output, columns)
+        op = Slice((0,) * RANK, after.type.shape, (1,) * RANK)
+        self.nodes.append(Node(op, (before,), after, node.origin))
+        self.in_place[after.name] = Columns(whole.name, position)
+        return after
+
+    def _read(self, value: Value, columns: Interval) -> Value:
+        if value.name not in self.values:
+            self.values[value.name] = self._section(value, self.wanted[value.name])
+        whole, wanted = self.values[value.name], self.wanted[value.name]
+        if columns == wanted:
+            return whole
+        section = self._section(value, columns)
+        if section.name not in self.in_place:
+            start = (0, 0, columns[0] - wanted[0], 0)
+            op = Slice(start, section.type.shape, (1,) * RANK)
+            self.nodes.append(Node(op, (whole,), section))
+            self.in_place[section.name] = Columns(whole.name, start[COLUMNS])
+            self.uncomputed.add(section.name)
+        return section
+
+    def _section(self, value: Value, columns: Interval, suffix: str = "") -> Value:
+        shape = with_columns(value.type, columns).shape
+        (lower, upper), (first, end) = self.columns, columns
+        name = free_name(f"{value.name}[{first}:{end}] of [{lower}:{upper}]{suffix}", self.taken)
+        self.ends[name] = value, first
+        return Value(name, value.type.with_shape(shape))
+
+
+def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
+    """Whether an operator computes an output of this shape from these inputs."""
+    try:
+        return op.result_type(tuple(v.type for v in inputs)).shape == output.type.shape
+    except ModelError:
+        return False
+
+
+def column_bytes(type: TensorType) -> int:
+    """Return the bytes of one column of a row."""
+    return type.shape[-1] * type.dtype.size_bytes
 
 
 def column_bands(
@@ -82,10 +301,7 @@ def single_node_band(node: Node, columns: Interval) -> BandGraph | None:
 
 
 def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spans] | None:
-    """Return the columns of each tensor in each band, if bands keep their halos.
-
-    columns: number of columns of the last node's output.
-    """
+    """The columns of each tensor in each band, if bands keep their halos."""
     made = {node.name: node for node in nodes}
     if any(node.output.type.rank != RANK for node in nodes):
         return None
@@ -99,10 +315,6 @@ def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spa
 
 
 def _locations(nodes: Sequence[Node], spans: Sequence[Spans]) -> Sequence[Mapping[str, Location]]:
-    """Return, for each band, where it finds the columns of the tensors that are kept.
-
-    spans: the columns of each tensor in each band.
-    """
     found: list[dict[str, Location]] = [{} for _ in spans]
     for name in (node.name for node in nodes[:-1]):
         held = [(k, band[name]) for k, band in enumerate(spans) if name in band]
@@ -115,7 +327,6 @@ def _locations(nodes: Sequence[Node], spans: Sequence[Spans]) -> Sequence[Mappin
 
 
 def _shared(bands: Sequence[BandGraph]) -> Iterator[BandGraph]:
-    """Yield the bands, each sequence of equal graphs at constant distances as one."""
     waiting = bands[0]
     for band in bands[1:]:
         joined = _joined(waiting, band)
@@ -138,7 +349,6 @@ def _joined(waiting: BandGraph, band: BandGraph) -> BandGraph | None:
 
 
 def _same_graph(one: BandGraph, other: BandGraph) -> bool:
-    """Return whether two graphs differ in the names of their values at most."""
     kept = [[(kept.tensor, kept.first) for kept in band.kept.values()] for band in (one, other)]
     if kept[0] != kept[1]:
         return False
@@ -157,11 +367,8 @@ def _same_graph(one: BandGraph, other: BandGraph) -> bool:
 
 
 def _recomputed(nodes: Sequence[Node], columns: Interval) -> Spans | None:
-    """Return the columns of each tensor that are needed for some columns of the last node's output.
-
-    Where several nodes read a tensor, the smallest interval that contains what they read.  None if
-    a node cannot compute some columns by itself.
-    """
+    # Where several nodes read a tensor, the smallest interval that contains what they read.  None
+    # if a node cannot compute some columns by itself.
     wanted = {nodes[-1].name: columns}
     for node in reversed(nodes):
         if node.name not in wanted or node.output.type.rank != RANK:

@@ -53,8 +53,6 @@ def exchange_axes(graph: Graph, *, keep_inputs: bool = False) -> Graph | None:
 
 
 def _with_survivors(graph: Graph, *, keep_inputs: bool) -> Graph:
-    """Convert images row by row that cannot be converted in place: those with several readers,
-    outputs, and inputs that must survive."""
     readers = graph.consumers()
     kept = {value.name for value in (*graph.outputs, *(graph.inputs if keep_inputs else ()))}
 
@@ -70,8 +68,6 @@ def _with_survivors(graph: Graph, *, keep_inputs: bool) -> Graph:
 
 
 def _wide_regions(graph: Graph) -> Mapping[str, Op]:
-    """The operators that replace those of nodes, by the names of the nodes: of all regions with an
-    image that has more columns than rows."""
     found = {node.name: op for node in graph.nodes if (op := _exchanged_operator(node)) is not None}
     region = {name: name for name in found}
     of_value: dict[str, str] = {}
@@ -113,16 +109,14 @@ def _exchanged_layer(node: Node) -> Op | None:
 
 
 def _exchanged_view(node: Node) -> Op | None:
-    """The view of the exchanged input that is the exchanged output of a Reshape.
-
-    There is one if both have a single row or column, or if only the rank differs."""
+    """The view of the exchanged input that is the exchanged output of a Reshape."""
+    # There is one if both have a single row or column, or if only the rank differs.
     x, y = node.inputs[0].type.shape, node.output.type.shape
     same = x[-3:] == y[-3:] or (1 in x[-3:-1] and 1 in y[-3:-1])
     return Reshape(exchanged_shape(y)) if same else None
 
 
 def _images(node: Node) -> tuple[Value, ...]:
-    """The operands of a node that are not constant."""
     return (*node.variable_inputs, node.output)
 
 
@@ -179,7 +173,6 @@ class _Writer:
         return node.output
 
     def _write_exchanged(self, node: Node) -> None:
-        """Write a node of an exchanged region."""
         inputs = tuple(map(self._exchanged, node.inputs))
         made = self._exchanged_form(node.output)
         self._write(Node(self.operators[node.name], inputs, made, node.origin))
@@ -227,7 +220,6 @@ class _Writer:
         return None
 
     def _write_permuted(self, node: Node, image: Value) -> None:
-        """Write a fully connected layer that reads an exchanged image."""
         x, w, *others = node.inputs
         flat = self.flat.get(x.name)
         if flat is None:
@@ -251,7 +243,6 @@ def _conversion(source: Value, made: Value, origin: str) -> Node:
 
 
 def _viewed(value: Value, producers: Mapping[str, Node]) -> Iterator[Value]:
-    """A value, the one that it is a view of, and so on."""
     yield value
     producer = producers.get(value.name)
     if producer is not None and producer.op.ALIAS:

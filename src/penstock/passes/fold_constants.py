@@ -14,10 +14,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Data
 from penstock.ops.registry import COPY
 
-MAX_BYTES = 16 << 20
-"""Larger values are not folded: a small file must not need a large compiler."""
+MAX_BYTES = 16 << 20  # Larger values are not folded: a small file must not need a large compiler.
+# Limit on the multiply-accumulates and elements of a folded node, for the same reason.
 MAX_WORK = 1 << 28
-"""Limit on the multiply-accumulates and elements of a folded node, for the same reason."""
 
 
 def fold_constants(graph: Graph) -> Graph:

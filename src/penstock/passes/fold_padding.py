@@ -28,7 +28,6 @@ def fold_padding(graph: Graph) -> Graph:
 
 
 def _is_border(node: Node) -> bool:
-    """Whether the node is a Pad of rows and columns only, with equal quantisations."""
     if not isinstance(node.op, Pad) or node.inputs[0].type.rank != 4:
         return False
     x, y = node.inputs[0].type, node.output.type
@@ -55,7 +54,6 @@ def _folded(node: Node, pads: Mapping[str, Node]) -> Node:
 
 
 def _sees_an_element(window: Window) -> bool:
-    """Whether every window covers at least one element that is not padding."""
     return max(window.before, window.after) < window.extent
 
 

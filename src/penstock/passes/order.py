@@ -14,13 +14,13 @@ from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.own_results import own_results
-from penstock.passes.queue_sections import queue_sections
-from penstock.passes.queues import queues
+from penstock.passes.queues import queue_sections, queues
 from penstock.passes.slice_rows import slice_rows
 from penstock.passes.tabulate import tabulate
 
 Pass = Callable[[Graph], Graph]
 
+# The passes of the stage `simplify`, before accelerators claim nodes.
 PASSES: tuple[Pass, ...] = (
     free_identities,
     fold_constants,  # after free_identities, which leaves views of constants
@@ -30,21 +30,20 @@ PASSES: tuple[Pass, ...] = (
     tabulate,  # after `fuse_activation`: a table is no operator that takes a clamp
     drop_dead,  # last: the passes above leave nodes without readers
 )
-"""The passes of the stage `simplify`, before accelerators claim nodes."""
 
+# The first passes of the stage `assign`, after offload.
 STATES: tuple[Pass, ...] = (
     own_results,  # before `queues`: results that are old elements of a state copy it
     queues,  # after offload: accelerators may claim concatenations and slices of a state
     queue_sections,
     drop_dead,  # last: a queue leaves the shift of its state without readers
 )
-"""The first passes of the stage `assign`, after offload."""
 
+# Optional passes of the stage `assign`, between `STATES` and the assignment to the processor.
 ACCUMULATION: tuple[Pass, ...] = (
     accumulate,  # after offload: patterns of accelerators match reductions as models state them
     drop_dead,  # last: `accumulate` bypasses views
 )
-"""Optional passes of the stage `assign`, between `STATES` and the assignment to the processor."""
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:

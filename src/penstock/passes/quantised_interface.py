@@ -66,6 +66,5 @@ def _contains(values: tuple[Value, ...], value: Value) -> bool:
 
 
 def _uses(graph: Graph, value: Value) -> int:
-    """The number of operands of nodes, and of results of the graph, that are this value."""
     operands = (v for node in graph.nodes for v in node.inputs)
     return sum(v.name == value.name for v in (*operands, *graph.results))

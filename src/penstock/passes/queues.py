@@ -18,15 +18,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from penstock.ir.graph import Graph, Node, Queue, State, Value
+from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
 
+# Most rows of a window: the largest number in the 16 bits that state the rotation of a ring.
 MAX_ROWS = 2**15 - 1
-"""Most rows of a window: the largest number in the 16 bits that state the rotation of a ring."""
 
 
 def queues(graph: Graph) -> Graph:
@@ -119,7 +119,6 @@ class _Search:
 
 
 def _takes_last_rows(node: Node) -> bool:
-    """Whether a node selects the last rows of a tensor."""
     x, y = node.inputs[0].type.shape, node.output.type.shape
     if not isinstance(node.op, Slice) or len(x) < 2:
         return False
@@ -131,3 +130,45 @@ def _takes_last_rows(node: Node) -> bool:
         and x[:axis] == y[:axis]
         and x[axis + 1 :] == y[axis + 1 :]
     )
+
+
+# Lets slices of the window of a queue be read from its ring (`Queue.sections`).
+#
+# Conditions:
+#
+# 1. The slice takes consecutive rows of the window or of another section, with step 1 along all
+# axes. 2. The elements that it takes of each row are consecutive. 3. The slice is not an output of
+# the graph.
+
+
+def queue_sections(graph: Graph) -> Graph:
+    """Returns the graph with the sections of its queues."""
+    return replace(graph, queues=tuple(_with_sections(queue, graph) for queue in graph.queues))
+
+
+def _with_sections(queue: Queue, graph: Graph) -> Queue:
+    outputs = {value.name for value in graph.outputs}
+    found = {queue.window.name: QueueSection(queue.window, 0, 0)}
+    for node in graph.nodes:
+        whole = found.get(node.inputs[0].name) if node.inputs else None
+        if whole is not None and node.name not in outputs and _is_section(node):
+            found[node.name] = _section(node, whole)
+    return replace(queue, sections=tuple(found.values())[1:])
+
+
+def _is_section(node: Node) -> bool:
+    op, x, y = node.op, node.inputs[0].type.shape, node.output.type.shape
+    if not isinstance(op, Slice) or len(x) < 2:
+        return False
+    columns = y[row_axis(len(x)) + 1 : -1]
+    return set(op.step) == {1} and (y[-1] == x[-1] or set(columns) <= {1})
+
+
+def _section(node: Node, whole: QueueSection) -> QueueSection:
+    assert isinstance(node.op, Slice)
+    type, axis = node.inputs[0].type, row_axis(node.inputs[0].type.rank)
+    elements = 0
+    for start, extent in zip(node.op.start[axis + 1 :], type.shape[axis + 1 :], strict=True):
+        elements = elements * extent + start
+    first_byte = whole.first_byte + elements * type.dtype.size_bytes
+    return QueueSection(node.output, whole.first_row + node.op.start[axis], first_byte)

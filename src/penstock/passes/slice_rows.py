@@ -18,8 +18,7 @@ from penstock.ir.op import row_count
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
-UNCHANGED = (0, 1, 1)
-"""Start, extent and step of a slice along an axis of extent 1."""
+UNCHANGED = (0, 1, 1)  # Start, extent and step of a slice along an axis of extent 1.
 
 
 def slice_rows(graph: Graph) -> Graph:
@@ -32,7 +31,6 @@ def slice_rows(graph: Graph) -> Graph:
 def _through_views(
     node: Node, producers: Mapping[str, Node], names: frozenset[str]
 ) -> tuple[Node, ...]:
-    """The node itself, or the two nodes that replace it."""
     if not isinstance(node.op, Slice):
         return (node,)
     view = node.inputs[0]

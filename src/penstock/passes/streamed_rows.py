@@ -16,8 +16,7 @@ from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
-CHANNELS_LAST = (0, 2, 3, 1)
-"""The order of a transpose from NCHW to NHWC."""
+CHANNELS_LAST = (0, 2, 3, 1)  # The order of a transpose from NCHW to NHWC.
 
 
 def streamed_rows(graph: Graph) -> Graph:

@@ -31,7 +31,6 @@ def tabulate(graph: Graph) -> Graph:
 
 
 def _rewritten(node: Node, producers: Mapping[str, Node], single: set[str]) -> Node:
-    """The node, or the table of the chain that it ends."""
     steps: list[Step] = []
     last: Node | None = node
     while last is not None and (step := _step(last)) is not None:

@@ -13,8 +13,7 @@ from penstock.ir.columns import COLUMNS
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Op, Site
-from penstock.passes.band_graph import BandGraph, column_bytes
-from penstock.passes.column_bands import column_bands, single_node_band
+from penstock.passes.column_bands import BandGraph, column_bands, column_bytes, single_node_band
 from penstock.pipeline.fusing import fused_part
 from penstock.scheduling.bands.band_schedule import kept_tensors, planned, planned_chain
 from penstock.scheduling.bands.chain_costs import with_chain_costs

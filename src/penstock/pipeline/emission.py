@@ -10,9 +10,9 @@ from penstock.backends.accelerator import Accelerator
 from penstock.backends.program_passes import after_placement
 from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
+from penstock.codegen.c_driver import DriverCode
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
-from penstock.codegen.drivers import DriverCode
 from penstock.frontends.open import SUFFIXES, read_bytes
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.placed_point import PlacedPoint

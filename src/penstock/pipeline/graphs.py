@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.choices import InterfaceTypes, Rounding
-from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import check_is_not_onnx, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.frontends.variables import with_states
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.passes.incremental import incremental

@@ -6,8 +6,8 @@ from collections import Counter
 
 from penstock.backends.cores.registry import core_family
 from penstock.pipeline.compilation import Compilation
-from penstock.reports.costed_steps import numbered_steps
 from penstock.reports.report import PortableLayer
+from penstock.reports.steps import numbered_steps
 
 NOTABLE_SHARE = 0.1
 """Least fraction of the estimated cycles of a layer that a report names."""

@@ -13,9 +13,8 @@ from itertools import zip_longest
 
 import numpy as np
 
-from penstock.ir.breakdown import Breakdown
+from penstock.ir.breakdown import Breakdown, Fill, PlacedCall, PlacedRows
 from penstock.ir.graph import Value
-from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
 from penstock.program.band_loops import BAND, band_addresses, band_buffers, band_writer
 from penstock.program.expr import evaluate
 from penstock.program.laid import Addresses, laid_storages

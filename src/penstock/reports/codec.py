@@ -25,11 +25,11 @@ from typing import (
     runtime_checkable,
 )
 
+# The values of JSON, as reports return them.
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
-"""The values of JSON, as reports return them."""
 
+# Metadata of a field that has no key; whoever reads the record sets it.
 LINKED: Final[Mapping[str, str | None]] = {"key": None}
-"""Metadata of a field that has no key; whoever reads the record sets it."""
 _Record = TypeVar("_Record")
 _NUMBERS = re.compile(r'\[\n\s*([^][{}"]*?)\n\s*\]')
 
@@ -40,7 +40,6 @@ def named(key: str) -> Mapping[str, str | None]:
 
 
 def _keys(record: object) -> Mapping[str, str]:
-    """Return the key of each field of a record or its class that has one, by name."""
     assert is_dataclass(record)
     keys = ((one.name, one.metadata.get("key", one.name)) for one in fields(record))
     return {name: key for name, key in keys if key is not None}
@@ -103,7 +102,7 @@ def _hints(kind: type) -> Mapping[str, object]:
 
 
 def _decoded(hint: object, value: Json, place: str) -> object:
-    """Return a value that a type annotation describes; `place` names it in errors."""
+    """A value that a type annotation describes; `place` names it in errors."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _decoded_union(arguments, value, place)
@@ -138,7 +137,7 @@ def _decoded_fields(kind: type, value: Mapping[str, Json], place: str) -> Mappin
 
 
 def _decoded_union(kinds: Sequence[object], value: Json, place: str) -> object:
-    """Return the value of a union of None, of plain types, and of at most one other type."""
+    """The value of a union of None, of plain types, and of at most one other type."""
     if value is None and NoneType in kinds:
         return None
     if isinstance(value, str | bool | int | float) and type(value) in kinds:

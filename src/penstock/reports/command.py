@@ -91,7 +91,6 @@ class CompileCommand:
 
 
 def _with_option(options: tuple[str, ...], option: str, value: tuple[str, ...]) -> tuple[str, ...]:
-    """The options with one more, or with another value for it."""
     if option not in options:
         return (*options, option, *value)
     position = options.index(option) + 1

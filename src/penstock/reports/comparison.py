@@ -13,6 +13,7 @@ from penstock.brief import Brief
 from penstock.reports.codec import Json
 from penstock.reports.report import no_report
 
+# Paths of the counts that are compared.
 FIGURES = (
     "ram_bytes.total",
     "ram_bytes.arena",
@@ -28,11 +29,10 @@ FIGURES = (
     "cycles.simulated",
     "instructions.simulated",
 )
-"""Paths of the counts that are compared."""
+# What describes the model, the request and the schedule.
 FACTS = ("model", "target", "version", "commit", "command", "goal", "cascades")
-"""What describes the model, the request and the schedule."""
+# The keys of the facts that state what was requested.
 REQUEST_FACTS = ("model", "target", "goal", "command")
-"""The keys of the facts that state what was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ class StatedReport:
         return found
 
     def _cascades(self) -> str:
-        """Return cascades as layers × rows, and their kernel calls."""
         words: list[str] = []
         for record in self._records("cascades"):
             counts = {key: self.count(key, record) for key in ("layers", "rows", "calls")}
@@ -104,7 +103,7 @@ class StatedReport:
         return " ".join(words)
 
     def _records(self, key: str) -> Iterator[Mapping[str, Json]]:
-        """Yield the objects of a list; none if it is absent.  Raises UsageError."""
+        """The objects of a list; none if it is absent.  Raises UsageError."""
         value = self.json.get(key)
         for record in value if isinstance(value, Sequence) else ():
             if not isinstance(record, Mapping):
@@ -112,8 +111,8 @@ class StatedReport:
             yield record
 
 
+# The figure that includes the size of the code, if a report states it.
 _FLASH = "flash_bytes.total"
-"""The figure that includes the size of the code, if a report states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +246,9 @@ def _comparable(name: str, before: StatedReport, after: StatedReport) -> bool:
 
 def _layer_changes(before: StatedReport, after: StatedReport) -> tuple[LayerChange, ...] | None:
     """The layers that differ, in the order of the first report, then those of the second only; None
-    unless both reports list layers.
-
-    Layers are operators of the model if both reports list these: the steps that compute an operator
-    depend on the schedule."""
+    unless both reports list layers."""
+    # Layers are operators of the model if both reports list these: the steps that compute an
+    # operator depend on the schedule.
     pairs = ((before.layers(key), after.layers(key)) for key in ("model_layers", "layers"))
     first, second = next((pair for pair in pairs if all(pair)), ({}, {}))
     if not first:
@@ -269,7 +267,6 @@ def _differ(one: LayerFigures | None, other: LayerFigures | None) -> bool:
 
 
 def _sum(one: LayerFigures, other: LayerFigures) -> LayerFigures:
-    """The figures of two rows of a layer, such as those of two intervals of bands."""
     simulated = (one.simulated_cycles, other.simulated_cycles)
     known = [cycles for cycles in simulated if cycles is not None]
     return LayerFigures(

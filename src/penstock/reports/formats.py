@@ -126,8 +126,8 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+# Escape control characters and lone surrogates, which XML and terminals do not accept.
 printable = escaped
-"""Escape control characters and lone surrogates, which XML and terminals do not accept."""
 
 
 def shorten_middle(text: str, letters: int) -> str:
@@ -170,7 +170,6 @@ def short_names(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _runs(path: str) -> tuple[str, ...]:
-    """Return runs of at most three path components, short before long, last before first."""
     parts = path.split("/")
     return tuple(
         "/".join(parts[start : start + length])

@@ -123,7 +123,7 @@ class FrontierReport(Brief):
         }
 
     def _point(self, choice: FrontierPoint) -> dict[str, Json]:
-        """Return a point for frontier.json, with the duration of an inference if it is known."""
+        """A point for frontier.json, with the duration of an inference if it is known."""
         found = encoded_fields(choice)
         if self.clock_hz is not None:
             found["milliseconds"] = round(1000 * choice.cycles / self.clock_hz, 6)

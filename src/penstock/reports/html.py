@@ -21,18 +21,17 @@ from penstock.reports.page.data import Data, frontier_data, report_data
 from penstock.reports.report import Report
 
 _ASSETS = files("penstock.reports.page") / "assets"
+# The modules of D3 that pages contain, each after those that it needs.
 D3_MODULES = (
     *("array", "color", "format", "interpolate", "time", "time-format", "scale", "axis"),
     *("dispatch", "selection", "timer", "ease", "transition", "drag", "zoom"),
 )
-"""The modules of D3 that pages contain, each after those that it needs."""
+# The scripts of a page, in order.
 _SCRIPTS = (
     *("elements", "numbers", "highlight", "scroll_frame", "table", "time_axis", "block_labels"),
     *("memory", "flow", "graph", "engines", "resources", "frontier", "layers", "detail", "page"),
 )
-"""The scripts of a page, in order."""
-_STYLES = ("colors", "page", "figures")
-"""The styles of a page, in order."""
+_STYLES = ("colors", "page", "figures")  # The styles of a page, in order.
 
 
 def render_html(report: Report) -> bytes:
@@ -107,7 +106,7 @@ def _style() -> str:
 
 @cache
 def _script() -> str:
-    """Return the modules of D3, with their licences, and the scripts of a page, as one script."""
+    """The modules of D3, with their licences, and the scripts of a page, as one script."""
     licences = (_ASSETS / "d3" / "LICENSES.txt").read_text("utf-8")
     d3 = [(_ASSETS / "d3" / f"d3-{name}.min.js").read_text("utf-8") for name in D3_MODULES]
     own = [_without_indentation(f"{name}.js") for name in _SCRIPTS]
@@ -115,7 +114,7 @@ def _script() -> str:
 
 
 def _without_indentation(name: str) -> str:
-    """Return an asset without indentation and whole lines of comments; none of its texts spans
+    """An asset without indentation and whole lines of comments; none of its texts spans
     lines."""
     lines = (line.strip() for line in (_ASSETS / name).read_text("utf-8").splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"

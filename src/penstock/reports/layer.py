@@ -15,12 +15,15 @@ from typing import Protocol
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
-from penstock.ir.stated_attribute import StatedAttribute
+from penstock.ir.operator_facts import StatedAttribute
 from penstock.reports.codec import LINKED, Json, encoded_fields, named
 from penstock.reports.formats import ABSENT, short_names
 from penstock.scheduling.model.stripe import Stripes
 
 NO_BYTES: Mapping[str, int] = {}
+# Cycles per multiply-accumulate in the inner loop of a kernel: loads, widening and multiplication
+# alone, by the kernel's name. `backends/cores/dsp/counts.py` counts them: 68 cycles for two pixels,
+# four channels and eight inputs, for example.
 FLOOR_CYCLES_PER_MAC = {
     "conv2d_s8_dsp": 68 / 64,
     "conv2d_direct_s8_dsp": 155 / 128,
@@ -29,9 +32,6 @@ FLOOR_CYCLES_PER_MAC = {
     "fully_connected_forms_s8_dsp": 25 / 16,
     "fully_connected_s8_dsp": 87 / 64,
 }
-"""Cycles per multiply-accumulate in the inner loop of a kernel: loads, widening and multiplication
-alone, by the kernel's name.  `backends/cores/dsp/counts.py` counts them: 68 cycles for two pixels,
-four channels and eight inputs, for example."""
 
 
 class TensorRole(StrEnum):
@@ -552,7 +552,6 @@ def layers_by_name(layers: Iterable[Layer]) -> Mapping[str, Sequence[int]]:
 
 
 def _positions(steps: Sequence[Step], places: Mapping[str, int]) -> Sequence[int]:
-    """Return the position of each step in the model: that of its node, or of its first reader."""
     found = [places.get(one.origin, len(places)) for one in steps]
     for index in reversed(range(len(steps))):  # readers before what they read
         for source in steps[index].reads:
@@ -562,7 +561,6 @@ def _positions(steps: Sequence[Step], places: Mapping[str, int]) -> Sequence[int
 
 
 def _kind(steps: Sequence[Step], in_model: str | None) -> str:
-    """Return the operator of a layer: that of its steps, or else that of the model's node."""
     kinds = {one.kind for one in steps if not one.moves}
     if len(kinds) == 1:
         return kinds.pop()

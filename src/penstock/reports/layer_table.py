@@ -27,12 +27,10 @@ from penstock.reports.formats import (
 from penstock.reports.layer import Layer, Step, above_floor, number_words
 from penstock.scheduling.model.stripe import count_stripes
 
-Line = Layer | Step
-"""A line of a table: a layer, or one of its steps below it."""
-LEAST_LETTERS = 8
-"""Names are not shortened further than this unless the table has no room at all."""
+Line = Layer | Step  # A line of a table: a layer, or one of its steps below it.
+LEAST_LETTERS = 8  # Names are not shortened further than this unless the table has no room at all.
+# Columns of the terminal that names and operators claim before figures do.
 MOST_OF_NAMES, MOST_OF_OPERATORS = 16, 20
-"""Columns of the terminal that names and operators claim before figures do."""
 
 
 class LayerOrder(StrEnum):
@@ -82,8 +80,8 @@ class LayerSelection:
 
 
 EVERY_LAYER = LayerSelection()
+# Header of the column of cycles relative to those of the kernel's inner loop.
 ABOVE_FLOOR = "/floor"
-"""Header of the column of cycles relative to those of the kernel's inner loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +135,6 @@ class LayerTable:
         return len({one.main.engine for one in self.every if one.main.step is not None}) > 1
 
     def _fixed_width(self, lines: Sequence[Line]) -> int:
-        """Return the width of the columns that every terminal shows."""
-
         def longest(texts: Iterable[str]) -> int:
             return max(map(len, texts), default=0) + 1
 
@@ -154,8 +150,6 @@ class LayerTable:
     def _fitting(
         self, found: Sequence[_Column], lines: Sequence[Line], width: int
     ) -> Sequence[_Column]:
-        """Return the columns that a terminal of that width shows: all that are basic, and of the
-        others as many as fit, the most important ones first."""
         room = width - self._fixed_width(lines)
         kept: list[_Column] = []
         for column in sorted(found, key=lambda one: one.importance):
@@ -230,7 +224,6 @@ class _Column:
 
     @property
     def words(self) -> str:
-        """The header as words on one line."""
         return self.header.replace("-\n", "").replace("\n", " ").strip()
 
     def width(self, lines: Sequence[Line]) -> int:
@@ -272,11 +265,9 @@ def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
 def _columns(
     layers: Sequence[Layer], clock_hz: int | None, selection: LayerSelection
 ) -> tuple[_Column, ...]:
-    """Return the columns after the shape, with totals over all layers.
-
-    Simulated cycles have no total and no share if an accelerator runs a layer, because its cycles
-    are unknown.
-    """
+    """The columns after the shape, with totals over all layers."""
+    # Simulated cycles have no total and no share if an accelerator runs a layer, because its cycles
+    # are unknown.
     macs = sum(one.macs for one in layers)
     moved = sum(one.moved_bytes for one in layers)
     weights = sum(one.weight_bytes for one in layers)
@@ -362,7 +353,7 @@ def _layers(lines: Iterable[Line]) -> Iterator[Layer]:
 
 
 def _stripes(line: Line) -> str:
-    """Return the number of stripes and the shape of the largest one; absent if it runs whole."""
+    """The number of stripes and the shape of the largest one; absent if it runs whole."""
     main = line.main
     if main.calls == 1 or not main.stripes:
         return ABSENT
@@ -371,7 +362,7 @@ def _stripes(line: Line) -> str:
 
 
 def _bands(line: Line) -> str:
-    """Return the number of the chain; for a step, with those of the bands."""
+    """The number of the chain; for a step, with those of the bands."""
     bands = line.main.bands
     if bands is None:
         return ABSENT

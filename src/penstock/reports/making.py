@@ -13,9 +13,7 @@ from penstock.optional import attempt
 from penstock.program.program import Kind, Program
 from penstock.program.stored_constants import weight_bytes, weight_bytes_by_tensor
 from penstock.reports.command import CompileCommand
-from penstock.reports.costed_steps import costed_steps
 from penstock.reports.formats import number
-from penstock.reports.interface_tensor import model_interface
 from penstock.reports.layer import model_layers
 from penstock.reports.report import (
     CascadeReport,
@@ -30,8 +28,15 @@ from penstock.reports.report import (
     RamUsage,
     Report,
     Requantised,
+    model_interface,
 )
-from penstock.reports.steps import constant_by_layer, is_offloaded, layers, requantisation_classes
+from penstock.reports.steps import (
+    constant_by_layer,
+    costed_steps,
+    is_offloaded,
+    layers,
+    requantisation_classes,
+)
 from penstock.reports.timeline import engine_times, live_bytes, timelines
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
@@ -156,7 +161,7 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
 
 
 def _kind_bytes(program: Program, kind: Kind) -> int:
-    """Return the bytes, over all memories, of the union of the buffers of a kind."""
+    """The bytes, over all memories, of the union of the buffers of a kind."""
     total = 0
     for memory in program.ram():
         inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
@@ -214,22 +219,19 @@ def stated_cycles(schedule: Schedule, driver_cycles: Mapping[str, float]) -> str
 
 
 def _costs(plan: Plan) -> Iterable[tuple[int, Cost]]:
-    """Return the index and cost of each part of a plan."""
     return zip(plan.parts, plan.costs, strict=True)
 
 
 def _rank(part: Part) -> int:
-    """Return the sort key of a part's engine: the processor, then accelerators, then the caller."""
     return 2 if part.streamed_input is not None else int(is_offloaded(part))
 
 
 def _nodes(part: Part) -> int:
-    """Return the number of nodes of the graph in a part, including those in composites."""
+    """The number of nodes of the graph in a part, including those in composites."""
     return sum(len(n.op.nodes) if isinstance(n.op, Composite) else 1 for n in part.nodes)
 
 
 def _more(done: EngineWork | None, name: str, nodes: int, cost: Cost) -> EngineWork:
-    """Return the work of an engine increased by a cost."""
     before = done or EngineWork(name, 0, 0, 0, CycleCounts(0, None))
     return EngineWork(
         name,

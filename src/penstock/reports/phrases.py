@@ -11,15 +11,15 @@ from penstock.reports.formats import change, duration, number, relative
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.report import Optimality, Report
 
+# Larger proved gaps are not shown, because so weak a bound is not useful. report.json contains the
+# number in any case.
 MOST_TELLING_GAP = 0.5
-"""Larger proved gaps are not shown, because so weak a bound is not useful. report.json contains the
-number in any case."""
+# What each goal of `--optimize` selects.
 GOALS = {
     "speed": "the fastest that fits",
     "balanced": "the least RAM within 1 % of the fastest that fits",
     "size": "the least RAM, compiled with -Os",
 }
-"""What each goal of `--optimize` selects."""
 
 
 def totals(report: Report) -> str:
@@ -98,8 +98,7 @@ def proves(certificate: str | float) -> bool:
 
 def _remedy(placement: str | float) -> str:
     """Return what may improve a placement that is not proved optimal: the constraint solver, if it
-    is not installed.
-    """
+    is not installed."""
     if placement == "optimal" or is_installed():
         return ""
     return "; the extra `optimal` installs a solver that may find a better one"

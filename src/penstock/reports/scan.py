@@ -30,8 +30,8 @@ class Verdict(Enum):
     LEFT_OUT = "left out"
 
 
+# The verdicts of models that nothing stops.
 GOOD_VERDICTS = frozenset((Verdict.COMPILES, Verdict.PASSES))
-"""The verdicts of models that nothing stops."""
 
 
 class TimeLimitError(PenstockError):

@@ -69,7 +69,7 @@ def summary(
 
 
 def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Yield a warning line if the scales are arbitrary."""
+    """A warning line if the scales are arbitrary."""
     if report.numbers_assumed:
         yield (
             "numbers",
@@ -79,7 +79,7 @@ def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Yield a line for each input of which a streamed row is a whole channel."""
+    """A line for each input of which a streamed row is a whole channel."""
     for x in report.interface.inputs:
         if x.channels_first:
             height, width = x.shape[2:]
@@ -93,7 +93,6 @@ def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:
-    """With accelerators, yield a table of engines and a table of CPU fallbacks."""
     if report.engines:
         yield Text("")
         yield _engine_table(report.engines)
@@ -103,7 +102,6 @@ def _engine_tables(report: Report) -> Iterator[RenderableType]:
 
 
 def _engine_table(engines: Sequence[EngineWork]) -> Table:
-    """Return a table with the work of each engine, and its fraction of the estimated cycles."""
     simulated = has_simulated(engines)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("engine")
@@ -135,7 +133,6 @@ def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
 
 
 def _left_table(left: Sequence[FallbackReport]) -> Table:
-    """Return a table of CPU fallbacks with their cycles and reasons."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     nodes = "1 node falls" if len(left) == 1 else f"{number(len(left))} nodes fall"
     table.add_column(f"{nodes} back\nto the CPU", overflow="fold")
@@ -148,7 +145,6 @@ def _left_table(left: Sequence[FallbackReport]) -> Table:
 
 
 def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return the number of channels per requantisation class."""
     counts: Counter[str] = Counter()
     for layer in report.requantisation:
         counts.update(layer.classes)
@@ -159,7 +155,7 @@ def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 
 def _mac_note(report: Report) -> str:
-    """Return the multiply-accumulates of the model, and those with constant results, if any."""
+    """The multiply-accumulates of the model, and those with constant results, if any."""
     macs = report.macs
     constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
     recomputed = f"; F {macs.factor:.2f}: some are executed again" if macs.factor > 1 else ""
@@ -167,7 +163,7 @@ def _mac_note(report: Report) -> str:
 
 
 def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return the number of channels that are not computed because they are constant, and the bytes
+    """The number of channels that are not computed because they are constant, and the bytes
     saved."""
     skipped = [found for found in report.constant_channels if found.skipped]
     if not skipped:
@@ -184,7 +180,6 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 
 def _portable_lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Yield a line for each layer that takes many cycles in portable C, and why it runs there."""
     names = short_names(one.layer for one in report.portable_layers)
     for one in report.portable_layers:
         why = f"need {one.needs}" if one.needs else f"do not support this {one.operator}"
@@ -196,7 +191,6 @@ def _portable_lines(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def _frontier_words(report: Report) -> str:
-    """Describe the extent of the frontier, and the cascades of the selected point."""
     first, last = report.frontier[0], report.frontier[-1]
     above = relative(first.cycles, max(1, last.cycles))
     points = f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes ({above} cycles)"
@@ -233,12 +227,10 @@ def _flash_note(report: Report) -> str:
 
 
 def _and(words: str) -> str:
-    """Return words as a continuation of a note."""
     return f": {words}" if words else ""
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Return label, value and note of the lines on cycles and instructions."""
     estimated, clock_hz = number(report.cycles.estimated), report.clock_hz
     model = report.estimated_note
     if report.cycles.simulated is None:

@@ -33,6 +33,7 @@ from penstock.reports.phrases import goal_words
 from penstock.reports.report import RungReport, cascade_words
 from penstock.reports.scan import GOOD_VERDICTS, CauseCount, Scanned, Verdict
 
+# What the totals say of the models with a verdict, before their number.
 _TOTALS = {
     Verdict.COMPILES: "compile",
     Verdict.PASSES: "pass the stages up to `{}`",
@@ -43,7 +44,6 @@ _TOTALS = {
     Verdict.STOPPED: "not finished (--time-limit)",
     Verdict.LEFT_OUT: "left out (--min-operators)",
 }
-"""What the totals say of the models with a verdict, before their number."""
 
 
 def node_table(nodes: Sequence[NodeLine]) -> Table:
@@ -120,7 +120,6 @@ def _point_table(
 
 
 def _limit_words(choices: FrontierReport) -> str:
-    """Describe the point that the budget selects."""
     limit = "1 byte" if choices.limit_bytes == 1 else f"{number(choices.limit_bytes)} bytes"
     if choices.chosen is None:
         return f"nothing fits into {limit}"
@@ -177,7 +176,6 @@ def _fact(text: str | None) -> str:
 
 
 def _layer_tables(found: ReportComparison) -> Iterator[RenderableType]:
-    """Yield a table of the layers that differ, or a line."""
     if found.layers is None:
         yield Text("layers: not compared, because at least one report lists none", "dim")
     elif not found.layers:
@@ -222,7 +220,6 @@ def _change(figure: FigureChange) -> str:
 
 
 def _verdict(found: ReportComparison) -> Iterator[RenderableType]:
-    """Yield lines on the outputs and on what is worse."""
     if found.same_outputs is None:
         yield Text("outputs: not compared, only the output of run --json records them", "dim")
     else:

@@ -35,7 +35,7 @@ from penstock.brief import Brief
 from penstock.hardware.target import Target
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import walk, written_views
-from penstock.reports.costed_steps import costed_steps, numbered_steps
+from penstock.reports.steps import costed_steps, numbered_steps
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
@@ -210,7 +210,6 @@ def _stretches(expanded: ExpandedSchedule, program: Program) -> Iterator[Stretch
 
 
 def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
-    """Yield a span for each storage that has memory of its own."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     rings = {copy.ring for copy in expanded.schedule.parts.row_copies}
     commands = (*program.reset, *walk(program.run))
@@ -234,7 +233,6 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
 
 
 def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of the parts that write each storage, by name of the storage."""
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for part in schedule.steps:
         found[schedule.parts.owners[part.output.name]] += (part.label,)
@@ -242,14 +240,13 @@ def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
 
 
 def _offsets(rows: Rows, count: int) -> Numbers:
-    """Return the offset of each of the first `count` rows in their buffer."""
     if rows.table is not None:
         return np.array(rows.table, np.int64)
     return np.arange(count) % rows.ring * rows.pitch
 
 
 def _ends(expanded: ExpandedSchedule) -> Numbers:
-    """Return the tick at which the bytes of each row are released: the row is dead, or overwritten
+    """The tick at which the bytes of each row are released: the row is dead, or overwritten
     in place."""
     lives = expanded.live_ranges
     ends = lives.dead.copy()
@@ -262,7 +259,6 @@ def _ends(expanded: ExpandedSchedule) -> Numbers:
 
 
 def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> Iterator[LivePiece]:
-    """Merge rows with consecutive addresses and equal live ranges into pieces."""
     follows = (np.diff(places) == row_bytes) & (np.diff(born) == 0) & (np.diff(dead) == 0)
     bounds = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(places)]
     for first, end in pairwise(bounds):
@@ -272,7 +268,6 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
 
 
 def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
-    """Yield the spans of scratch buffers, of the arenas of bands, and of copied constants."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     schedule = expanded.schedule
     copies = {prefetch_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
@@ -291,7 +286,7 @@ def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan
 
 
 def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
-    """Return the tensors of the bands of each cascade in bands, by name of the cascade's scratch
+    """The tensors of the bands of each cascade in bands, by name of the cascade's scratch
     memory, which is their arena."""
     return {
         scratch_name(schedule, plan): frozenset(
@@ -306,7 +301,7 @@ def _banded_tensors(schedule: Schedule) -> Mapping[str, frozenset[str]]:
 
 
 def _live(pieces: Iterable[LivePiece], ticks: int) -> Numbers:
-    """Return the number of live bytes at each tick."""
+    """The number of live bytes at each tick."""
     table = np.array([(p.born, p.dead, p.size_bytes) for p in pieces], np.int64).reshape(-1, 3)
     change = np.zeros(ticks + 1, np.int64)
     np.add.at(change, table[:, 0], table[:, 2])
@@ -363,7 +358,7 @@ def engine_times(schedule: Schedule, target: Target) -> EngineTimes:
 
 
 def _durations(schedule: Schedule, cascade: ExpandedCascade) -> Iterator[float]:
-    """Yield the cycles of each call of a cascade, without stalls."""
+    """The cycles of each call of a cascade, without stalls."""
     plan = cascade.plan
     rows = [0] * len(plan.parts)
     calls: list[tuple[int, int]] = [
@@ -379,7 +374,6 @@ def _durations(schedule: Schedule, cascade: ExpandedCascade) -> Iterator[float]:
 def _computing(
     schedule: Schedule, cascade: ExpandedCascade, ends: Sequence[float]
 ) -> Iterator[EngineSpan]:
-    """Yield a span for each sequence of consecutive calls on one engine."""
     parts, plan = schedule.parts.parts, cascade.plan
     last: EngineSpan | None = None
     for call, position in enumerate(cascade.calls[:, 0].tolist()):
@@ -405,7 +399,7 @@ def _computing(
 def _copies(
     schedule: Schedule, plan: Plan, target: Target, before: float, begun: float
 ) -> Iterator[EngineSpan]:
-    """Yield the copies of the copy engine for a plan, one after the other: early ones begin with
+    """The copies of the copy engine for a plan, one after the other: early ones begin with
     the previous cascade, at `before`, the others with the plan's own, at `begun`."""
     if target.copier is None:
         return
@@ -427,7 +421,6 @@ def _memories(target: Target) -> MemorySystem:
 
 
 def _readers(schedule: Schedule, plan: Plan, copy: Prefetch) -> tuple[str, ...]:
-    """Return the names of the parts of a plan that read a copied constant."""
     parts = (schedule.parts.parts[k] for k in plan.parts)
     return tuple(
         part.label for part in parts if copy.constant in {value.name for value in part.inputs}

@@ -19,19 +19,18 @@ from penstock.requantisation.channels import Booleans, Channels
 from penstock.requantisation.demands import first_factors, served_bases
 from penstock.requantisation.form import Class, Form, proved
 
-MOST_SHIFT = 22
-"""Largest shift; with larger ones, the bounds on offsets overflow int64."""
+MOST_SHIFT = 22  # Largest shift; with larger ones, the bounds on offsets overflow int64.
+# Number of factors tried on either side of the nearest one. Each step moves the farthest threshold
+# by `TILT` units of the fraction.
 NEIGHBOURS = 32
-"""Number of factors tried on either side of the nearest one. Each step moves the farthest threshold
-by `TILT` units of the fraction."""
+# Distances of the factors that are tried from the nearest one, in steps.
 DISTANCES = np.array([0, *(sign * n for n in range(1, NEIGHBOURS + 1) for sign in (1, -1))])
-"""Distances of the factors that are tried from the nearest one, in steps."""
 TILT = 4
+# Numbers of fraction bits tried for a channel with a form of its own, in order.
 FRACTIONS = (8, 7, 9, 6, 10, 5)
-"""Numbers of fraction bits tried for a channel with a form of its own, in order."""
+# Number of bases that are tried. Each moves the thresholds of a channel by another fraction of a
+# unit.
 BASES = 256
-"""Number of bases that are tried. Each moves the thresholds of a channel by another fraction of a
-unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +103,6 @@ class _Layer:
 
     @staticmethod
     def of(channels: Channels, thresholds: Int64s, shift: int, fraction_bits: int) -> _Layer:
-        """Return a layer with its factors."""
         factors = _factors(channels, thresholds, shift, fraction_bits)
         return _Layer(channels, thresholds, shift, fraction_bits, factors)
 
@@ -114,7 +112,7 @@ class _Layer:
         return np.stack([self.channels.lower, self.channels.upper], axis=1)
 
     def goals(self, *, signed: bool) -> Int64s:
-        """Return the least t * factor of each output level, for base 0."""
+        """The least t * factor of each output level, for base 0."""
         return (self.channels.levels << (32 + self.shift)) - (_origin(self, signed=signed) << 32)
 
     @property
@@ -126,7 +124,7 @@ class _Layer:
         return (t.min(axis=1, initial=0) < 0) & (t.max(axis=1, initial=0) > 0)
 
     def fits(self, *, signed: bool) -> Booleans:
-        """Return the channels whose accumulators leave room for the fraction bits. If `signed`,
+        """The channels whose accumulators leave room for the fraction bits. If `signed`,
         their sign matters; otherwise, only the width of their range."""
         lower, upper = self.channels.lower, self.channels.upper
         far = np.maximum(np.abs(lower), np.abs(upper)) if signed else upper - lower
@@ -140,8 +138,6 @@ def _shifts(channels: Channels, fraction_bits: int) -> Int64s:
 
 
 def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Booleans]:
-    """Return the form with the first bases that serve all neighbours, or as many as possible, and
-    the channels that it serves."""
     bases = np.zeros(len(layer.thresholds), np.int64)
     form, holds = _with_bases(layer, bases, signed=signed)
     if holds.all() or not layer.shift:
@@ -158,7 +154,7 @@ def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Boo
 
 
 def _served(layer: _Layer, chosen: Int64s, holds: Booleans, *, signed: bool) -> Booleans:
-    """Return whether a base serves a channel, with shape (chosen channels, bases). `holds` marks
+    """Whether a base serves a channel, with shape (chosen channels, bases). `holds` marks
     the channels that base 0 serves."""
     served = served_bases(
         layer.ends[chosen],
@@ -174,7 +170,7 @@ def _served(layer: _Layer, chosen: Int64s, holds: Booleans, *, signed: bool) -> 
 
 
 def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:
-    """Return the form with these bases, and the channels for which it is proved."""
+    """The form with these bases, and the channels for which it is proved."""
     found = _solve(layer, bases, signed=signed)
     constants = (found.factor, found.offset, found.correction)
     bases = bases + _origin(layer, signed=signed)
@@ -183,8 +179,6 @@ def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Bo
 
 
 def _origin(layer: _Layer, *, signed: bool) -> int:
-    """Return the first base: the zero point, plus rounding to nearest where offsets cannot express
-    it."""
     return (layer.channels.zero << layer.shift) + (1 << layer.shift >> 1) * signed
 
 
@@ -199,7 +193,6 @@ class _Solution:
 
 
 def _solve(layer: _Layer, bases: Int64s, *, signed: bool) -> _Solution:
-    """Return the constants of each channel for its base, with the first feasible factor."""
     first, offset, correction = first_factors(
         layer.ends,
         layer.thresholds,
@@ -215,7 +208,7 @@ def _solve(layer: _Layer, bases: Int64s, *, signed: bool) -> _Solution:
 
 
 def _factors(channels: Channels, thresholds: Int64s, shift: int, fraction_bits: int) -> Int64s:
-    """Return the factors to try, the nearest to the real multipliers first, with shape (channels,
+    """The factors to try, the nearest to the real multipliers first, with shape (channels,
     tries). They are large enough for t to reach every output within 32 bits."""
     exact = channels.real * 2.0 ** (32 - fraction_bits + shift)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))

@@ -22,8 +22,7 @@ from penstock.requantisation.certify import DISTANCES
 from penstock.requantisation.channels import Booleans, Channels
 from penstock.requantisation.form import Class
 
-_NONE = 2**60
-"""The bound of levels that demand nothing."""
+_NONE = 2**60  # The bound of levels that demand nothing.
 
 
 @compiled
@@ -75,11 +74,9 @@ def first_offsets(
 def _offsets(
     thresholds: Int64s, origin: int, goal_bit: int, factor: int, lower: int, upper: int
 ) -> tuple[int, int]:
-    """Return the least and greatest feasible offset for accumulators in [lower, upper).
-
-    The interval may be empty. If only one end is bounded, or none, the other end is set close to
-    it.
-    """
+    """The least and greatest feasible offset for accumulators in [lower, upper)."""
+    # The interval may be empty.  If only one end is bounded, or none, the other end is set close to
+    # it.
     low, high = -_NONE, _NONE
     for level in range(len(thresholds)):
         goal, threshold = level << goal_bit, thresholds[level]
@@ -95,8 +92,6 @@ def _offsets(
 
 @compiled
 def _may_be_too_strict(thresholds: Int64s, origin: int, lower: int, upper: int) -> bool:
-    """Return whether bounds ignore that the form clamps an accumulator: it clamps the threshold of
-    the first level, or every accumulator has the same output."""
     for threshold in thresholds:
         if lower < threshold < upper:
             return thresholds[0] < origin - 1
@@ -104,8 +99,7 @@ def _may_be_too_strict(thresholds: Int64s, origin: int, lower: int, upper: int) 
 
 
 OUTPUT_BIT = 24
-FACTOR_BITS = 29
-"""Maximum bits of a factor; a larger one leaves no room for offset and correction."""
+FACTOR_BITS = 29  # Maximum bits of a factor; a larger one leaves no room for offset and correction.
 _FIELDS = ("origin", "highest", "high", "low", "bits", "offset", "correction", "turn", "base")
 
 
@@ -215,8 +209,6 @@ def certify_clamped(channels: Channels) -> ClampedCertificate:
 def _solve(
     form: ClampedForm, channels: Channels, thresholds: Int64s, solved: Booleans, *, signed: bool
 ) -> Booleans:
-    """Store the first proved factor and its offset in each channel of a form that is not solved
-    yet. Return the channels that are solved afterwards."""
     holds = solved.copy()
     factors, start = _factors(form), np.zeros(len(solved), np.int64)
     ends = np.stack([channels.lower, channels.upper], axis=1)
@@ -246,11 +238,9 @@ def _solve(
 
 
 def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
-    """Return origins, clamps and the nearest factors, without offsets.
-
-    If the least output is not reached, the origin is where it would be. If there is a single
-    output, one accumulator unit is one level.
-    """
+    """Return origins, clamps and the nearest factors, without offsets."""
+    # If the least output is not reached, the origin is where it would be.  If there is a single
+    # output, one accumulator unit is one level.
     lower, upper, first = channels.lower, channels.upper, channels.least + 1
     levels = np.hstack([thresholds, upper[:, None]])
     # The first level that the least accumulator does not reach.
@@ -274,7 +264,7 @@ def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
 
 
 def _factors(form: ClampedForm) -> Int64s:
-    """Return the factors to try, the nearest first, with shape (channels, tries)."""
+    """The factors to try, the nearest first, with shape (channels, tries)."""
     factors = form.high[:, None] + DISTANCES
     factors[:, 1:] = np.maximum(factors[:, 1:], 1)
     return factors
@@ -283,7 +273,6 @@ def _factors(form: ClampedForm) -> Int64s:
 def _with_constants(
     form: ClampedForm, factor: Int64s, offset: Int64s, correction: Int64s
 ) -> ClampedForm:
-    """Return the form with these constants."""
     high = (factor + (1 << form.bits >> 1)) >> form.bits
     low = factor - (high << form.bits)
     return replace(form, high=high, low=low, offset=offset, correction=correction)

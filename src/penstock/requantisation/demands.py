@@ -16,14 +16,11 @@ from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
 from penstock.requantisation.channels import Booleans
 
-WIDE = 2**40
-"""Greater than every offset."""
-_NONE = 2**62
-"""The bound of levels that demand nothing."""
+WIDE = 2**40  # Greater than every offset.
+_NONE = 2**62  # The bound of levels that demand nothing.
+# A bound before it is rounded up: (n, m) is n - m / factor, with 0 <= m < factor.
 _Bound = tuple[int, int]
-"""A bound before it is rounded up: (n, m) is n - m / factor, with 0 <= m < factor."""
-_Bounds = tuple[_Bound, _Bound]
-"""The lower and the upper bound on an offset."""
+_Bounds = tuple[_Bound, _Bound]  # The lower and the upper bound on an offset.
 
 
 @compiled
@@ -106,11 +103,9 @@ def served_bases(
 def _mark_bases(
     served: Booleans, above: _Bounds, below: _Bounds, factor: int, one: int, signed: bool
 ) -> bool:
-    """Mark the bases for which a factor is feasible, and return whether all are marked.
-
-    `above` and `below` are the bounds on the offset of accumulators without and with a correction;
-    they are equal unless `signed`.
-    """
+    """Mark the bases for which a factor is feasible, and return whether all are marked."""
+    # `above` and `below` are the bounds on the offset of accumulators without and with a
+    # correction; they are equal unless `signed`.
     for base in range(len(served)):
         if not served[base]:
             low, high = _offsets(above, factor, base, one)
@@ -124,7 +119,6 @@ def _mark_bases(
 
 @compiled
 def _turn(lower: int, signed: bool) -> int:
-    """Return the least accumulator that has no correction."""
     return max(lower, 0) if signed else lower
 
 
@@ -132,7 +126,7 @@ def _turn(lower: int, signed: bool) -> int:
 def _strictest(
     thresholds: Int64s, goals: Int64s, factor: int, fraction_bits: int, lower: int, upper: int
 ) -> _Bounds:
-    """Return the strictest lower bound and the strictest upper bound on the offset, for base 0 and
+    """The strictest lower bound and the strictest upper bound on the offset, for base 0 and
     accumulators in [lower, upper). If no base satisfies both, they need not be the strictest."""
     low, low_part, high, high_part = -_NONE, 0, _NONE, 0
     for level in range(len(thresholds)):
@@ -155,21 +149,16 @@ def _strictest(
 
 @compiled
 def _hopeless(bounds: _Bounds) -> bool:
-    """Return whether no base has an offset within the bounds.
-
-    A base moves both by the same real number, so that their difference after rounding changes by
-    less than one."""
+    # A base moves both by the same real number, so that their difference after rounding changes by
+    # less than one.
     (low, low_part), (high, high_part) = bounds
     return low > high + 1 or (low == high + 1 and low_part <= high_part)
 
 
 @compiled
 def _offsets(bounds: _Bounds, factor: int, base: int, one: int) -> tuple[int, int]:
-    """Return the least and greatest feasible offset for a base.
-
-    The interval may be empty. If only one end is bounded, or none, the other end is set close to
-    it: at a distance of `one` accumulator unit.
-    """
+    # The interval may be empty.  If only one end is bounded, or none, the other end is set close to
+    # it: at a distance of `one` accumulator unit.
     (low, low_part), (high, high_part) = bounds
     low = max(low - (low_part + (base << 32)) // factor, -WIDE)
     high = min(high - (high_part + (base << 32)) // factor, WIDE)

@@ -22,8 +22,8 @@ from penstock.errors import UnsupportedError
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
 Shape = tuple[int, ...]
+# Shape, element type and quantisation zero point of one input.
 InputType = tuple[Shape, DTypeLike, int]
-"""Shape, element type and quantisation zero point of one input."""
 
 # Float inputs are drawn as integers in [-FLOAT_STEPS, FLOAT_STEPS) and divided by it: [-1, 1).
 FLOAT_STEPS = 1 << 15
@@ -54,7 +54,6 @@ def draw_input(
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Half-open range of the values of a type."""
     if dtype.kind == "f":
         return -FLOAT_STEPS, FLOAT_STEPS
     if dtype.kind == "b":
@@ -89,7 +88,6 @@ def _gaussian(
 def _smooth(
     shape: Shape, lower: int, upper: int, zero_point: int, rng: np.random.Generator
 ) -> Integers:
-    """Sum of three triangle waves, each of at most one period along an axis."""
     period = 1 << 16
     total = np.zeros(shape, np.int64)
     for _ in range(3):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from penstock.ir.graph import Graph, Node
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -49,3 +51,27 @@ def evaluate_node(node: Node, values: Mapping[str, Array]) -> Array:
     """The whole output of a node."""
     inputs = tuple(values[v.name] if v.data is None else v.data.array(v.type) for v in node.inputs)
     return node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape))
+
+
+# TensorTrace: assembles the regions that a machine computes into tensors.
+
+
+class TensorTrace:
+    """Trace hook that assembles computed regions into whole tensors.
+
+    Elements that are not computed, because nothing reads them, are masked (`numpy.ma`)."""
+
+    def __init__(self, tensors: dict[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._tensors = tensors
+        self._shapes = shapes
+
+    def __call__(self, name: str, region: Region, elements: Array) -> None:
+        if name not in self._tensors:
+            empty = np.zeros(self._shapes[name], elements.dtype)
+            self._tensors[name] = np.ma.array(empty, mask=True)
+        self._tensors[name][region.slices] = elements
+
+
+def gathered(tensors: dict[str, Array]) -> dict[str, Array]:
+    """The tensors of `TensorTrace`; those whose elements are all computed as plain arrays."""
+    return {k: v if np.ma.is_masked(v) else np.ma.getdata(v) for k, v in tensors.items()}

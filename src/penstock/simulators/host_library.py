@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from penstock.toolchains.cache import cache_folder
+from penstock.toolchains.command import cache_folder
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.host import host_compiler, link_shared, shared_suffix
 

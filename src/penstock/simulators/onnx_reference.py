@@ -16,34 +16,137 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from penstock.errors import ToolError
 from penstock.frontends.onnx.file import File
 from penstock.frontends.onnx.importer import ImportedModel
+from penstock.frontends.onnx.post_training import require_onnxruntime
 from penstock.frontends.onnx.tensors import Order, channels_last, own
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.simulators.compare import Difference
-from penstock.simulators.judgement import EndToEnd, JudgedTensor, Judgement, total
-from penstock.simulators.onnx_runtime import OnnxSession
+from penstock.simulators.compare import Difference, EndToEnd, JudgedTensor, Judgement, total
+
+# onnxruntime without graph optimisations: the reference that ONNX models are judged by.
+#
+# Optimisations replace operators between DequantizeLinear and QuantizeLinear by integer ones.
+# Without them, every node is executed as the model states it.
+
+
+_FATAL = 4  # Severity from which onnxruntime prints messages: errors are raised as well.
+
+
+class OnnxSession:
+    """A model loaded into onnxruntime.
+
+    Raises ToolError if onnxruntime is not installed, or does not take the model; `name` is the name
+    of the model in the error."""
+
+    def __init__(self, model: onnx.ModelProto, name: str) -> None:
+        require_onnxruntime("it judges ONNX models node by node")
+        import onnxruntime
+
+        self.reference = f"onnxruntime {onnxruntime.__version__}"
+        self._name = name
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = _FATAL
+        try:
+            self._session: Any = onnxruntime.InferenceSession(
+                _with_time_first(model).SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+            )
+        except Exception as error:  # onnxruntime raises exceptions of its own for each of its parts
+            raise self._refused(error) from error
+
+    def element_types(self) -> Mapping[str, str]:
+        """The element type of each output by name, as ONNX writes it, such as "float"."""
+        return {v.name: v.type[len("tensor(") : -1] for v in self._session.get_outputs()}
+
+    def run(self, outputs: Sequence[str], inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The named outputs of one inference.  Raises ToolError."""
+        if not outputs:  # onnxruntime takes an empty list for all
+            return {}
+        try:
+            found = self._session.run(list(outputs), dict(inputs))
+        except Exception as error:  # onnxruntime raises exceptions of its own for each of its parts
+            raise self._refused(error) from error
+        return dict(zip(outputs, found, strict=True))
+
+    def _refused(self, error: Exception) -> ToolError:
+        return ToolError(
+            "tool-043",
+            "onnxruntime cannot run the model",
+            where=self._name,
+            why=" ".join(str(error).split())[:300] or type(error).__name__,
+            help="verify the model without --goldens and --reference: its program and C code are "
+            "then compared with penstock's own arithmetic",
+        )
+
+
+# By position of an input of a recurrent layer, the permutation from `layout` 1 to `layout` 0.
+_EXCHANGED = {0: (1, 0, 2), 5: (1, 0, 2), 6: (1, 0, 2)}
+# By position of an output of a recurrent layer, the permutation from `layout` 0 to `layout` 1.
+_RESTORED = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
+
+
+def _with_time_first(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with transpositions around recurrent layers whose first axis is the batch (`layout`
+    1), which onnxruntime does not implement."""
+    if not any(map(_has_batch_first, model.graph.node)):
+        return model
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.node[:]
+    found.graph.node.extend(other for node in model.graph.node for other in _exchanged(node))
+    return found
+
+
+def _has_batch_first(node: onnx.NodeProto) -> bool:
+    recurrent = node.op_type in ("LSTM", "GRU", "RNN")
+    return recurrent and any(a.name == "layout" and a.i == 1 for a in node.attribute)
+
+
+def _exchanged(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    if not _has_batch_first(node):
+        yield node
+        return
+    layer = onnx.NodeProto()
+    layer.CopyFrom(node)
+    kept = [a for a in node.attribute if a.name != "layout"]
+    del layer.attribute[:]
+    layer.attribute.extend(kept)
+    outputs = [name for name in node.output if name]
+    for position, order in _EXCHANGED.items():
+        if position < len(node.input) and node.input[position]:
+            layer.input[position] = f"{outputs[0]}/time first {position}"
+            inputs = [node.input[position]], [layer.input[position]]
+            yield helper.make_node("Transpose", *inputs, perm=order)
+    layer.output[:] = [f"{name}/time first" if name else "" for name in node.output]
+    yield layer
+    for name, order in zip(node.output, _RESTORED, strict=False):
+        if name:
+            yield helper.make_node("Transpose", [f"{name}/time first"], [name], perm=order)
+
 
 Tensors = Mapping[str, Array]
 
-MOST_STEPS = 1
-"""Largest accepted difference of a rounded number, in quantisation steps."""
+MOST_STEPS = 1  # Largest accepted difference of a rounded number, in quantisation steps.
+# Largest accepted difference of real numbers, which are states of recurrent layers, relative to the
+# largest number of the tensor or 1. Both sides compute in single precision, and sum in another
+# order.
 MOST_REAL_ERROR = 2.0**-16
-"""Largest accepted difference of real numbers, which are states of recurrent layers, relative to
-the largest number of the tensor or 1.  Both sides compute in single precision, and sum in another
-order."""
-ON_A_STEP = 1e-3
-"""Distance from an integer, in steps, below which a number needs no rounding."""
+ON_A_STEP = 1e-3  # Distance from an integer, in steps, below which a number needs no rounding.
 
 _REALS = ("float", "double", "float16", "bfloat16")
+# Element types of quantised tensors; wider integers are counts and indices.
 _ROUNDED = (DType.INT8, DType.UINT8, DType.INT16)
-"""Element types of quantised tensors; wider integers are counts and indices."""
 _BORDERS = ("QuantizeLinear", "DequantizeLinear")
 _MOVING = (
     *("Compress", "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather"),
@@ -53,8 +156,8 @@ _MOVING = (
 _CHOOSING = (
     *("Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where"),
 )
+# Operators whose results are elements of their inputs, or equal numbers of another type.
 _EXACT = frozenset((*_MOVING, *_CHOOSING, "Cast", "DequantizeLinear"))
-"""Operators whose results are elements of their inputs, or equal numbers of another type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +256,6 @@ class OnnxReference:
         return Judgement(self._whole.reference, total(judged), _together(ends))
 
     def _input_places(self, last: Sequence[str]) -> Iterator[tuple[str, str, _Place]]:
-        """Name in the file, element type and place of each input."""
         constants = {tensor.name for tensor in self._model.graph.initializer}
         values = [v for v in self._model.graph.input if v.name not in constants]
         ours = self._imported.graph.inputs
@@ -164,7 +266,6 @@ class OnnxReference:
             yield value.name, kind, _Place(mine.name, order, mine.type)
 
     def _given(self, number: int, tensors: Tensors, reals: Tensors) -> dict[str, Array]:
-        """The inputs of the model for onnxruntime."""
         found: dict[str, Array] = {}
         rng = np.random.default_rng(number)
         for raw, kind, place in self._inputs:
@@ -194,7 +295,6 @@ class OnnxReference:
     def _end_to_end(
         self, number: int, tensors: Tensors, given: Tensors, recorded: Tensors
     ) -> Iterator[EndToEnd]:
-        """The distance of each output."""
         found = self._whole.run(self._outputs, given)
         for k, value in enumerate(self._imported.graph.outputs):
             theirs = found[self._outputs[k]]
@@ -252,7 +352,6 @@ class OnnxReference:
         return sorted(found)
 
     def _cut(self) -> onnx.ModelProto:
-        """The model with an input in place of each tensor that onnxruntime is fed."""
         found = _with_outputs(self._model, dict.fromkeys((*self._places, *self._rounded_here)))
         for node in found.graph.node:
             node.output[:] = [_computed(raw) if raw in self._fed else raw for raw in node.output]
@@ -265,13 +364,12 @@ class OnnxReference:
         return found
 
 
+# Largest distance of a drawn real input from the step that it is rounded to: half a step, less the
+# rounding error of float16.
 _BETWEEN = 0.25
-"""Largest distance of a drawn real input from the step that it is rounded to: half a step, less the
-rounding error of float16."""
 
 
 def _computed(raw: str) -> str:
-    """The name of what a cut model computes for a tensor."""
     return f"{raw}/computed by the reference"
 
 
@@ -296,7 +394,6 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _label(where: str) -> str:
-    """The node in a description of its place in a file."""
     return where.partition(": node ")[2].partition(" ")[2] or where
 
 
@@ -321,7 +418,6 @@ def _reals(elements: Array, type: TensorType) -> Array:
 
 
 def _steps(found: Array, type: TensorType) -> Array:
-    """Real numbers in quantisation steps, not rounded yet."""
     with np.errstate(over="ignore", invalid="ignore"):
         return found.astype(np.float32) / np.float32(type.scale) + np.float32(0)
 
@@ -342,10 +438,9 @@ def _is_shifted(found: Array, type: TensorType) -> bool:
 
 
 def _distance(mine: Array, type: TensorType, found: Array) -> Array:
-    """The distance of each element in steps; of real numbers, 1 where it exceeds the tolerance.
-
-    Sums, products and quotients of real numbers that overflow are the largest finite ones, as
-    TensorFlow Lite defines them; infinite ones count as such."""
+    """The distance of each element in steps; of real numbers, 1 where it exceeds the tolerance."""
+    # Sums, products and quotients of real numbers that overflow are the largest finite ones, as
+    # TensorFlow Lite defines them; infinite ones count as such.
     found = found.reshape(mine.shape)
     if type.dtype is DType.FLOAT32:
         limit = float(np.finfo(np.float32).max)
@@ -360,11 +455,8 @@ def _distance(mine: Array, type: TensorType, found: Array) -> Array:
 def _altered(
     value: Value, number: int, recorded: Array, found: Array, steps: int
 ) -> Difference | None:
-    """The first recorded element that differs from onnxruntime's by more than twice as many steps
-    as penstock's elements do, and one.
-
-    onnxruntime sums in another order on other processors, which moves numbers next to a tie by a
-    step, and later layers amplify that, as they do penstock's steps."""
+    # onnxruntime sums in another order on other processors, which moves numbers next to a tie by a
+    # step, and later layers amplify that, as they do penstock's steps.
     if value.type.dtype is DType.FLOAT32:
         return None
     found = found.reshape(recorded.shape)
@@ -412,10 +504,8 @@ def _compared(
 
 
 def _allowed(unit: _Unit, found: Array) -> Array:
-    """The accepted difference of each element, in steps.
-
-    A number that is rounded may be rounded to either side.  Numbers that ONNX does not round, and
-    that are on a step of penstock's quantisation, must be equal; so must counts and indices."""
+    # A number that is rounded may be rounded to either side.  Numbers that ONNX does not round, and
+    # that are on a step of penstock's quantisation, must be equal; so must counts and indices.
     type = unit.place.type
     if type.dtype not in _ROUNDED:
         return np.zeros(found.shape, np.int64)

@@ -14,14 +14,12 @@ import numpy as np
 
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.tensor import Array, TensorType
-from penstock.simulators.compare import Difference
-from penstock.simulators.judgement import JudgedTensor
+from penstock.simulators.compare import Difference, JudgedTensor
 
-Inputs = Sequence[Array | None]
-"""The elements of all inputs of a node; None for absent ones."""
+Inputs = Sequence[Array | None]  # The elements of all inputs of a node; None for absent ones.
+# Output 0 of a node by TensorFlow Lite Micro, from its inputs and from the output that was
+# recorded, which decides what is undefined.
 Recorded = Callable[[ForeignNode, Inputs, Array], Array]
-"""Output 0 of a node by TensorFlow Lite Micro, from its inputs and from the output that was
-recorded, which decides what is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,6 @@ class Deviating:
 
 
 def _fillings(like: Array) -> tuple[Array, Array]:
-    """Two tensors that differ in every element."""
     zeros = np.zeros_like(like)
     return zeros, np.ones_like(like)
 
@@ -180,7 +177,6 @@ def _multiplier(real: float) -> tuple[int, int]:
 
 
 def _scaled(x: Array, real: float) -> Array:
-    """`MultiplyByQuantizedMultiplier`: rounds the product of high halves, then the shift."""
     multiplier, exponent = _multiplier(real)
     shifted = (x.astype(np.int64) << max(exponent, 0)).astype(np.int32)  # wraps, as there
     product = shifted.astype(np.int64) * multiplier
@@ -198,8 +194,8 @@ _REAL_BOUNDS = {
     "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU_0_TO_1": (0.0, 1.0),
 }
+# Fused activations by the number in the file.
 _ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
-"""Fused activations by the number in the file."""
 
 
 def _bounds(name: str, y: TensorType) -> tuple[float, float]:
@@ -246,7 +242,6 @@ def _integers(node: ForeignNode, inputs: Inputs) -> Array:
 
 
 def _divided(node: ForeignNode, inputs: Inputs) -> Array:
-    """Python's integers, element by element."""
     a, b = np.broadcast_arrays(_given(inputs, 0), _given(inputs, 1))
     pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
     if node.name == "FLOOR_DIV":
@@ -315,12 +310,10 @@ def _pooled(node: ForeignNode, inputs: Inputs) -> Array:
 
 
 def _pooled_within(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
-    """Clamped to any two bounds: those that occur."""
     return _pool(node, inputs).clip(found.min(), found.max())
 
 
 def _pool(node: ForeignNode, inputs: Inputs) -> Array:
-    """The elements before they are clamped."""
     x, y = _given(inputs, 0).astype(np.int64), _y(node)
     sizes = node.integer("filter_height"), node.integer("filter_width")
     strides = node.integer("stride_h"), node.integer("stride_w")
@@ -379,7 +372,6 @@ def _space_to_batch(node: ForeignNode, inputs: Inputs) -> Array:
 
 
 def _padded_alike(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
-    """Padded with any one element: the first that occurs."""
     x = _given(inputs, 0)
     is_padding = _moved_to_batch(node, inputs, np.zeros(x.shape, np.bool_), True)
     padding = found.reshape(is_padding.shape)[is_padding]
@@ -402,8 +394,6 @@ Real = Callable[[ForeignNode, Array], Array]
 
 
 def _really(function: Real) -> Callable[[ForeignNode, Inputs], Array]:
-    """The function in double precision, rounded to the output's quantisation."""
-
     def expected(node: ForeignNode, inputs: Inputs) -> Array:
         x, y = _x(node), _y(node)
         reals = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale
@@ -462,7 +452,6 @@ def _undefined(_: ForeignNode, __: Inputs, found: Array) -> Array:
 
 
 def _exactly(oracle: Callable[[ForeignNode, Inputs], Array]) -> Recorded:
-    """Of a runtime that leaves no element undefined."""
     return lambda node, inputs, _: oracle(node, inputs)
 
 

@@ -21,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import ToolError
-from penstock.frontends.explicit_states import Feedback
-from penstock.frontends.variables import zeros
+from penstock.frontends.variables import Feedback, zeros
 
 Array = NDArray[Any]
 
 CHILD = Path(__file__).with_name("tflite_micro_child.py")
 
+# Sizes tried in this order. No two tensors share memory here, unlike on a device.
 ARENA_BYTES = (16 << 20, 128 << 20, 1 << 30)
-"""Sizes tried in this order.  No two tensors share memory here, unlike on a device."""
 
 # Message of tensorflow/lite/micro/arena_allocator for a small arena: "Failed to allocate tail
 # memory. Requested: 8216, available 1928, missing: 6288".
@@ -132,7 +131,6 @@ def _ask(
     *,
     stateful: bool,
 ) -> dict[str, Array] | Refusal:
-    """The archive that the child process wrote, or how it failed."""
     request: dict[str, Array] = {
         "model": np.frombuffer(model_bytes, np.uint8),
         "arena_bytes": np.array(arena_bytes),
@@ -160,7 +158,6 @@ def _ask(
 
 
 def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...]) -> GoldenSet:
-    """Set `number` of the child's archive, with its inputs."""
     outputs: list[Array] = []
     while (key := f"out{len(outputs)}_set{number}") in reply:
         outputs.append(reply[key])
@@ -170,7 +167,6 @@ def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...])
 
 
 def _error(refusal: Refusal) -> ToolError:
-    """The ToolError for a failed child, with the last eight lines of its messages."""
     lines = [line.strip() for line in refusal.message.splitlines() if line.strip()]
     words = "; ".join(lines[-8:]) or "it printed nothing"
     if refusal.is_crash:

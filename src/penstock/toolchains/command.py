@@ -1,4 +1,4 @@
-"""Runs external programs, singly or in parallel."""
+"""External programs and optional packages: running, importing, caching what they build."""
 
 from __future__ import annotations
 
@@ -12,14 +12,55 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from penstock.errors import ToolError
 
-MESSAGE_LINES = 20
-"""Lines of a failed program's standard error that its ToolError quotes."""
+# The folder in which penstock caches build products that it can rebuild.
+
+
+def cache_folder() -> Path:
+    """The user's cache folder, created if needed; a temporary folder if it is not writable."""
+    folder = _user_cache() / "penstock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = None
+    if folder is None or not os.access(folder, os.W_OK):
+        return Path(tempfile.mkdtemp(prefix="penstock-"))
+    return folder
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
+
+
+# Imports packages of the `simulate` extra on demand; penstock runs without them.
+
+
+def extra(module: str) -> ModuleType:
+    """The module of that name.  Raises ToolError if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise ToolError(
+            "tool-001",
+            f"the Python package that provides '{module}' cannot be imported",
+            where=f"Python package {module.partition('.')[0]}",
+            why=str(missing),
+            help="pip install 'penstock[simulate]'",
+        ) from missing
+
+
+MESSAGE_LINES = 20  # Lines of a failed program's standard error that its ToolError quotes.
+# How linkers report that nothing defines a function.
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)")
-"""How linkers report that nothing defines a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +131,8 @@ def run_all(commands: Sequence[Command], workers: int) -> None:
 def _run(
     words: Sequence[str], stdin: bytes, running: set[subprocess.Popen[bytes]]
 ) -> tuple[int, bytes, bytes]:
-    """The exit code, standard output and standard error of a program.
-
-    The program has a temporary folder of its own, which is removed when it ends.  If this process
-    is interrupted, the program and the processes that it started are killed first.
-    """
+    # The program has a temporary folder of its own, which is removed when it ends.  If this process
+    # is interrupted, the program and the processes that it started are killed first.
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
@@ -123,12 +161,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """The environment of this process, with untranslated messages and another temporary folder."""
     return {**os.environ, "LC_ALL": "C", **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)}
 
 
 def _undefined(message: bytes) -> tuple[str, ...]:
-    """The functions that a linker found undefined, each once."""
     return tuple(dict.fromkeys(_UNDEFINED.findall(message.decode(errors="replace"))))
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from penstock.errors import InternalError
-from penstock.toolchains.command import Command, run_all
-from penstock.toolchains.extra import extra
+from penstock.toolchains.command import Command, extra, run_all
 
 Kind = Literal["zig", "gcc", "clang", "cc"]
 Optimise = Literal["speed", "size"]
 
+# Warnings that generated C code is free of.
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion")
-"""Warnings that generated C code is free of."""
 WARNINGS_AS_ERRORS = (*WARNINGS, "-Werror")
 
 

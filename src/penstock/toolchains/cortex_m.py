@@ -17,6 +17,8 @@ from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zi
 FREESTANDING = Path(__file__).parent / "freestanding"
 MIB = 1 << 20
 
+# Code generation flags other than core and optimisation level; the CMake projects of bundles use
+# them, too.
 CODE_FLAGS = (
     "-ffunction-sections",
     "-fdata-sections",
@@ -24,8 +26,6 @@ CODE_FLAGS = (
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
 )
-"""Code generation flags other than core and optimisation level; the CMake projects of bundles use
-them, too."""
 CORTEX_M_FLAGS = ("-std=c11", *CODE_FLAGS)
 OPTIMISE_FLAGS: dict[Optimise, tuple[str, ...]] = {"speed": ("-O3",), "size": ("-Os",)}
 ZIG_FLAGS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ToolError
-from penstock.toolchains.extra import extra
+from penstock.toolchains.command import extra
 
 ALLOCATED, WRITABLE, EXECUTABLE = 0x2, 0x1, 0x4  # SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
 SEGMENT_WRITABLE = 0x2  # PF_W
@@ -160,7 +160,6 @@ def _opened(path: Path) -> Generator[Any]:
 
 
 def _kind(section: Any) -> str:
-    """`text`, `rodata`, `data` or `bss`, derived from the flags of a section."""
     if section["sh_flags"] & WRITABLE:
         return "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
     return "text" if section["sh_flags"] & EXECUTABLE else "rodata"

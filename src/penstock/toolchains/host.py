@@ -14,16 +14,16 @@ from penstock.errors import InternalError, ToolError
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler, Kind, zig_command
 
+# Compilers in order of preference. zig comes last: it has no address sanitizer.
 HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
-"""Compilers in order of preference.  zig comes last: it has no address sanitizer."""
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
+# Compiles sanitised code in two thirds of the time of -O2, and removes fewer errors.
 SANITISED_LEVEL = "-O1"
-"""Compiles sanitised code in two thirds of the time of -O2, and removes fewer errors."""
+# Programs that fail if the sanitizer of that name works.
 PROBES = {
     "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
     "undefined": "int main(void) { volatile int a = 2147483647; return !(a + 1); }",
 }
-"""Programs that fail if the sanitizer of that name works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,6 @@ def _with_sanitizers(compiler: Compiler, names: Sequence[str]) -> Compiler:
 
 
 def _catches(compiler: Compiler, sanitizer: str) -> bool:
-    """Whether the probe program of a sanitizer builds and fails."""
     with tempfile.TemporaryDirectory() as name:
         source, target, program = (Path(name) / file for file in ("probe.c", "probe.o", "probe"))
         source.write_text(PROBES[sanitizer] + "\n")

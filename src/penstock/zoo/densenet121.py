@@ -15,19 +15,16 @@ from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mul import Mul
-from penstock.zoo.network import Network, option
-from penstock.zoo.parts import named_random, sample_count
+from penstock.zoo.network import Network, named_random, option, sample_count
 
+# Layers of the dense blocks. Source: table 1 of the paper, as are growth and bottleneck.
 BLOCKS = (6, 12, 24, 16)
-"""Layers of the dense blocks.  Source: table 1 of the paper, as are growth and bottleneck."""
 GROWTH = 32
 BOTTLENECK = 4
+# Of all tensors that are concatenated, for values in [-8, 8), the range of calibrated outputs.
 FEATURES = Quantisation((1 / 16,), (0,))
-"""Of all tensors that are concatenated, for values in [-8, 8), the range of calibrated outputs."""
-UNIT_STEPS = 64
-"""Quantisation steps of a scale of 1."""
-LARGEST_SHIFT_STEPS = 32
-"""Largest magnitude of a shift, in quantisation steps of the input."""
+UNIT_STEPS = 64  # Quantisation steps of a scale of 1.
+LARGEST_SHIFT_STEPS = 32  # Largest magnitude of a shift, in quantisation steps of the input.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +60,15 @@ class DenseNet121(Network):
         return net.build(net.softmax(x, name="scores"))
 
     def _activated(self, net: GraphBuilder, x: Value, name: str) -> Value:
-        """Batch normalisation and ReLU before a convolution: other layers also read x itself."""
         return _batch_norm(net, x, self.seed, name, Activation.RELU)
 
     def _layer(self, net: GraphBuilder, x: Value, name: str) -> Value:
-        """x, and the features that two convolutions compute from it."""
         y = self._activated(net, x, f"{name}/norm")
         y = net.conv2d(y, BOTTLENECK * self.growth, 1, activation="relu", name=f"{name}/reduce")
         y = net.conv2d(y, self.growth, 3, quantisation=FEATURES, name=f"{name}/conv")
         return net.apply(Concatenation(3), x, y, quantisation=FEATURES, name=f"{name}/concat")
 
     def _transition(self, net: GraphBuilder, x: Value, name: str) -> Value:
-        """Half the channels, half the rows and columns."""
         y = self._activated(net, x, f"{name}/norm")
         y = net.conv2d(y, x.type.shape[3] // 2, 1, quantisation=FEATURES, name=f"{name}/conv")
         return net.average_pool2d(y, 2, name=f"{name}/pool")

@@ -19,18 +19,14 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
-from penstock.zoo.network import Network, option
-from penstock.zoo.parts import SharedRelu, sample_count
+from penstock.zoo.network import Network, SharedRelu, option, sample_count
 
 STEM_CHANNELS = 32
-STAGES = 3
-"""Stages of the cells after the stem; each doubles the number of filters."""
+STAGES = 3  # Stages of the cells after the stem; each doubles the number of filters.
+# Of all tensors that are concatenated, for values in [-16, 16): sums of calibrated outputs.
 FEATURES = Quantisation((1 / 8,), (0,))
-"""Of all tensors that are concatenated, for values in [-16, 16): sums of calibrated outputs."""
-FIRST, PREVIOUS = 0, 1
-"""States that come from the cell before, and from the cell before that."""
-LAYERS = 2
-"""Separable convolutions in a row."""
+FIRST, PREVIOUS = 0, 1  # States that come from the cell before, and from the cell before that.
+LAYERS = 2  # Separable convolutions in a row.
 POOL = 3
 
 
@@ -143,10 +139,8 @@ class _CellBuilder:
         return self.pools[label]
 
     def _adjusted(self, previous: Value, x: Value, filters: int, name: str) -> Value:
-        """The output of the cell before x with the rows and columns of x and the cell's channels.
-
-        Where the extents differ, one half of the channels reads the elements at even rows and
-        columns, the other half those at odd ones; zeros follow an odd extent."""
+        # Where the extents differ, one half of the channels reads the elements at even rows and
+        # columns, the other half those at odd ones; zeros follow an odd extent.
         if previous.type.shape[1:3] == x.type.shape[1:3]:
             if previous.type.shape[3] == filters:
                 return previous
@@ -157,7 +151,6 @@ class _CellBuilder:
         return self._concatenated([even, odd], f"{name}/adjust")
 
     def _odd(self, x: Value, target: Value, name: str) -> Value:
-        """Elements at odd rows and columns, padded to the extents of `target`."""
         _, height, width, channels = x.type.shape
         shape = (1, height // 2, width // 2, channels)
         op = Slice((0, 1, 1, 0), shape, (1, 2, 2, 1))
@@ -192,6 +185,8 @@ NORMAL = Cell(
     ),
     outputs=(1, 2, 3, 4, 5, 6),
 )
+# Source: figure 4 of the paper, with the order of inputs of the authors' implementation
+# (tensorflow/models, slim).
 REDUCTION = Cell(
     (
         (separable(5, FIRST), separable(7, PREVIOUS)),
@@ -202,8 +197,6 @@ REDUCTION = Cell(
     ),
     outputs=(3, 4, 5, 6),
 )
-"""Source: figure 4 of the paper, with the order of inputs of the authors' implementation
-(tensorflow/models, slim)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

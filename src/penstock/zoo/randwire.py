@@ -9,21 +9,17 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.calibration import quantisation
-from penstock.frontends.seeded_random import SeededRandom
+from penstock.frontends.calibration import SeededRandom, quantisation
 from penstock.ir.graph import Graph, Value
 from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.mul import Mul
-from penstock.zoo.network import Network, option
-from penstock.zoo.parts import SharedRelu, named_random, sample_count
+from penstock.zoo.network import Network, SharedRelu, named_random, option, sample_count
 
-NEIGHBOURS, PROBABILITY = 4, 0.75
-"""WS(4, 0.75).  Source: section 4.1 of the paper."""
+NEIGHBOURS, PROBABILITY = 4, 0.75  # WS(4, 0.75). Source: section 4.1 of the paper.
 STAGES = 3
 HEAD_CHANNELS = 1280
-WEIGHT_STEPS = 128
-"""Quantisation steps of an edge's weight of 1."""
+WEIGHT_STEPS = 128  # Quantisation steps of an edge's weight of 1.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,6 @@ class RandWire(Network):
     def _joined(
         self, net: GraphBuilder, relu: SharedRelu, values: Sequence[Value], name: str
     ) -> Value:
-        """The ReLU of the weighted sum of values."""
         if len(values) == 1:
             return relu(values[0])
         random = named_random(self.seed, f"{name}/weights")

@@ -1,6 +1,6 @@
 """Registry: discovers the networks of this folder and opens them by name.
 
-A module of this folder that defines a `Network` with a `NAME` is a network's file.
+The modules of this folder define networks: subclasses of `Network` with a `NAME`.
 
     zoo:NAME[:option=value,...]         zoo:mobilenet_v1:alpha=0.25,resolution=128
 """
@@ -52,14 +52,18 @@ def zoo_networks() -> tuple[Exhibit, ...]:
 
 @cache
 def networks() -> Mapping[str, type[Network]]:
-    """Every network's class, by its name."""
-    found: dict[str, type[Network]] = {}
-    for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda i: i.name):
-        module = importlib.import_module(f"{folder.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Network) and value.NAME:
-                found[value.NAME] = value
-    return found
+    """Every network's class, by its name, in alphabetical order."""
+    modules = (
+        importlib.import_module(f"{folder.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(folder.__path__)
+    )
+    found = {
+        value.NAME: value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Network) and value.NAME
+    }
+    return dict(sorted(found.items()))
 
 
 def _exhibit(network: type[Network]) -> Exhibit:
@@ -70,7 +74,6 @@ def _exhibit(network: type[Network]) -> Exhibit:
 
 
 def _values(text: str, exhibit: Exhibit, settings: str) -> dict[str, Number]:
-    """The options that "option=value,..." sets."""
     known = {option.name: option for option in exhibit.options}
     values: dict[str, Number] = {}
     for setting in filter(None, settings.split(",")):

@@ -15,7 +15,7 @@ from penstock import api
 from penstock.backends.cores.registry import core_families, core_family
 from penstock.frontends.builder import GraphBuilder
 from penstock.pipeline.compilation import with_point
-from penstock.simulators.qemu import PROGRAM
+from penstock.simulators.cortex_m55 import PROGRAM
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ from penstock.pipeline.stages import ASSIGN, LOWER, STAGES, Context, run_stages
 from penstock.program.steps import calls, walk
 from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program
-from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
+from penstock.simulators.machine import Devices, Machine
 from penstock.uma import (
     AcceleratorTarget,
     Array,

@@ -22,7 +22,7 @@ from penstock.backends.pattern_matching import matches
 from penstock.backends.pattern_mismatch import mismatch
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError
-from penstock.frontends.weighted_layer import Weights
+from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation

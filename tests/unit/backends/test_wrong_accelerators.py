@@ -22,7 +22,7 @@ from errors.wrong_descriptions import copying, fetching, moving
 from penstock import api, ladder
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
 from penstock.backends.offloaded import Offloaded
-from penstock.codegen.drivers import CallTexts
+from penstock.codegen.c_driver import CallTexts
 from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.breakdown import Breakdown

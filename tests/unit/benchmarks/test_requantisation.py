@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.requantisation import Form, Pointwise, missed, requantising, wide_instructions
-from penstock.simulators.thumb import KIND_OF, Instruction, InstructionKind
+from penstock.simulators.cortex_m_timing import KIND_OF, Instruction, InstructionKind
 
 POINT = Pointwise(64, 14.0, 26.0)
 WIDE = Form("wide", 38.0, 47.0, 32.0, ("ldrd", "umull"))

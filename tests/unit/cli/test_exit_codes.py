@@ -12,7 +12,7 @@ import pytest
 from command_line import CommandLine
 from penstock import api
 from penstock.errors import InternalError, UsageError
-from penstock.simulators.golden_archive import read_goldens
+from penstock.simulators.goldens import read_goldens
 
 ONNX = Path(__file__).resolve().parents[2] / "models" / "onnx" / "recurrent.onnx"
 VERBS = (

@@ -8,8 +8,8 @@ from time import sleep
 import pytest
 
 from command_line import CommandLine
-from penstock.cli import progress as progress_module
-from penstock.cli.progress import progress
+from penstock.cli import terminal as progress_module
+from penstock.cli.terminal import progress
 from penstock.pipeline.request import STAGE_NAMES
 
 

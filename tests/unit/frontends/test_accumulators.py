@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.frontends import accumulators
-from penstock.frontends.accumulators import (
+from penstock.frontends import calibrated_graph
+from penstock.frontends.calibrated_graph import (
     LARGEST_PRODUCT,
     convolved,
     convolved_depthwise,
     exact_dtype,
     multiplied,
 )
-from penstock.frontends.seeded_random import SeededRandom, weight_quantiles
+from penstock.frontends.calibration import SeededRandom, weight_quantiles
 from penstock.ir.tensor import Array
 from penstock.opkit.sliding import Window
 
@@ -57,7 +57,7 @@ def test_a_depthwise_convolution_is_a_grouped_one() -> None:
 
 
 def test_a_dense_layer_is_exact_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulators, "CHUNK_ELEMENTS", 10_000)
+    monkeypatch.setattr(calibrated_graph, "CHUNK_ELEMENTS", 10_000)
     x, w = drawn(2, 3_000), drawn(10, 3_000)
     exact = (x.astype(np.int64) + 128) @ w.astype(np.int64).T
     assert np.array_equal(multiplied(x, -128, w), exact)

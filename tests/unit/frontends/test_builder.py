@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ModelError, UsageError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.weighted_layer import Weights
+from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import Activation

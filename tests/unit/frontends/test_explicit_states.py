@@ -9,11 +9,11 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from penstock import api
-from penstock.frontends.explicit_states import with_states
 from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
+from penstock.frontends.variables import with_states
 from penstock.ir.graph import Graph
-from penstock.simulators.golden_archive import read_goldens
+from penstock.simulators.goldens import read_goldens
 from penstock.simulators.graph import initial_states, run_sequences
 from tools.onnx_writer import Model
 from tools.stateful_network import ExplicitNetwork

@@ -13,8 +13,8 @@ import pytest
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
 from penstock.errors import ModelError, UnsupportedError, UsageError
-from penstock.frontends.onnx.recognition import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.open import parse
+from penstock.frontends.other_formats import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.ladder import run_machine

@@ -21,7 +21,7 @@ from penstock.frontends.onnx.post_training import quantised
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import Array
 from penstock.pipeline.graphs import read
-from penstock.reports.interface_tensor import InterfaceTensor
+from penstock.reports.report import InterfaceTensor
 from penstock.simulators.graph import run_graph
 from penstock.zoo.registry import open_zoo
 from tools.onnx_writer import Model

@@ -10,7 +10,7 @@ import pytest
 
 import foreign_nodes
 from penstock.errors import ModelError, UnsupportedError
-from penstock.frontends.node_checks import check_node
+from penstock.frontends.causes import check_node
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region

@@ -43,7 +43,7 @@ from penstock.ops.transpose import Transpose
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
 from penstock.pipeline.graphs import read, simplify
 from penstock.scheduling.options import Options
-from penstock.simulators.golden_archive import read_goldens
+from penstock.simulators.goldens import read_goldens
 from penstock.simulators.graph import run_graph
 from strategies import node_of, seeds
 

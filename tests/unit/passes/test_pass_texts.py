@@ -33,8 +33,7 @@ from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.own_results import own_results
 from penstock.passes.quantised_interface import quantised_interface
-from penstock.passes.queue_sections import queue_sections
-from penstock.passes.queues import queues
+from penstock.passes.queues import queue_sections, queues
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences

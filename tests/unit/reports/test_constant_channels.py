@@ -9,7 +9,7 @@ import pytest
 
 from lowered import assert_equal_to_graph, lower
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.weighted_layer import Weights
+from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.reports.layer import ConstantChannels

@@ -15,7 +15,7 @@ from penstock.ir.composite import Composite
 from penstock.reports.layer_table import LayerTable
 from penstock.reports.report import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.summary import engine_lines, summary
-from penstock.simulators.counts import ExecutionCounts
+from penstock.simulators.calling import ExecutionCounts
 from toy_accelerator import STUB, Toy, toy_request
 
 CPU = EngineWork("cpu", 2, 3, 300000, CycleCounts(900, None))

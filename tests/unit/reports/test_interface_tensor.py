@@ -12,7 +12,7 @@ import penstock
 from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.reports.interface_tensor import InterfaceTensor
+from penstock.reports.report import InterfaceTensor
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 REAL = TensorSpec("reals", (1, 4), "float32")

@@ -6,7 +6,7 @@ import pytest
 
 from found import SAMPLES
 from penstock import api
-from penstock.ir.stated_attribute import MOST_NUMBERS
+from penstock.ir.operator_facts import MOST_NUMBERS
 from penstock.reports.layer import TensorRole
 
 

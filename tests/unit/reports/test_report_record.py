@@ -21,7 +21,7 @@ from penstock.reports.layer_table import LayerSelection, LayerTable, code_table,
 from penstock.reports.report import Report
 from penstock.reports.summary import summary
 from penstock.reports.tables import choice_table, ladder_table
-from penstock.simulators.counts import ExecutionCounts
+from penstock.simulators.calling import ExecutionCounts
 from toy_accelerator import toy_request
 
 MODELS = Path(__file__).parents[2] / "models"

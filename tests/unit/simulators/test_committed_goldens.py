@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.simulators import tflite_micro
-from penstock.simulators.golden_archive import goldens_to_members, read_goldens
-from penstock.simulators.goldens import array_crc32, make_goldens
+from penstock.simulators.goldens import array_crc32, goldens_to_members, make_goldens, read_goldens
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
 from tools.make_test_models import NETWORKS, OPERATORS
 

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import InternalError, ToolError
-from penstock.simulators import block_hook, cortex_m, host_library
-from penstock.simulators.cortex_m import Simulator
+from penstock.simulators import cortex_m, host_library
+from penstock.simulators.calling import ExecutionCounts
+from penstock.simulators.cortex_m import RETURN_ADDRESS, STACK_TOP, Simulator
 from penstock.simulators.cortex_m_timing import CORES
-from penstock.simulators.counts import ExecutionCounts
-from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP
 
 Build = Callable[..., Path]
 Load = Callable[..., Simulator]
@@ -423,7 +422,7 @@ def test_the_hook_is_built_into_an_empty_cache(
 def test_too_many_records_are_reported_and_not_lost(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_hook, "CAPACITY", 2)
+    monkeypatch.setattr(cortex_m, "CAPACITY", 2)
     simulator = Simulator(build(STEPS, "cortex-m4", *STEP_NAMES), "cortex-m4")
     with pytest.raises(InternalError, match="did not return") as caught:
         simulator.call("run", 20)

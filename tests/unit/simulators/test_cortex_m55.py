@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import InternalError, ToolError
 from penstock.hardware.load import load_target
-from penstock.simulators import qemu
+from penstock.simulators import cortex_m55
 from penstock.simulators.cortex_m55 import Simulator55
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.cortex_m import link_firmware, zig_cortex_m
@@ -49,13 +49,15 @@ NAMES = (
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
-    if shutil.which(qemu.PROGRAM) is None:
-        pytest.skip(f"{qemu.PROGRAM} is not installed: apt install qemu-system-arm")
+    if shutil.which(cortex_m55.PROGRAM) is None:
+        pytest.skip(f"{cortex_m55.PROGRAM} is not installed: apt install qemu-system-arm")
     folder = tmp_path_factory.mktemp("m55")
     (folder / "program.c").write_text(PROGRAM)
     tools = zig_cortex_m(load_target("cortex-m55").compiler.zig)
     objects = compile_objects(tools, [folder / "program.c"], folder)
-    return link_firmware(tools, objects, folder / "program.elf", keep=NAMES, layout=qemu.LAYOUT)
+    return link_firmware(
+        tools, objects, folder / "program.elf", keep=NAMES, layout=cortex_m55.LAYOUT
+    )
 
 
 @pytest.fixture
@@ -136,8 +138,8 @@ def test_memory_that_is_not_there_is_an_error(simulator: Simulator55) -> None:
 def test_a_qemu_that_ends_at_once_is_an_error(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qemu, "MACHINE", "no-such-machine")
-    monkeypatch.setattr(qemu, "SECONDS_TO_CONNECT", 1.0)
+    monkeypatch.setattr(cortex_m55, "MACHINE", "no-such-machine")
+    monkeypatch.setattr(cortex_m55, "SECONDS_TO_CONNECT", 1.0)
     with pytest.raises(ToolError, match="does not start") as caught:
-        qemu.Qemu(program, read_image(program), tmp_path, "none")
+        cortex_m55.Qemu(program, read_image(program), tmp_path, "none")
     assert caught.value.code == "tool-024"

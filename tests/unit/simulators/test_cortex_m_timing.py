@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InternalError
-from penstock.simulators.cortex_m_timing import CORTEX_M0PLUS, CORTEX_M3, CORTEX_M4, Timing
-from penstock.simulators.thumb import NAMES, BasicBlock, InstructionKind, decode
+from penstock.simulators.cortex_m_timing import (
+    CORTEX_M0PLUS,
+    CORTEX_M3,
+    CORTEX_M4,
+    NAMES,
+    BasicBlock,
+    InstructionKind,
+    Timing,
+    decode,
+)
 from penstock.toolchains.compiler import Compiler, zig_command
 
 pytest.importorskip("capstone")

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from penstock.errors import ModelError, OutputError
 from penstock.ir.array_archive import pack_arrays
-from penstock.simulators.golden_archive import (
+from penstock.simulators.goldens import (
+    Goldens,
+    array_crc32,
     golden_bytes,
     goldens_to_members,
     read_goldens,
     write_goldens,
 )
-from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.tflite_micro import GoldenSet
 
 Array = NDArray[Any]

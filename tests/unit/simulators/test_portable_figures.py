@@ -20,7 +20,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
-from penstock.simulators.qemu import PROGRAM
+from penstock.simulators.cortex_m55 import PROGRAM
 
 WRONG = 0.4
 """A figure serves sizes for which a compiler makes loops of several kinds."""

@@ -10,9 +10,8 @@ import pytest
 from penstock.errors import InternalError
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.program import Buffer, Driver, Kind, Memory, Program, View
-from penstock.simulators.devices import Queued, ReadyCall
-from penstock.simulators.memories import POISON, Memories
-from penstock.simulators.operand import ConcreteOperand
+from penstock.simulators.machine import Queued, ReadyCall
+from penstock.simulators.memories import POISON, ConcreteOperand, Memories
 
 TYPE = TensorType((4,), DType.INT8)
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.simulators.compare import compare_sets
-from penstock.simulators.tensor_trace import TensorTrace, gathered
+from penstock.simulators.graph import TensorTrace, gathered
 
 EXPECTED = np.arange(12, dtype=np.int8).reshape(3, 4)
 

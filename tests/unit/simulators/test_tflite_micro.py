@@ -9,8 +9,7 @@ import pytest
 from minimal_tflite import ints, model_bytes, table
 from penstock.errors import ToolError
 from penstock.simulators import tflite_micro
-from penstock.simulators.golden_archive import read_goldens
-from penstock.simulators.goldens import array_crc32
+from penstock.simulators.goldens import array_crc32, read_goldens
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
 
 NOTHING = (np.zeros((1, 4), np.int8),)

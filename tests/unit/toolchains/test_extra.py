@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from penstock.errors import ToolError
-from penstock.toolchains.extra import extra
+from penstock.toolchains.command import extra
 
 IMPORT_WITHOUT_EXTRAS = """
 import sys

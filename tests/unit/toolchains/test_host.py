@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import InternalError, ToolError
-from penstock.toolchains import cache
+from penstock.toolchains import command
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.host import (
     host_compiler,
@@ -122,8 +122,8 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    monkeypatch.setattr(cache, "_user_cache", lambda: blocked)
-    folder = cache.cache_folder()
+    monkeypatch.setattr(command, "_user_cache", lambda: blocked)
+    folder = command.cache_folder()
     assert folder.is_dir()
     assert blocked not in folder.parents
     folder.rmdir()
@@ -132,6 +132,6 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
 def test_the_cache_lies_in_the_users_own_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_user_cache", lambda: tmp_path / "new")
-    assert cache.cache_folder() == tmp_path / "new" / "penstock"
-    assert cache.cache_folder().is_dir()
+    monkeypatch.setattr(command, "_user_cache", lambda: tmp_path / "new")
+    assert command.cache_folder() == tmp_path / "new" / "penstock"
+    assert command.cache_folder().is_dir()

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from penstock.frontends.seeded_random import SeededRandom
+from penstock.frontends.calibration import SeededRandom
 from penstock.ir.graph import Graph
 from penstock.zoo.randwire import small_world
 from penstock.zoo.registry import open_zoo

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import UsageError
-from penstock.zoo.lenet5 import LeNet5
-from penstock.zoo.mobilenet_v1 import MobileNetV1
+from penstock.zoo.mobilenets import MobileNetV1
+from penstock.zoo.plain_networks import LeNet5
 from penstock.zoo.registry import open_zoo, zoo_networks
 
 NAMES = [

@@ -16,7 +16,7 @@ import penstock
 from penstock.ir.graph import Graph, Node
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
-from penstock.zoo.mobilenet_v2 import rounded
+from penstock.zoo.mobilenets import rounded
 from penstock.zoo.registry import open_zoo
 
 MACS = {

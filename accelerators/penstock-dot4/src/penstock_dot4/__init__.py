@@ -43,9 +43,9 @@ from penstock.uma import (
 )
 
 LANES, SUM_BYTES = 4, 4
+# Estimated cycles of two loads, DOT4 and loop overhead; of one requantisation; and of one function
+# call. No simulated core has the instruction.
 CYCLES_PER_WORD, CYCLES_PER_ELEMENT, CYCLES_PER_CALL = 5, 40, 60
-"""Estimated cycles of two loads, DOT4 and loop overhead; of one requantisation; and of one function
-call.  No simulated core has the instruction."""
 
 Number = TypeVar("Number")
 Memory = TypeVar("Memory")

@@ -51,15 +51,15 @@ from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
 TRANSPOSED = "nn.conv2d_transpose"
 DENSE = "nn.dense"
+# Operators with constant weights and biases.
 LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
-"""Operators with constant weights and biases."""
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
-MOST_CONCATENATED = 8
-"""Maximum number of inputs of a concatenation."""
+MOST_CONCATENATED = 8  # Maximum number of inputs of a concatenation.
 SUMS = ("add", "subtract", "multiply")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
+# Kernels of an operator with weights, by name.
 VARIANTS = {
     "ethos_u": Variant(buffered=False),
     "ethos_u_buffered": Variant(buffered=True),
@@ -69,9 +69,7 @@ VARIANTS = {
         for n in range(1, MOST_PREFETCH_CHOICES + 1)
     },
 }
-"""Kernels of an operator with weights, by name."""
-FEATURES_STEP = 16
-"""Alignment of the rows of a tensor, in bytes."""
+FEATURES_STEP = 16  # Alignment of the rows of a tensor, in bytes.
 
 
 class EthosU(UMABackend):

@@ -11,8 +11,10 @@ that fit.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +24,99 @@ from penstock_ethos_u.configurations import (
     BLOCK_CHANNELS,
     LOOKUP_BANKS,
     OUTPUT_BANKS,
+    EthosUConfiguration,
     MapShape,
 )
-from penstock_ethos_u.work import ComputeKind, NpuWork
+
+# The properties of an operation that the performance model uses to estimate its cycles.
+
+
+class ComputeKind(IntEnum):
+    """The kinds of operations that the performance model distinguishes. Look-ups and copies count
+    as pooling. Element-wise operations do not use the multipliers."""
+
+    CONVOLUTION = 0
+    DEPTHWISE = 1
+    POOLING = 2
+    ELEMENTWISE = 3
+
+
+class Extent(NamedTuple):
+    """Rows and columns of a window, of its strides or of its dilations."""
+
+    height: int
+    width: int
+
+
+ONE = Extent(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NpuWork:
+    """An operation on int8 elements, or a stripe of it (an interval of output rows), as the input
+    of the performance model.
+
+    chip: hardware configuration.
+    kind: kind of the computation, such as convolution or pooling.
+    input, output: rows, columns and channels of the input and of the output.
+    rate: cycles per output element in the output unit, which scales and writes results.
+    window, stride, dilation: rows and columns.
+    upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column; 1
+        for none.
+    binary: whether there is a second input that is a tensor, not a scalar.
+    second_elements: number of elements of the second input that are read, if it is broadcast. 0 if
+        it is a constant tensor, whose bytes count as `constant_bytes`. None if it has the shape of
+        the output, is a scalar, or does not exist.
+    lookup: whether a look-up table is applied to the output.
+    part_kernel: True if weights are ordered part kernel first (several taps of few channels at a
+        time), False if depth first (one tap of many channels at a time).
+    packed_input, packed_output: whether the layout is NHCWB16 instead of NHWC.
+    constant_bytes: size of encoded weights and biases, or of a constant second input.
+    biases_in_tensor_memory: whether biases are read from the memory that holds tensors."""
+
+    chip: EthosUConfiguration
+    kind: ComputeKind
+    input: MapShape
+    output: MapShape
+    rate: float
+    window: Extent = ONE
+    stride: Extent = ONE
+    dilation: Extent = ONE
+    upscale: int = 1
+    binary: bool = False
+    second_elements: int | None = None
+    lookup: bool = False
+    part_kernel: bool = False
+    packed_input: bool = False
+    packed_output: bool = False
+    constant_bytes: int = 0
+    biases_in_tensor_memory: bool = False
+
+    @property
+    def reach(self) -> Extent:
+        """Rows and columns that a window spans, including dilation."""
+        return Extent(
+            (self.window.height - 1) * self.dilation.height + 1,
+            (self.window.width - 1) * self.dilation.width + 1,
+        )
+
+    @property
+    def equal_depth(self) -> bool:
+        """Whether each output channel depends only on the input channel with the same index."""
+        return self.kind is not ComputeKind.CONVOLUTION
+
 
 Ints = NDArray[np.int64]
+# Block sizes: an array of shape (n, 3), with rows, columns and channels of each block.
 Blocks = NDArray[np.int64]
-"""Block sizes: an array of shape (n, 3), with rows, columns and channels of each block."""
 
-LARGEST = MapShape(32, 64, 128)
-"""The largest block size that the hardware supports."""
+LARGEST = MapShape(32, 64, 128)  # The largest block size that the hardware supports.
+# Maximum number of rows or columns of a window that the NPU processes at once. A larger window is
+# split into parts.
 WINDOW_PART = 8
-"""Maximum number of rows or columns of a window that the NPU processes at once. A larger window is
-split into parts."""
+# The internal memory stores inputs and accumulators with their channels rounded up to a multiple of
+# this number.
 GRANULE = 8
-"""The internal memory stores inputs and accumulators with their channels rounded up to a multiple
-of this number."""
 
 
 @cache
@@ -97,12 +176,11 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
 
 
 def _has_single_row(work: NpuWork) -> bool:
-    """Return whether the NPU allocates accumulators for a single row, although its multipliers
+    """Whether the NPU allocates accumulators for a single row, although its multipliers
     compute two rows at a time. This is the case if both the output and the window have only one
     row. The result is False for configurations whose multipliers compute one row at a time."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 
 def _round_up(x: Ints | int, step: int) -> Any:
-    """Return `x` rounded up to a multiple of `step`."""
     return -(-x // step) * step

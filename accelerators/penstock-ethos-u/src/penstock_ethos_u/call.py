@@ -22,16 +22,15 @@ from typing import NamedTuple
 
 from penstock.uma import Place, StreamRows, StreamTransfer
 from penstock_ethos_u.encoding import ConstantSegment
-from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operation import NpuFunction, Operation, copied_before
 from penstock_ethos_u.performance import Block, Cycles
-from penstock_ethos_u.segments import copied_before
 from penstock_ethos_u.tiles import MapTiles, tiles_of
 from penstock_ethos_u.timeline import Job, operation_job
 
+# The number of a memory region, and the tiles of a feature map in that region.
 MapPlace = tuple[int, MapTiles]
-"""The number of a memory region, and the tiles of a feature map in that region."""
+# Placeholder for the place of a feature map that an operation does not have.
 NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
-"""Placeholder for the place of a feature map that an operation does not have."""
 
 
 class ChannelPart(NamedTuple):
@@ -82,12 +81,6 @@ class ComputeTiming(NamedTuple):
 def _compute_timing(
     op: Operation, rows: int, read: int, segment: int, constants: int
 ) -> ComputeTiming:
-    """Return the fastest block size of an operation, and its timing with this block size.
-
-    rows: number of output rows that the operation computes.
-    read: number of input rows that it reads.
-    segment: index of the segment that it uses.
-    constants: size of the encoded segment in bytes; ignored if `op` has no weights."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
     found = op.fastest_block_and_cycles(work)
@@ -149,8 +142,7 @@ class TableCopy(NamedTuple):
     source: Place
 
 
-Action = Compute | StreamTransfer | TableCopy
-"""One operation or copy of a call."""
+Action = Compute | StreamTransfer | TableCopy  # One operation or copy of a call.
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +222,7 @@ class NpuCall:
         )
 
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """Yield (call, channels) for each input of a concatenation: a call that copies this input
+        """(call, channels) for each input of a concatenation: a call that copies this input
         to the output, and the output channels that it writes."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
@@ -242,7 +234,7 @@ class NpuCall:
             channel += channels
 
     def _stored_parts(self) -> list[ChannelPart]:
-        """Return the output channels of each segment of constants, with the address at which the
+        """The output channels of each segment of constants, with the address at which the
         segment is stored. For an operation without segments, the result is a single `ChannelPart`
         with all output channels and no constants."""
         if not self.encoded.segments:
@@ -257,7 +249,7 @@ class NpuCall:
         return found
 
     def _copy_to_buffer(self, part: ChannelPart) -> StreamTransfer:
-        """Return the transfer that copies the constants of `part` from `part.place`, where they are
+        """The transfer that copies the constants of `part` from `part.place`, where they are
         stored, into a buffer in scratch."""
         target = self._with_read_addresses(part).place
         assert part.place is not None
@@ -266,9 +258,7 @@ class NpuCall:
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
         """Return `part` with the addresses from which the operation reads its constants: those of
-        a copy if an earlier call has made one, or if this call makes one in a buffer in scratch.
-
-        part: output channels, and the address at which their constants are stored."""
+        a copy if an earlier call has made one, or if this call makes one in a buffer in scratch."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
@@ -288,7 +278,7 @@ class NpuCall:
     def _row_operations(
         self, row_intervals: Sequence[RowInterval], part: ChannelPart
     ) -> Iterator[Compute]:
-        """Yield the operations that compute `row_intervals` for the output channels of `part`. If
+        """The operations that compute `row_intervals` for the output channels of `part`. If
         the input rows of an interval are scattered in memory (`RowInterval.maps` is None), its
         first operations copy them to scratch."""
         for interval in row_intervals:
@@ -317,7 +307,7 @@ class NpuCall:
         return tuple(found)
 
     def _feature_maps(self, first: int, end: int) -> Maps | None:
-        """Return the locations of the feature maps of the operation that computes output rows
+        """The locations of the feature maps of the operation that computes output rows
         [first, end), or None if a single operation cannot compute them because the rows of a tensor
         form more than two tiles (sequences of rows at a constant pitch)."""
         op = self.op
@@ -338,7 +328,7 @@ class NpuCall:
         return None if result is None else Maps(source, second, result)
 
     def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
-        """Yield the operations that compute the output row with index `row` from input rows that
+        """The operations that compute the output row with index `row` from input rows that
         are scattered in memory. Each operation but the last copies one input row to scratch. The
         last one computes the channels `part` of the output row."""
         lower, upper = self.op.reads(row, row + 1)
@@ -362,13 +352,8 @@ class NpuCall:
 def _feature_map(
     rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
 ) -> MapPlace | None:
-    """Return the memory region and the tiles of some rows of a tensor, or None if the rows form
-    more than two tiles (sequences of rows at a constant pitch).
-
-    rows: addresses of consecutive rows of the tensor.
-    interval: (lower, upper) selects rows [lower, upper).
-    row_bytes: size of a row.
-    backwards: permits a negative pitch, at which addresses decrease from row to row."""
+    """The memory region and the tiles of some rows of a tensor, or None if the rows form
+    more than two tiles (sequences of rows at a constant pitch)."""
     found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
     return None if found is None else (rows.base, found)
 

@@ -12,14 +12,11 @@ from typing import NamedTuple
 
 from penstock.uma import UsageError
 
-BANK_BYTES = 1024
-"""Size of a bank of the NPU's internal memory, in bytes."""
-OUTPUT_BANKS = 2
-"""Banks of the internal memory that are reserved for output elements."""
+BANK_BYTES = 1024  # Size of a bank of the NPU's internal memory, in bytes.
+OUTPUT_BANKS = 2  # Banks of the internal memory that are reserved for output elements.
+# Banks that the look-up table of an activation occupies, at the end of the internal memory.
 LOOKUP_BANKS = 2
-"""Banks that the look-up table of an activation occupies, at the end of the internal memory."""
-BLOCK_CHANNELS = 16
-"""Channels of a channel block of the layout NHCWB16."""
+BLOCK_CHANNELS = 16  # Channels of a channel block of the layout NHCWB16.
 NHCWB16 = "nhcwb16"
 LAYOUTS = (NHCWB16, "nhwc")
 SRAM_ONLY = "sram_only"
@@ -143,11 +140,11 @@ U55_256 = EthosUConfiguration(
     "ethos-u55-256", 256, MapShape(2, 2, 8), 48, 8, 16,
     OutputRates(0.375, 0.75, 0.125, 0.25, 1.0, 0.25), _SRAM_U55, _FLASH_U55,
 )  # fmt: skip
+# The memory ports of all configurations follow Vela's systems "Ethos_U55_High_End_Embedded" and
+# "Ethos_U65_Mid_End".
 U65_256 = replace(
     U55_256, name="ethos-u65-256", features=_SRAM_U65, constants=_DRAM_U65, most_copies=2
 )
-"""The memory ports of all configurations follow Vela's systems "Ethos_U55_High_End_Embedded" and
-"Ethos_U65_Mid_End"."""
 
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
     c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256)

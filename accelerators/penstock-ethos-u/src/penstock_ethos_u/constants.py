@@ -10,8 +10,8 @@ from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
 from penstock_ethos_u.operation import NpuFunction, Operation
 from penstock_ethos_u.operators import REDUCTIONS, extents
 
+# Biases, multipliers and shifts, with one element per output channel in each tuple.
 ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Biases, multipliers and shifts, with one element per output channel in each tuple."""
 
 
 def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:

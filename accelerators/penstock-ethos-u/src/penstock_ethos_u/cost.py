@@ -23,10 +23,10 @@ from penstock_ethos_u.operation import Operation, row_bytes
 from penstock_ethos_u.timeline import timing
 from penstock_ethos_u.waits import TABLE_BYTES, timeline_steps
 
+# Numbers of the regions that a call uses before memory is planned: the kernel's table, scratch,
+# constants prefetched for this call, and constants copied for later calls; and, from TENSORS on,
+# one region for each tensor.
 TABLE, SCRATCH, PREFETCHED, ELSEWHERE, TENSORS = range(5)
-"""Numbers of the regions that a call uses before memory is planned: the kernel's table, scratch,
-constants prefetched for this call, and constants copied for later calls; and, from TENSORS on, one
-region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
@@ -54,7 +54,7 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
 
 
 def _copied_bytes(action: Action) -> int:
-    """Return the number of bytes that an action copies; 0 if it is an operation, not a copy."""
+    """The number of bytes that an action copies; 0 if it is an operation, not a copy."""
     if isinstance(action, StreamTransfer):
         return action.size_bytes
     return TABLE_BYTES if isinstance(action, TableCopy) else 0
@@ -100,8 +100,6 @@ def contiguous_cost(
 
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
-    """Return the addresses of the rows of each input, assuming that each input is contiguous in a
-    memory region of its own."""
     op, second = encoded.operation, encoded.operation.second_tensor
     sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
     sizes = sizes or [(op.in_h, op.in_row_bytes)]
@@ -111,6 +109,6 @@ def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
 
 
 def _contiguous(region: int, count: int, size_bytes: int) -> StreamRows:
-    """Return the addresses of `count` contiguous rows of `size_bytes` bytes each, which begin at
+    """The addresses of `count` contiguous rows of `size_bytes` bytes each, which begin at
     offset 0 of the memory region with number `region`."""
     return StreamRows(region, 0, range(0, count * size_bytes, size_bytes))

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.uma import Array
+from penstock_ethos_u.blocks import Extent
 from penstock_ethos_u.operation import STEP, NpuFunction, Operation
 from penstock_ethos_u.vela import npu, vela
-from penstock_ethos_u.work import Extent
 
+# Number of fraction bits of TFLite's multipliers. The NPU's multipliers are integers, so the NPU
+# shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`.
 HIGH_BITS = 31
-"""Number of fraction bits of TFLite's multipliers. The NPU's multipliers are integers, so the NPU
-shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`."""
 
 
 class ConstantSegment(NamedTuple):
@@ -126,9 +126,6 @@ def _biases(
 
 
 def _weights(order: WeightOrder, weights: Array) -> bytes:
-    """Return the compressed weights of a segment.
-
-    weights: int16 array of shape (output channels, rows, columns, input channels)."""
     api = vela()
     return bytes(
         api.npu_encode_weights(

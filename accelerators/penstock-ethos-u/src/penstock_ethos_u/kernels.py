@@ -26,12 +26,16 @@ from penstock_ethos_u.call import EncodedOperation
 from penstock_ethos_u.constants import encoded_weights, lookup_table, ohwi_weights
 from penstock_ethos_u.cost import contiguous_cost
 from penstock_ethos_u.encoding import EncodedConstants
-from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operation import (
+    NpuFunction,
+    Operation,
+    prefetch_choices,
+    with_prefetched_segments,
+)
 from penstock_ethos_u.operators import operands, pieces, plain_operation
 from penstock_ethos_u.performance import copying_cycles
 from penstock_ethos_u.placed import PlacedCosts
 from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
-from penstock_ethos_u.segments import prefetch_choices, with_prefetched_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +149,6 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """Return `op` with the sizes of its encoded constants and, for a concatenation, with the
-    channels and the layout of each input. Its commands and its cost depend on these, too.
-
-    constants: the encoded constants of `op`."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 

@@ -8,21 +8,16 @@ padding and the input rows for any interval of output rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 
-from penstock_ethos_u.configurations import (
-    BLOCK_CHANNELS,
-    EthosUConfiguration,
-    MapShape,
-)
+from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
+from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration, MapShape
 from penstock_ethos_u.performance import Block, Cycles, fastest_block_and_cycles
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
-from penstock_ethos_u.work import ComputeKind, Extent, NpuWork
 
-STEP = 16
-"""Alignment of encoded constants, in bytes."""
+STEP = 16  # Alignment of encoded constants, in bytes.
 
 
 class NpuFunction(IntEnum):
@@ -40,6 +35,7 @@ class NpuFunction(IntEnum):
     COPY = 8
 
 
+# How the NPU computes each function.
 KINDS = {
     NpuFunction.CONVOLUTION: ComputeKind.CONVOLUTION,
     NpuFunction.DEPTHWISE: ComputeKind.DEPTHWISE,
@@ -51,7 +47,6 @@ KINDS = {
     NpuFunction.MULTIPLY: ComputeKind.ELEMENTWISE,
     NpuFunction.COPY: ComputeKind.POOLING,
 }
-"""How the NPU computes each function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +268,10 @@ class Operation:
         return first, end
 
     def _upscaled_rows(self, first: int, end: int) -> tuple[int, int]:
-        """Return the rows [lower, upper) of the upscaled input that the windows of output rows
+        """The rows [lower, upper) of the upscaled input that the windows of output rows
         [first, end) cover, including padding: `lower` is negative if they cover padding at the top.
-
-        The upscaled input has `upscale - 1` rows of zeros after each input row."""
+        """
+        # The upscaled input has `upscale - 1` rows of zeros after each input row.
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 
@@ -330,7 +325,7 @@ class Operation:
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Return the size in bytes of the constants that are needed to compute `rows` rows of
+        """The size in bytes of the constants that are needed to compute `rows` rows of
         `channels` output channels: a constant second input, or weights and biases."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
@@ -338,11 +333,6 @@ class Operation:
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return `NpuWork.second_elements` for `rows` output rows: the number of elements of a
-        broadcast second input that are read.
-
-        0: the second input is a constant tensor, whose bytes count as `NpuWork.constant_bytes`.
-        None: the second input has the shape of the output, is a scalar, or does not exist."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0
@@ -384,7 +374,7 @@ class Operation:
 
 @lru_cache
 def _divided_channels(channels: int, step: int) -> tuple[int, ...]:
-    """Return the numbers of channels of the segments into which `channels` output channels are
+    """The numbers of channels of the segments into which `channels` output channels are
     divided: `step` each, and the rest in the last one. For 40 channels and step 16: (16, 16, 8)."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
 
@@ -394,3 +384,38 @@ def row_bytes(width: int, channels: int, packed: bool) -> int:
     are rounded up to a multiple of 16, as in layout NHCWB16."""
     depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
     return width * depth
+
+
+# Prefetches and copies of an operation's segments of constants. A segment holds the
+# weights and biases of consecutive output channels.
+
+
+def with_prefetched_segments(op: Operation, count: int) -> Operation:
+    """Return a variant of `op` whose first `count` segments are prefetched: an earlier call has
+    copied them, and the operation reads the copies.
+
+    The operation still copies the remaining segments itself, into its own buffers. If all segments
+    are prefetched, it has no buffers."""
+    buffer = op.buffer_bytes if count < len(op.segment_channels) else 0
+    return replace(op, prefetched_segments=count, buffer_bytes=buffer)
+
+
+def prefetch_choices(op: Operation) -> tuple[int, ...]:
+    """Return the numbers of segments of `op` that a prefetch may contain: 1, a quarter, half and
+    all of them, in ascending order without duplicates. For 8 segments, the result is (1, 2, 4,
+    8)."""
+    count = len(op.segment_channels)
+    return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
+
+
+def copied_before(op: Operation, segment: int) -> int:
+    """Return when a call copies a segment into a buffer: the result is the index of the segment
+    before whose operations the copy is issued.
+
+    segment: index of the copied segment.
+
+    There are two buffers. The first two copies are issued at the start of the call. Each later copy
+    is issued as soon as the operations that read its buffer have been issued. If no segments are
+    prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3: segments 0 and 1 are copied
+    before the operations of segment 0, segment 2 before the operations of segment 1, and so on."""
+    return 0 if segment <= op.prefetched_segments + 1 else segment - 1

@@ -21,6 +21,7 @@ from penstock_ethos_u.configurations import (
 )
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 
+# Operators that the NPU computes as convolutions with weights.
 WEIGHTED = {
     "Conv2D": NpuFunction.CONVOLUTION,
     "FullyConnected": NpuFunction.CONVOLUTION,
@@ -29,15 +30,14 @@ WEIGHTED = {
     "Mean": NpuFunction.DEPTHWISE,
     "Sum": NpuFunction.DEPTHWISE,
 }
-"""Operators that the NPU computes as convolutions with weights."""
+# Operators that the NPU computes as depthwise convolutions whose weights are all 1.
 REDUCTIONS = ("Mean", "Sum")
-"""Operators that the NPU computes as depthwise convolutions whose weights are all 1."""
 POOLS = {"MaxPool2D": NpuFunction.MAXIMUM, "AveragePool2D": NpuFunction.AVERAGE}
 ELEMENTWISE = {"Add": NpuFunction.ADD, "Sub": NpuFunction.SUBTRACT, "Mul": NpuFunction.MULTIPLY}
 CONCATENATION = "Concatenation"
+# Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
+# results are exact for all `Numerics`.
 LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
-"""Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
-results are exact for all `Numerics`."""
 
 
 def hardware(offloaded: Offloaded) -> EthosUConfiguration:
@@ -67,17 +67,15 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
-    """Return an operation that computes `function`, a look-up or a copy, element by element. Its
+    """An operation that computes `function`, a look-up or a copy, element by element. Its
     windows have one element, and its input has the shape of the output."""
     height, width, depth = _image(offloaded)
     return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """Return the operation of a convolution, dense layer, pool or reduction.
-
-    A depthwise convolution with one input channel becomes a convolution. A dense layer becomes a
-    convolution whose window is the whole input."""
+    # A depthwise convolution with one input channel becomes a convolution.  A dense layer becomes a
+    # convolution whose window is the whole input.
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
@@ -118,12 +116,10 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return the parameters, by name, with which an ordinary convolution computes a transposed
-    convolution. Parameters that are the same for both are omitted.
-
-    The ordinary convolution reads an upscaled input: zeros are inserted after each row and column.
-
-    p: parameters of the transposed convolution by name, such as "stride_h"."""
+    """The parameters, by name, with which an ordinary convolution computes a transposed
+    convolution. Parameters that are the same for both are omitted."""
+    # The ordinary convolution reads an upscaled input: zeros are inserted after each row and
+    # column.
     return {
         "upscale": max(transposed_strides(p), default=1),
         "stride_h": 1,
@@ -143,7 +139,6 @@ def transposed_strides(p: Mapping[str, int]) -> set[int]:
 
 
 def _elementwise(offloaded: Offloaded) -> Operation:
-    """Return the NPU operation of a sum, difference or product."""
     p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
     first, second = operands(offloaded)
     other = offloaded.main.inputs[second]
@@ -196,7 +191,6 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 
 def _image(offloaded: Offloaded) -> MapShape:
-    """Return rows, columns and channels of the operator's output."""
     return extents(offloaded.main.output.type.shape)
 
 

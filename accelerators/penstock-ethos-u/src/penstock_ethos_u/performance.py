@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from penstock_ethos_u.blocks import (
     WINDOW_PART,
     Blocks,
+    ComputeKind,
     Ints,
+    NpuWork,
     fitting_blocks,
     input_blocks,
 )
@@ -36,18 +38,14 @@ from penstock_ethos_u.configurations import (
     EthosUPort,
     MapShape,
 )
-from penstock_ethos_u.work import ComputeKind, NpuWork
 
 Floats = NDArray[np.float64]
-Block = tuple[int, int, int]
-"""Rows, columns and channels of a block."""
-BIAS_BYTES = 10
-"""Bytes of the encoded bias, multiplier and shift of a channel."""
-BIAS_BURST = 256
-"""Bytes of biases that are read within one memory latency."""
+Block = tuple[int, int, int]  # Rows, columns and channels of a block.
+BIAS_BYTES = 10  # Bytes of the encoded bias, multiplier and shift of a channel.
+BIAS_BURST = 256  # Bytes of biases that are read within one memory latency.
+# Cycles before another product can be added to the same accumulator: in most configurations, and in
+# the smallest.
 SUM_DELAY, SLOW_SUM_DELAY = 2, 3
-"""Cycles before another product can be added to the same accumulator: in most configurations, and
-in the smallest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,9 @@ def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
 
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
-    """Return (block sizes, cycles, ranking) for the block sizes that fit the NPU's internal memory.
-
-    The ranking lists the indices of block sizes in the order of increasing cycles. Among equally
-    fast block sizes, larger ones come first."""
+    """(block sizes, cycles, ranking) for the block sizes that fit the NPU's internal memory."""
+    # The ranking lists the indices of block sizes in the order of increasing cycles.  Among equally
+    # fast block sizes, larger ones come first.
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
@@ -180,7 +177,7 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an operation
+    """The fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an operation
     that accumulates over windows (a convolution or pool). Each is an array with one element for
     each block size in `blocks`."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
@@ -204,7 +201,7 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an
+    """The fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an
     element-wise operation. Each is an array with one element for each block size in `blocks`;
     `multipliers` contains zeros."""
     elements = _stored_shape(work.output, work.packed_output).elements
@@ -215,7 +212,6 @@ def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, 
 
 
 def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
-    """Return, for each block size, the cycles that the multipliers take to compute one block."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
     pieces = _divide_up(block, micro)
@@ -242,22 +238,17 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     """Return, for each block size, how many cycles the multipliers stall because of the latency of
-    additions, while they process one block and one part of the window (`_window_part_taps`).
-
-    The multipliers compute a micro block of the output at a time. If a block is a single micro
-    block along rows and columns, consecutive products are added to the same accumulators, so each
-    must wait for the previous addition. Larger blocks cause no stalls.
-
-    area: number of micro blocks along rows times number along columns, for each block size.
-    depth: number of micro blocks along channels, for each block size.
-    steps: number of products that are added to each accumulator for this part of the window."""
+    additions, while they process one block and one part of the window (`_window_part_taps`)."""
+    # The multipliers compute a micro block of the output at a time.  If a block is a single micro
+    # block along rows and columns, consecutive products are added to the same accumulators, so each
+    # must wait for the previous addition.  Larger blocks cause no stalls.
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
 
 
 def _window_part_taps(work: NpuWork) -> list[int]:
-    """Return the number of elements in each part of the window. The NPU divides a window into parts
+    """The number of elements in each part of the window. The NPU divides a window into parts
     of at most `WINDOW_PART` (8) rows and columns and processes them one after the other. A window
     of 9 rows and 3 columns has the parts [24, 3]."""
     rows, columns = (
@@ -267,17 +258,15 @@ def _window_part_taps(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """Return the number of parts into which the NPU divides a window. A part has at most
+    """The number of parts into which the NPU divides a window. A part has at most
     `WINDOW_PART` (8) rows and columns."""
     return len(_window_part_taps(work))
 
 
 def _micro_block(work: NpuWork) -> MapShape:
-    """Return the rows, columns and channels of the output that the multipliers compute at a time.
-
-    Configurations that compute 2 rows and 2 columns at a time compute 1 row and 4 columns instead
-    if a convolution has a single output row, a window of one row, and an even number of output
-    columns."""
+    # Configurations that compute 2 rows and 2 columns at a time compute 1 row and 4 columns instead
+    # if a convolution has a single output row, a window of one row, and an even number of output
+    # columns.
     micro, out = work.chip.micro_block, work.output
     flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
     return (
@@ -306,12 +295,7 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
     """Return, for each block size, the size of a transfer of feature maps in bytes, where each
     burst counts as `EthosUPort.burst_bytes` bytes, the longest burst of the memory: a shorter burst
     takes as long. For example, 1000 bytes in bursts of 16 count as 2000 if the longest burst has 32
-    bytes.
-
-    work: the operation whose input or output is transferred.
-    blocks: array of shape (n, 3): rows, columns and channels of each block size.
-    elements: number of int8 elements, i.e. of bytes, that are transferred.
-    read: True if the transfer reads input, False if it writes output."""
+    bytes."""
     port: EthosUPort = work.chip.features
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
@@ -321,12 +305,7 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
 
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return, for each block size, how many contiguous bytes of memory the NPU reads at a time.
-
-    packed: whether the input has layout NHCWB16 instead of NHWC.
-    blocks: array of shape (n, 3): rows, columns and channels of the input that is loaded for a
-        block.
-    shape: rows, columns and channels of the input."""
+    """Return, for each block size, how many contiguous bytes of memory the NPU reads at a time."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -334,11 +313,7 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return, for each block size, how many contiguous bytes of memory the NPU writes at a time.
-
-    packed: whether the output has layout NHCWB16 instead of NHWC.
-    blocks: array of shape (n, 3): rows, columns and channels of a block.
-    shape: rows, columns and channels of the output."""
+    """Return, for each block size, how many contiguous bytes of memory the NPU writes at a time."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -347,16 +322,13 @@ def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
     """Return, for each block size, how many bytes of a block are contiguous in memory in layout
-    NHCWB16.
-
-    blocks: array of shape (n, 3): rows, columns and channels of a block.
-    shape: rows, columns and channels of the tensor that contains the blocks."""
+    NHCWB16."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 
 
 def _stored_shape(shape: MapShape, packed: bool) -> MapShape:
-    """Return the shape of a tensor in memory. If `packed`, channels are rounded up to a multiple of
+    """The shape of a tensor in memory. If `packed`, channels are rounded up to a multiple of
     16."""
     return (
         shape._replace(depth=-(-shape.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
@@ -371,5 +343,4 @@ def _clipped(blocks: Blocks, shape: MapShape) -> Blocks:
 
 
 def _divide_up(whole: Any, part: Any) -> Any:
-    """Return `whole` / `part`, rounded up."""
     return -(-np.asarray(whole) // np.asarray(part))

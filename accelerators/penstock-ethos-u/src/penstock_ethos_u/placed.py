@@ -18,9 +18,9 @@ from penstock_ethos_u.call import EncodedOperation, NpuCall, rows_read
 from penstock_ethos_u.cost import cost_of
 from penstock_ethos_u.operation import Operation
 
+# Region numbers: the kernel's table; a constant input; and, from MEMORIES on, the memories by
+# index.
 TABLE, CONSTANT, MEMORIES = range(3)
-"""Region numbers: the kernel's table; a constant input; and, from MEMORIES on, the memories by
-index."""
 
 
 class RowAccess(NamedTuple):
@@ -81,14 +81,11 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the elements of the cache key in `cost` that describe the copies of constants that
-        a call makes.
-
-        The first element contains the size of each copy, and whether the copy is for this call or
-        for a later one. If the target of a copy may overlap rows that the call accesses, further
-        elements contain the addresses of all copies and of all accessed rows.
-
-        accesses: the rows of each input, followed by the rows of the output."""
+        """The elements of the cache key in `cost` that describe the copies of constants that
+        a call makes."""
+        # The first element contains the size of each copy, and whether the copy is for this call or
+        # for a later one.  If the target of a copy may overlap rows that the call accesses, further
+        # elements contain the addresses of all copies and of all accessed rows.
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
@@ -103,12 +100,8 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Return whether any copy may write to rows [lower, upper) of a tensor or between them.
-
-        If so, the cache key of the call's cost must contain addresses (`_copies`).
-
-        copied: addresses [start, end) to which each copy writes.
-        rows: addresses of all rows of the tensor."""
+        """Whether any copy may write to rows [lower, upper) of a tensor or between them."""
+        # If so, the cache key of the call's cost must contain addresses (`_copies`).
         op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
         second = 0 if op.second is None else op.second.row_bytes
@@ -116,10 +109,8 @@ class PlacedCosts:
         return any(at < last and end > first for at, end in copied)
 
     def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
-        """Return the `NpuCall` for a call whose addresses are known. In an `NpuCall`, an address
-        consists of the number of a memory region and an offset.
-
-        accesses: the rows of each input, followed by the rows of the output."""
+        """The `NpuCall` for a call whose addresses are known. In an `NpuCall`, an address
+        consists of the number of a memory region and an offset."""
         beside = MEMORIES + call.beside
         transfers = tuple(
             StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
@@ -137,11 +128,6 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """Return the memory region and the offsets of the accessed rows of one tensor. The rows of
-        a constant are assumed to be contiguous.
-
-        tensor: index of the input; for the output, the number of inputs.
-        access: the rows of this tensor that a call accesses."""
         rows, lower, upper = access
         if rows is not None:
             base = MEMORIES + rows.memory

@@ -13,18 +13,186 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
-from penstock.uma import Array, Driver, StreamOperation, StreamTransfer
-from penstock_ethos_u.call import EncodedOperation, NpuCall
-from penstock_ethos_u.emission import vela_operation
+from penstock.uma import Array, Driver, Place, StreamOperation, StreamTransfer
+from penstock_ethos_u.call import NOWHERE, Action, Compute, EncodedOperation, MapPlace, NpuCall
+from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
+from penstock_ethos_u.encoding import HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
 from penstock_ethos_u.interpreter import execute
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.vela import (
     command_words,
     driver_payload,
     payload_configuration,
+    vela,
     with_copy_wait,
 )
+from penstock_ethos_u.waits import TABLE_BYTES
+
+# Conversion of the actions of a call (operations and copies) to the API of Arm's
+# compiler Vela, which encodes them as register commands.
+
+
+INSIDE = 1 << 8 | 3  # The region number of the NPU's internal memory in Vela's API.
+BANK_BYTES = 1024
+LOOKUP_BANKS = 2
+EXTRA_BITS = 20  # Number of bits by which TFLite shifts both terms of a sum left.
+
+
+def vela_operation(action: Action) -> Any:
+    """Return the operation of Vela's API that performs an action (an operation or a copy)."""
+    if isinstance(action, Compute):
+        return _computation(action)
+    if isinstance(action, StreamTransfer):
+        return _copy(action.source, _range(action.target, action.size_bytes), action.size_bytes)
+    at = (action.op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
+    inside = vela().NpuAddressRange(INSIDE, at, TABLE_BYTES)
+    return _copy(action.source, inside, TABLE_BYTES)
+
+
+def _computation(action: Compute) -> Any:
+    api, op, part, maps = vela(), action.op, action.part, action.maps
+    rows = action.first, action.end
+    lower, upper = op.reads(*rows)
+    source = MapShape(upper - lower, op.in_w, op.in_c)
+    result = MapShape(action.end - action.first, op.out_w, part.channels)
+    made = _empty_operation(api, op)
+    made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
+    made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
+    made.activation = _activation(api, op)
+    made.block_config = api.NpuShape3D(*action.timing.block)
+    if op.second is not None:
+        _add_second(api, op, op.second, made, maps.second, rows)
+    else:
+        made.kernel = api.NpuKernel(
+            op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
+        )
+        made.padding = api.NpuPadding(*op.padding(*rows))
+        made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
+    if part.place is not None:
+        biases, weights = part.biases or part.place, part.place
+        made.biases = [_range(biases, part.bias_bytes)]
+        made.weights = [
+            api.NpuAddressRange(
+                weights.base, weights.offset_bytes + part.bias_bytes, part.weight_bytes
+            )
+        ]
+    return made
+
+
+def _copy(source: Place, target: Any, size_bytes: int) -> Any:
+    """The operation of Vela's API that copies `size_bytes` bytes from `source` to `target`,
+    an address range of Vela's API."""
+    return vela().NpuDmaOperation(_range(source, size_bytes), target)
+
+
+def _range(place: Place, size_bytes: int) -> Any:
+    """Return Vela's address range of the `size_bytes` bytes at `place`."""
+    return vela().NpuAddressRange(place.base, place.offset_bytes, size_bytes)
+
+
+def _empty_operation(api: Any, op: Operation) -> Any:
+    pools = api.NpuPoolingOp
+    match op.function:
+        case NpuFunction.CONVOLUTION:
+            made = api.NpuConv2DOperation()
+            made.block_traversal = traversal(api, part_kernel=op.part_kernel)
+            return made
+        case NpuFunction.DEPTHWISE:
+            return api.NpuConvDepthWiseOperation()
+        case NpuFunction.AVERAGE:
+            return api.NpuPoolingOperation(pools.AVERAGE)
+        case NpuFunction.MAXIMUM | NpuFunction.LOOKUP | NpuFunction.COPY:
+            return api.NpuPoolingOperation(pools.MAX)
+        case NpuFunction.ADD:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
+        case NpuFunction.SUBTRACT:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.SUB)
+        case NpuFunction.MULTIPLY:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
+
+
+def _map(
+    api: Any,
+    shape: MapShape,
+    placed: MapPlace,
+    packed: bool,
+    zero: int,
+    inside: tuple[int, int] | None = None,
+) -> Any:
+    """A feature map of int8 elements, as Vela's API describes it."""
+    region, tiles = placed
+    first, depth = inside or (0, shape.depth)
+    pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
+    offset = first // BLOCK_CHANNELS * block if packed else first
+    found = api.NpuFeatureMap()
+    found.data_type = api.NpuDataType.INT8
+    found.region = region
+    found.shape = api.NpuShape3D(*shape)
+    places = [
+        tiles.first + offset,
+        0,
+        tiles.second + offset if tiles.height < shape.height else 0,
+        0,
+    ]
+    found.tiles = api.NpuTileBox(tiles.height, 0, shape.width, places)
+    found.quantization = api.NpuQuantization(1.0, zero)
+    found.layout = api.NpuLayout.NHCWB16 if packed else api.NpuLayout.NHWC
+    found.strides = api.NpuShape3D(height=tiles.pitch, width=pixel, depth=block)
+    return found
+
+
+def _activation(api: Any, op: Operation) -> Any:
+    # Vela expects each limit as a real number: (limit - zero point) * scale.  The scale of the
+    # output is always 1 here.
+    kinds = api.NpuActivationOp
+    if op.function is NpuFunction.LOOKUP:
+        return api.NpuActivation(kinds.TABLE_LOOKUP)
+    found = api.NpuActivation(kinds.NONE_OR_RELU)
+    found.min, found.max = float(op.least - op.out_zero), float(op.most - op.out_zero)
+    return found
+
+
+def _add_second(
+    api: Any,
+    op: Operation,
+    second: SecondInput,
+    made: Any,
+    placed: MapPlace | None,
+    rows: tuple[int, int],
+) -> None:
+    if second.scalar is None:
+        assert placed is not None
+        first, end = op.second_rows(*rows)
+        shape = MapShape(end - first, second.shape.width, second.shape.depth)
+        made.ifm2 = _map(api, shape, placed, second.packed, second.zero)
+    else:
+        made.ifm2 = _map(api, MapShape(0, 0, 0), NOWHERE, packed=False, zero=second.zero)
+        made.ifm2_scalar = float(second.scalar - second.zero)
+    made.reversed_operands = second.is_left
+    # Vela uses the given scale of a product unchanged.  For a sum or difference, it derives
+    # multipliers from the scales of the three tensors.
+    if op.function is NpuFunction.MULTIPLY:
+        made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
+        return
+    scales = _scales(op)
+    for each, scale in zip((made.ifm, made.ifm2, made.ofm), scales, strict=True):
+        each.quantization = each.quantization._replace(scale_f32=scale)
+    made.activation.min *= scales[2]
+    made.activation.max *= scales[2]
+    if second.scalar is not None:
+        made.ifm2_scalar *= scales[1]
+
+
+def _scales(op: Operation) -> tuple[float, float, float]:
+    first, second = (
+        2.0 * m * 2.0 ** (s - HIGH_BITS)
+        for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))
+    )
+    result = op.out_multiplier * 2.0 ** (op.out_shift - HIGH_BITS + EXTRA_BITS)
+    return first, second, 2.0 / result
 
 
 @cache

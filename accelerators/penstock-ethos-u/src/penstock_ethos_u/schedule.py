@@ -17,16 +17,13 @@ from functools import lru_cache
 from penstock_ethos_u.call import EncodedOperation
 from penstock_ethos_u.configurations import BLOCK_CHANNELS
 from penstock_ethos_u.cost import contiguous_cost
-from penstock_ethos_u.operation import NpuFunction, Operation
-from penstock_ethos_u.segments import with_prefetched_segments
+from penstock_ethos_u.operation import NpuFunction, Operation, with_prefetched_segments
 
-SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Candidate numbers of segments."""
+SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # Candidate numbers of segments.
+# Among the candidates whose cycles are within this factor of the minimum, the one with the least
+# scratch is selected.
 TOLERANCE = 1.01
-"""Among the candidates whose cycles are within this factor of the minimum, the one with the least
-scratch is selected."""
-MOST_PREFETCH_CHOICES = 4
-"""Maximum number of elements that `prefetch_choices` returns."""
+MOST_PREFETCH_CHOICES = 4  # Maximum number of elements that `prefetch_choices` returns.
 
 
 @lru_cache(maxsize=4096)
@@ -80,18 +77,11 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """Yield a variant of the operation for each order of weights: depth first (one tap of many
+    """A variant of the operation for each order of weights: depth first (one tap of many
     channels at a time) and, for convolutions that are not depthwise, part kernel first (several
-    taps of few channels at a time).
-
-    For each order, `block_depth` is set to the number of channels of the fastest block size. An
-    order is omitted if no block size fits the NPU's internal memory.
-
-    plain: the operation before these choices.
-    weights: size of the weights in bytes before encoding.
-    step: number of output channels of a segment.
-    buffer: size in bytes of a buffer into which segments are copied; 0 if they are read where they
-        are stored."""
+    taps of few channels at a time)."""
+    # For each order, `block_depth` is set to the number of channels of the fastest block size.  An
+    # order is omitted if no block size fits the NPU's internal memory.
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
         tried = replace(
             plain,
@@ -107,11 +97,10 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 
 
 def _segment_channels(op: Operation, count: int) -> int:
-    """Return the number of output channels of a segment if the constants of an operation are
-    divided into about `count` segments.
-
-    For a convolution, this is a multiple of 16, or all channels. The constants of other operations,
-    including depthwise convolutions, are not divided: the result is all channels."""
+    """The number of output channels of a segment if the constants of an operation are
+    divided into about `count` segments."""
+    # For a convolution, this is a multiple of 16, or all channels.  The constants of other
+    # operations, including depthwise convolutions, are not divided: the result is all channels.
     if op.function is not NpuFunction.CONVOLUTION:
         return op.out_c
     return min(op.out_c, -(-op.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
@@ -119,5 +108,4 @@ def _segment_channels(op: Operation, count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _cycles(op: Operation) -> float:
-    """Return the cycles of a call that computes the whole output."""
     return contiguous_cost(EncodedOperation(op), op.out_h).cycles

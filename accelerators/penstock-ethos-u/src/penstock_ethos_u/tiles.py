@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+# Maximum number of rows that always form a single feature map, whatever their addresses.
 MOST_SCATTERED_ROWS = 3
-"""Maximum number of rows that always form a single feature map, whatever their addresses."""
 
 
 class MapTiles(NamedTuple):
@@ -63,11 +63,9 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
-    """Return the feature map whose first tile consists of the first `height` rows and whose second
+    """The feature map whose first tile consists of the first `height` rows and whose second
     tile consists of the remaining rows, or None if the pitch is not the same throughout both tiles.
-
-    offsets: byte offset of each row.
-    row_bytes: the pitch of the result if each tile has at most one row."""
+    """
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None
@@ -76,13 +74,9 @@ def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> Map
 
 
 def _steps(offsets: Sequence[int]) -> set[int]:
-    """Return the distinct differences between consecutive offsets."""
     return {b - a for a, b in pairwise(offsets)}
 
 
 def _constant_pitch_rows(offsets: Sequence[int]) -> int:
-    """Return the number of rows in the longest prefix of `offsets` with a constant pitch.
-
-    offsets: byte offset of each row."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

@@ -21,10 +21,9 @@ from typing import NamedTuple
 from penstock_ethos_u.configurations import EthosUConfiguration
 from penstock_ethos_u.performance import Cycles
 
-MOST_OPERATIONS = 2
-"""Capacity of the queue of operations."""
+MOST_OPERATIONS = 2  # Capacity of the queue of operations.
+# A job with fewer remaining cycles than this is complete; the remainder is a rounding error.
 NEARLY_DONE = 1e-6
-"""A job with fewer remaining cycles than this is complete; the remainder is a rounding error."""
 
 
 class CommandQueue(Enum):
@@ -122,12 +121,10 @@ class _Clock:
         self.queues: dict[CommandQueue, list[_IssuedJob]] = {queue: [] for queue in CommandQueue}
 
     def advance_until(self, queue: CommandQueue, outstanding: int) -> None:
-        """Advance the clock until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()
 
     def _advance(self) -> None:
-        """Advance the clock until the next job completes."""
         running = [jobs for jobs in self.queues.values() if jobs]
         slower = _slowdown([jobs[0].job for jobs in running])
         passed = min(jobs[0].remaining_cycles for jobs in running)
@@ -139,10 +136,9 @@ class _Clock:
 
 
 def _slowdown(jobs: list[Job]) -> float:
-    """Return the factor, at least 1, by which jobs that run at the same time slow each other down.
-
-    A job that occupies a port in 3 of 4 cycles demands 0.75 of its bandwidth. The factor is the
-    total demand on the more demanded of the two ports: 1.5 for two such jobs."""
+    """The factor, at least 1, by which jobs that run at the same time slow each other down."""
+    # A job that occupies a port in 3 of 4 cycles demands 0.75 of its bandwidth.  The factor is the
+    # total demand on the more demanded of the two ports: 1.5 for two such jobs.
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

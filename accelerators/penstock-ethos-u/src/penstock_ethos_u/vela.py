@@ -16,14 +16,11 @@ from penstock.uma import BackendError
 from penstock_ethos_u.configurations import CONFIGURATIONS
 
 EXTRA = "penstock[ethos-u]"
+# The bit that is set in a command with a second word, which contains the low 32 bits of an operand.
 TWO_WORDS = 1 << 14
-"""The bit that is set in a command with a second word, which contains the low 32 bits of an
-operand."""
-WAIT_FOR_COPIES = 0x11
-"""The command NPU_OP_DMA_WAIT that waits for all copies."""
+WAIT_FOR_COPIES = 0x11  # The command NPU_OP_DMA_WAIT that waits for all copies.
+# Masks of the valid bits of a first word: of a command with two words, and of a command with one.
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
-"""Masks of the valid bits of a first word: of a command with two words, and of a command with
-one."""
 
 
 @cache
@@ -63,7 +60,7 @@ def command_words(operations: Sequence[Any], name: str) -> list[int]:
 
 
 def _truncated_operands(words: Sequence[int]) -> list[int]:
-    """Return the command words with addresses and strides truncated to 40 bits, the size of the
+    """The command words with addresses and strides truncated to 40 bits, the size of the
     registers. This is necessary because Vela encodes negative strides with more than 40 bits."""
     found = list(words)
     at = 0
@@ -99,5 +96,4 @@ def payload_configuration(payload: bytes) -> str:
 
 
 def _silent() -> contextlib.AbstractContextManager[object]:
-    """Return a context manager that suppresses output to stdout."""
     return contextlib.redirect_stdout(io.StringIO())

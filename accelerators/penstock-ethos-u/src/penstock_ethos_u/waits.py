@@ -26,13 +26,10 @@ from penstock_ethos_u.timeline import (
     copy_job,
 )
 
-INSIDE = -1
-"""Region number of the NPU's internal memory. Only its look-up tables are tracked."""
-TABLE_BYTES = 256
-"""Bytes of the look-up table of an activation."""
+INSIDE = -1  # Region number of the NPU's internal memory. Only its look-up tables are tracked.
+TABLE_BYTES = 256  # Bytes of the look-up table of an activation.
 
-Span = tuple[int, int, int]
-"""Bytes [lower, upper) of a region: (region number, lower, upper)."""
+Span = tuple[int, int, int]  # Bytes [lower, upper) of a region: (region number, lower, upper).
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
-    """Return the step of the timeline that represents an action (an operation or a copy): a job,
+    """The step of the timeline that represents an action (an operation or a copy): a job,
     which states how many cycles the action takes."""
     if isinstance(action, Compute):
         return action.timing.job
@@ -126,15 +123,9 @@ def accesses_of(action: Action) -> Accesses:
 def _row_span(
     width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
 ) -> tuple[int, int]:
-    """Return the offsets of the first and the last byte (inclusive) that an action accesses in a
+    """The offsets of the first and the last byte (inclusive) that an action accesses in a
     row, relative to the start of the row. For example, channels 2 and 3 of the 4 channels of a row
-    of 5 columns, in NHWC, give (2, 19).
-
-    width: columns of the row.
-    channels: number of channels that the action accesses.
-    packed: whether the layout is NHCWB16 instead of NHWC.
-    first: index of the first channel that the action accesses.
-    tensor_channels: number of channels of the tensor; by default, `channels`."""
+    of 5 columns, in NHWC, give (2, 19)."""
     if not packed:
         return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
     block = BLOCK_CHANNELS * width
@@ -144,13 +135,8 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row_span: tuple[int, int]) -> Iterator[Span]:
-    """Yield the span of each tile of a feature map, as (region number, lower, upper). A span
-    consists of all bytes [lower, upper) from the first to the last accessed byte of the tile.
-
-    placed: number of the memory region, and tiles (addresses of the rows).
-    rows: number of rows of the feature map.
-    row_span: offsets, from the start of a row, of the first and the last accessed byte (inclusive).
-    """
+    """The span of each tile of a feature map, as (region number, lower, upper). A span
+    consists of all bytes [lower, upper) from the first to the last accessed byte of the tile."""
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):
@@ -160,5 +146,5 @@ def _spans(placed: MapPlace, rows: int, row_span: tuple[int, int]) -> Iterator[S
 
 
 def _overlap(one: Span, other: Span) -> bool:
-    """Return whether two spans, (region number, lower, upper), have a byte in common."""
+    """Whether two spans, (region number, lower, upper), have a byte in common."""
     return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])

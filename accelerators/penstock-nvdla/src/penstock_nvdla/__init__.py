@@ -50,10 +50,9 @@ from penstock_nvdla.configurations import (
     FEATURE_BUFFER,
     configuration,
 )
-from penstock_nvdla.constant_operands import ELEMENTWISE, constant_operand, factors
 from penstock_nvdla.dataflow import cycles, traffic
-from penstock_nvdla.placed import placed_cycles
-from penstock_nvdla.programs import SUBMIT, WAIT, encode
+from penstock_nvdla.kernels import ELEMENTWISE, constant_operand, factors
+from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
 from penstock_nvdla.unextended_kernels import (
     own_layer_of_sums,
     plain_scratch_bytes,

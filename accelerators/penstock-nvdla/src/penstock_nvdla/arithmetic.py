@@ -22,16 +22,14 @@ from penstock_nvdla.extension import (
 )
 from penstock_nvdla.layer import Conversion, ConvolutionLayer
 from penstock_nvdla.pdp import FRACTION_BITS, PoolingLayer, PoolingMethod
-from penstock_nvdla.sdp import Algorithm, SdpUnit
-from penstock_nvdla.sdp_y import SdpUnitY
+from penstock_nvdla.sdp import Algorithm, SdpUnit, SdpUnitY
 
 Sums = NDArray[np.int64]
 
 INT8 = Range()
+# The bits of PDP's constants for 0 to 7 elements of padding that int8 uses.
 SUM_BITS = (8, 8, 9, 10, 10, 11, 11, 11)
-"""The bits of PDP's constants for 0 to 7 elements of padding that int8 uses."""
-TERM_BITS = 20
-"""The number of bits by which the operands of an element-wise sum are shifted left."""
+TERM_BITS = 20  # The number of bits by which the operands of an element-wise sum are shifted left.
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
@@ -118,15 +116,14 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
 
 
 def _padding_sums(layer: PoolingLayer) -> Sums:
-    """Return the amount that PDP adds to the sum of each window to account for padding.
-
-    The result has one amount for each window: its shape is (output rows, output columns).
-
-    `layer.sums` contains constants c(1) to c(7): PDP adds c(n) in place of n elements of padding in
-    the same row or column of a window.  c(0) is 0.  Let m rows of a window lie above or below the
-    input, and n of its columns to the left or right.  Each of the other rows contains n elements of
-    padding, for which PDP adds c(n).  In the m rows, all elements are padding; PDP adds c(m) for
-    each column of the window.  So each element of padding counts once."""
+    """The amount that PDP adds to the sum of each window to account for padding."""
+    # The result has one amount for each window: its shape is (output rows, output columns).
+    #
+    # `layer.sums` contains constants c(1) to c(7): PDP adds c(n) in place of n elements of padding
+    # in the same row or column of a window.  c(0) is 0.  Let m rows of a window lie above or below
+    # the input, and n of its columns to the left or right.  Each of the other rows contains n
+    # elements of padding, for which PDP adds c(n).  In the m rows, all elements are padding; PDP
+    # adds c(m) for each column of the window.  So each element of padding counts once.
     words = [0, *astuple(layer.sums)]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
@@ -142,7 +139,6 @@ def _padding_sums(layer: PoolingLayer) -> Sums:
 
 
 def _signed(word: int, bits: int) -> int:
-    """Return the low `bits` bits of a word as a signed number."""
     half = 1 << (bits - 1)
     return (word + half) % (2 * half) - half
 
@@ -225,14 +221,14 @@ def elements_by_tap(
 
 
 def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
-    """Return an image (rows, columns, channels) with the layer's padding, filled with `value`."""
+    """An image (rows, columns, channels) with the layer's padding, filled with `value`."""
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     return np.pad(image, border, constant_values=value)
 
 
 def _scaled_term(values: Sums, scale: Scale) -> Sums:
-    """Return an operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
+    """An operand of an element-wise sum or difference, shifted left by `TERM_BITS` (20) bits
     and multiplied by `scale`."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 

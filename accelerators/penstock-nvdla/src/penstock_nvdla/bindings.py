@@ -13,19 +13,135 @@ Attributes of nested records are named by dotted paths, such as `padding.top`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from penstock.uma import UnsupportedError
-from penstock_nvdla.address_map import ENABLE, registers
+
+# Registers by name and address, and the encoding of their fields.
+#
+# `nvdla_map.toml` lists NVDLA's own registers, `extension_map.toml` the registers of the units that
+# penstock adds to NVDLA.  In both, a table per unit gives the offset and the fields of each
+# register. A register is named UNIT.REGISTER and has 32 bits.
+
+
+FILES = ("nvdla_map.toml", "extension_map.toml")
+ENABLE = "D_OP_ENABLE"  # The register that starts a unit.
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a register: bits `low` to `high`, both included.  Its value is in two's complement
+    if `signed`, otherwise unsigned."""
+
+    name: str
+    low: int
+    high: int
+    signed: bool = False
+
+    @property
+    def span(self) -> int:
+        """The number of values that the field can hold: 256 for a field of 8 bits."""
+        return 1 << (self.high - self.low + 1)
+
+    @property
+    def least(self) -> int:
+        """The smallest value that the field can hold."""
+        return -self.span // 2 if self.signed else 0
+
+    @property
+    def most(self) -> int:
+        """The largest value that the field can hold."""
+        return self.least + self.span - 1
+
+    def value(self, word: int) -> int:
+        """Extract the value of this field from the register word `word`."""
+        found = (word >> self.low) % self.span
+        return found - self.span if found > self.most else found
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register, named UNIT.REGISTER: its address in bytes and its fields."""
+
+    name: str
+    address: int
+    fields: tuple[Field, ...]
+
+    def word(self, values: Mapping[str, int]) -> int:
+        """Return the register word whose fields have the given values; all other fields are 0.
+
+        values: values by field name.
+
+        Raises UnsupportedError if a value does not fit its field."""
+        found = 0
+        for field in self.fields:
+            value = values.get(field.name, 0)
+            if not field.least <= value <= field.most:
+                raise UnsupportedError(
+                    "nvdla-003",
+                    f"{self.name}.{field.name} would be {value}, must be from {field.least} to "
+                    f"{field.most}",
+                    where="a hardware layer of NVDLA",
+                    why="the register has no more bits for it",
+                    help="split the layer, or run it on the CPU",
+                )
+            found |= value % field.span << field.low
+        return found
+
+    def values(self, word: int) -> dict[str, int]:
+        """Return the values of all fields in a register word, by field name.  Raises
+        UnsupportedError if bits outside the fields are set."""
+        found = {field.name: field.value(word) for field in self.fields}
+        if self.word(found) != word:
+            raise UnsupportedError(
+                "nvdla-004",
+                f"{self.name} is {word:#x}, which sets bits outside its fields",
+                where="registers of NVDLA",
+                why="fields are " + ", ".join(f"{f.name} {f.high}:{f.low}" for f in self.fields),
+                help="clear the other bits",
+            )
+        return found
+
+
+@lru_cache(maxsize=1)
+def registers() -> Mapping[str, Register]:
+    """Return a mapping from the name of each register to the register, in the order of
+    addresses."""
+    found = sorted(_read(), key=lambda register: register.address)
+    return {register.name: register for register in found}
+
+
+@lru_cache(maxsize=1)
+def registers_by_address() -> Mapping[int, Register]:
+    """Return a mapping from the address of each register, in bytes, to the register, in the order
+    of addresses."""
+    return {register.address: register for register in registers().values()}
+
+
+def _read() -> Iterator[Register]:
+    for file in FILES:
+        units = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
+        for unit, rows in units.items():
+            base = rows.pop("base")
+            for name, (offset, *bits) in rows.items():
+                yield Register(f"{unit}.{name}", base + offset, tuple(map(_field, bits)))
+
+
+def _field(text: str) -> Field:
+    name, bits, *rest = text.split()
+    high, low = map(int, bits.split(":"))
+    return Field(name, low, high, rest == ["signed"])
+
 
 Record = TypeVar("Record")
-Words = Mapping[str, int]
-"""Register words, by the register's name UNIT.REGISTER."""
+Words = Mapping[str, int]  # Register words, by the register's name UNIT.REGISTER.
 WORD = 1 << 32
 
 
@@ -109,7 +225,7 @@ class Bindings(Generic[Record]):
         return record
 
     def _owns(self, name: str) -> bool:
-        """Return whether `name` is a parameter register (prefix D_) of the record, other than a
+        """Whether `name` is a parameter register (prefix D_) of the record, other than a
         register that starts a unit."""
         unit, _, register = name.partition(".")
         if unit not in self.units or not register.startswith("D_") or register == ENABLE:
@@ -118,8 +234,6 @@ class Bindings(Generic[Record]):
 
     @cached_property
     def _listed(self) -> frozenset[str]:
-        """The registers with a field in `chosen`, `implied`, `addresses` or `constant`.  If
-        `only_listed`, only these registers belong to the record."""
         places = [place for place, _, _ in (*self.chosen, *self.implied)] + list(self.constant)
         halves = {
             register.format(half) for register, _, _ in self.addresses for half in ("LOW", "HIGH")
@@ -143,10 +257,6 @@ class Bindings(Generic[Record]):
 
 
 def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
-    """Build a record of class `kind`.
-
-    tree: the values of its attributes by name.  The value of a nested record is again a mapping;
-        the value of an enumeration is a number."""
     made: dict[str, Any] = {}
     for name, type in _attribute_types(kind).items():
         if name in tree:
@@ -161,16 +271,13 @@ def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
 
 @cache
 def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
-    """Return the types of the attributes of the record class `kind`, by attribute name."""
     types = get_type_hints(kind)
     return {field.name: types[field.name] for field in fields(kind)}
 
 
 def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
     """Store the value of a register field in `found`, which maps register names to the values of
-    their fields by name.
-
-    place: the name of the field, "UNIT.REGISTER.field"."""
+    their fields by name."""
     register, _, field = place.rpartition(".")
     found.setdefault(register, {})[field] = value
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 
 from penstock.uma import UsageError
 
-PREFIX = "nv_"
-"""The prefix of NVDLA's names for configurations."""
+PREFIX = "nv_"  # The prefix of NVDLA's names for configurations.
+# The name of penstock's memory at the second memory port; see `Extension`.
 FEATURE_BUFFER = "feature_buffer"
-"""The name of penstock's memory at the second memory port; see `Extension`."""
+# By configuration, the number of banks of penstock's feature buffer and the bytes per bank.
 FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small": (32, 4 << 10),
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
-"""By configuration, the number of banks of penstock's feature buffer and the bytes per bank."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock_nvdla.banks import BankSplit, Demand, ResidentWeights, allocate
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.layer import (
     NO_PADDING,
     UNCHANGED,
     Accumulators,
+    BankSplit,
     Conversion,
     ConvolutionLayer,
+    Demand,
     NvdlaMemory,
     Padding,
     Reach,
+    ResidentWeights,
     Reuse,
     Surface,
+    allocate,
     trimmed,
 )
 
@@ -159,29 +162,22 @@ def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
 
 
 def _size(piece: RowPiece) -> int:
-    """Return the number of input rows that the output rows of `piece` read."""
     return piece.upper - piece.lower
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Return how many input rows of the hardware layer `piece` are still in the convolution buffer
-    after the previous layer, `before`.
-
-    If `before` reads input rows [0, 6) and `piece` reads [4, 10), the result is 2.  If both begin
-    at the same input row, it is 0: the previous layer would have to keep all of its input rows, but
-    the hardware requires that a layer discards at least one."""
+    # If `before` reads input rows [0, 6) and `piece` reads [4, 10), the result is 2.  If both begin
+    # at the same input row, it is 0: the previous layer would have to keep all of its input rows,
+    # but the hardware requires that a layer discards at least one.
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """Return the hardware layer that computes the output rows of `piece`.  The layer discards all
+    """The hardware layer that computes the output rows of `piece`.  The layer discards all
     of its input rows when it is complete (`release`).  If the next layer reuses some of these rows,
-    `hardware_layers` reduces `release` afterwards.
-
-    split: the allocation of the convolution buffer.
-    kept: how many input rows of `piece`, from the top, are already in the convolution buffer."""
+    `hardware_layers` reduces `release` afterwards."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

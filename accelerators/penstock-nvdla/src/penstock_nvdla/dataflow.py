@@ -36,8 +36,7 @@ from penstock_nvdla.sdp import SdpLayer
 from penstock_nvdla.task import Task
 from penstock_nvdla.traffic import LayerTraffic
 
-LEAST_STRIPE, MOST_STRIPE = 16, 32
-"""Minimum and maximum number of points of a stripe."""
+LEAST_STRIPE, MOST_STRIPE = 16, 32  # Minimum and maximum number of points of a stripe.
 
 
 def stripe_cycles(points: int) -> int:

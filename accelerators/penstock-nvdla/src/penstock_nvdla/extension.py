@@ -27,8 +27,7 @@ from penstock_nvdla.pdp import PoolingLayer
 from penstock_nvdla.registers import BYPASS, OPERANDS
 from penstock_nvdla.sdp import SdpLayer
 
-TABLE_ROW_BYTES = 12
-"""Size in bytes of the bias, multiplier and shift of a channel, each an int32."""
+TABLE_ROW_BYTES = 12  # Size in bytes of the bias, multiplier and shift of a channel, each an int32.
 
 
 class ElementwiseMode(IntEnum):
@@ -98,8 +97,7 @@ class Post:
     by_channel: bool = False
 
 
-NO_POST = Post()
-"""Post-processing that leaves int8 elements unchanged."""
+NO_POST = Post()  # Post-processing that leaves int8 elements unchanged.
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +189,8 @@ class WindowLayer:
         return self.channels * self.channel_multiplier
 
 
+# The work that the accelerator executes between two starts.
 HardwareLayer = ConvolutionLayer | WindowLayer | SdpLayer | PoolingLayer
-"""The work that the accelerator executes between two starts."""
 
 POST = Bindings(
     Post,

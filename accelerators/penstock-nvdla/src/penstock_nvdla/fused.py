@@ -1,4 +1,4 @@
-"""fused: kernels that run a group of layers tile by tile (`tiled_group.py`), with the inner tensors
+"""fused: kernels that run a group of layers tile by tile (`fused.py`), with the inner tensors
 (those between the layers) in the feature buffer.
 
 The strategy compares tiles of several sizes and takes the one of least cost that fits."""
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from itertools import product
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import pairwise, product
+from typing import NamedTuple
 
 from penstock.uma import (
     Array,
@@ -17,6 +18,7 @@ from penstock.uma import (
     Command,
     Composite,
     KernelCall,
+    Node,
     Offloaded,
     Operand,
     PlacedCall,
@@ -24,20 +26,312 @@ from penstock.uma import (
 )
 from penstock_nvdla.configurations import FEATURE_BUFFER
 from penstock_nvdla.dataflow import task_cycles
+from penstock_nvdla.kernels import tasks
 from penstock_nvdla.task import Task
-from penstock_nvdla.tiled_group import (
-    AxisPart,
-    GroupLayer,
-    LayerGroup,
-    PartCounts,
-    Spans,
-    TileSize,
-    group_nodes,
-    layer_group,
-)
 
+# The layers of a group that run tile by tile, and the part of each tensor of a tile.
+#
+# A tile is a rectangle of rows and columns of the group's outputs, which are tensors of equal
+# height and width.  For each tile, every layer computes the rectangle of its output that later
+# layers of the group read.  Elements that two tiles need (the halo) are computed twice.
+#
+# The inner tensors, which are neither inputs nor outputs of the group, are stored in a workspace
+# that all tiles use in turn.  The inputs and outputs are whole tensors elsewhere.  If later layers
+# of the group read an output, two tiles write the elements of its halo, with the same values;
+# otherwise, its elements are written once.
+#
+# Source: Zheng et al., IEEE TCAD 39(11), 2020, section 5.2 (loop tiling for fused layers).
+
+
+Interval = tuple[int, int]
+# The rows, or the columns, of each tensor that a tile needs, by name.
+Spans = Mapping[str, Interval]
+
+
+class TileSize(NamedTuple):
+    """The largest number of rows and of columns of a tile of a group's outputs."""
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTensor:
+    """A tensor of a group.
+
+    height, width: its rows and columns.
+    packs: the number of packs of channels in which it is stored.
+    writer: the number of the layer that computes it; None for an input of the group.
+    last: the number of the last layer that reads it; if none does, the one that computes it."""
+
+    height: int
+    width: int
+    packs: int
+    writer: int | None
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLayer:
+    """A layer of a group: its tasks, each with the names of the tensors that it reads."""
+
+    output: str
+    tasks: tuple[tuple[Task, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileTask:
+    """A task that computes a rectangle of the output of a layer.
+
+    layer: the number of the layer.
+    task: the task for the rectangle.
+    inputs: the names of the tensors that it reads.
+    reads: for each of them, the first row and the first column that it reads.
+    out: the first row and the first column that it computes.
+    packs_before: the number of packs of the output that precede those that it computes."""
+
+    layer: int
+    task: Task
+    inputs: tuple[str, ...]
+    reads: tuple[tuple[int, int], ...]
+    out: tuple[int, int]
+    packs_before: int
+
+
+class AxisPart(NamedTuple):
+    """The size of a task along an axis, in rows or in columns: the size of its output, that of the
+    input that it reads, and that of the padding before this input."""
+
+    output: int
+    input: int
+    padding: int
+
+
+# For each task of a group, in order of execution: the different sizes that it has along an axis.
+#
+# Each maps to a count: for how many rows of tiles, or columns of tiles, the task has this size.
+PartCounts = tuple[Mapping[AxisPart, int], ...]
+
+
+@dataclass(frozen=True)
+class LayerGroup:
+    """The layers of a group in execution order.
+
+    outputs: the names of the tensors that are used outside of the group.
+    _known, _counted: caches of the intervals (`rows`, `columns`) and of the sizes of tasks
+        (`row_parts`, `column_parts`).  Keys: (True for columns or False for rows, largest size of a
+        tile along this axis).
+    _shapes: a cache of the results of `tile_shapes`."""
+
+    layers: tuple[GroupLayer, ...]
+    outputs: tuple[str, ...]
+    _known: dict[tuple[bool, int], tuple[Spans, ...]] = field(
+        default_factory=dict[tuple[bool, int], tuple[Spans, ...]], compare=False
+    )
+    _counted: dict[tuple[bool, int], PartCounts] = field(
+        default_factory=dict[tuple[bool, int], PartCounts], compare=False
+    )
+    _shapes: dict[TileSize, Mapping[str, tuple[int, int]]] = field(
+        default_factory=dict[TileSize, Mapping[str, tuple[int, int]]], compare=False
+    )
+
+    @cached_property
+    def tensors(self) -> Mapping[str, GroupTensor]:
+        """All tensors that the layers read or write, by name."""
+        found: dict[str, GroupTensor] = {}
+        for k, layer in enumerate(self.layers):
+            for task, names in layer.tasks:
+                shapes = (
+                    (task.in_h, task.in_w, task.in_packs),
+                    (task.out_h, task.out_w, task.out_packs),
+                )
+                for name, shape in zip(names, shapes, strict=False):
+                    writer = found[name].writer if name in found else None
+                    found[name] = GroupTensor(*shape, writer, k)
+            last = layer.tasks[-1][0]
+            packs = sum(task.out_packs for task, _ in layer.tasks)
+            found[layer.output] = GroupTensor(last.out_h, last.out_w, packs, k, k)
+        return found
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The rows and columns of every output."""
+        first = self.tensors[self.outputs[0]]
+        return first.height, first.width
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all outputs have the same rows and columns."""
+        every = (self.tensors[name] for name in self.outputs)
+        return all((one.height, one.width) == self.size for one in every)
+
+    def packs_before(self, output: str) -> int:
+        """Return where an output begins in the tensor that contains all outputs side by side: the
+        number of packs of the outputs before it."""
+        before = self.outputs[: self.outputs.index(output)]
+        return sum(self.tensors[name].packs for name in before)
+
+    @property
+    def atom_bytes(self) -> int:
+        """The size in bytes of a memory atom, which stores one pixel of a pack, that is, of a group
+        of channels that are stored together."""
+        return self.layers[0].tasks[0][0].hardware.memory_atom_bytes
+
+    def is_inner(self, tensor: str) -> bool:
+        """Return whether a tensor is neither an input nor an output of the group."""
+        return self.tensors[tensor].writer is not None and tensor not in self.outputs
+
+    def rows(self, size: TileSize) -> tuple[Spans, ...]:
+        """Return the rows of each tensor that tiles need: one element per row of tiles, from top to
+        bottom."""
+        return self._spans(size.rows, by_columns=False)
+
+    def columns(self, size: TileSize) -> tuple[Spans, ...]:
+        """Return, for each column of tiles from the left, the columns of each tensor that its tiles
+        need."""
+        return self._spans(size.columns, by_columns=True)
+
+    def tile_shapes(self, size: TileSize) -> Mapping[str, tuple[int, int]]:
+        """Return the size of each inner tensor in the workspace, (rows, columns), by name: the most
+        rows and the most columns that any tile needs."""
+        if size not in self._shapes:
+            rows, columns = self.rows(size), self.columns(size)
+            self._shapes[size] = {
+                layer.output: (_longest(layer.output, rows), _longest(layer.output, columns))
+                for layer in self.layers
+                if self.is_inner(layer.output)
+            }
+        return self._shapes[size]
+
+    def tasks(self, rows: Spans, columns: Spans, size: TileSize) -> Iterator[TileTask]:
+        """Yield the tasks that compute a tile, in order of execution.
+
+        rows, columns: the rows and the columns of each tensor that the tile needs.
+        size: the size of tiles in the group, which determines the row pitch of inner tensors."""
+        shapes = self.tile_shapes(size)
+        for k, layer in enumerate(self.layers):
+            out = rows[layer.output], columns[layer.output]
+            packs_before = 0
+            for task, names in layer.tasks:
+                widths = [
+                    shapes[name][1] if name in shapes else self.tensors[name].width
+                    for name in (*names, layer.output)
+                ]
+                small = replace(
+                    task.cropped(*out),
+                    in_span=widths[0],
+                    second_span=widths[1] if len(names) > 1 else 0,
+                    out_span=widths[-1],
+                )
+                begin = task.reads(*out[0])[0], task.reads_columns(*out[1])[0]
+                first = out[0][0], out[1][0]
+                yield TileTask(k, small, names, (begin, first)[: len(names)], first, packs_before)
+                packs_before += task.out_packs
+
+    def row_parts(self, size: TileSize) -> PartCounts:
+        """Return the heights of each task of the group's layers: for each height, the number of
+        rows of tiles in which the task has it."""
+        return self._parts(size.rows, by_columns=False)
+
+    def column_parts(self, size: TileSize) -> PartCounts:
+        """Return the widths of each task of the group's layers: for each width, the number of
+        columns of tiles in which the task has it."""
+        return self._parts(size.columns, by_columns=True)
+
+    def _parts(self, most: int, *, by_columns: bool) -> PartCounts:
+        """Return, for each task of the layers, the sizes that it has in different tiles along an
+        axis, and the number of rows or columns of tiles for each (`PartCounts`)."""
+        if (by_columns, most) not in self._counted:
+            every = self._spans(most, by_columns=by_columns)
+            self._counted[by_columns, most] = tuple(
+                Counter(axis_part(task, s[layer.output], by_columns=by_columns) for s in every)
+                for layer in self.layers
+                for task, _ in layer.tasks
+            )
+        return self._counted[by_columns, most]
+
+    def _spans(self, most: int, *, by_columns: bool) -> tuple[Spans, ...]:
+        """The cached result of `rows` or, if `by_columns`, of `columns`."""
+        if (by_columns, most) not in self._known:
+            height, width = self.size
+            count = width if by_columns else height
+            self._known[by_columns, most] = tuple(
+                self._needed(interval, by_columns=by_columns) for interval in intervals(count, most)
+            )
+        return self._known[by_columns, most]
+
+    def _needed(self, interval: Interval, *, by_columns: bool) -> Spans:
+        """The rows of each tensor that the rows `interval` of the outputs need; if
+        `by_columns`, the same for columns."""
+        found = dict.fromkeys(self.outputs, interval)
+        for layer in reversed(self.layers):
+            out = found[layer.output]
+            for task, names in layer.tasks:
+                read = _reads(task, out, by_columns=by_columns)
+                for name, span in zip(names, (read, out), strict=False):
+                    known = found.get(name, span)
+                    found[name] = min(span[0], known[0]), max(span[1], known[1])
+        return found
+
+
+def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
+    """The input rows that output rows `out` read; if `by_columns`, the same for columns."""
+    return task.reads_columns(*out) if by_columns else task.reads(*out)
+
+
+def axis_part(task: Task, out: Interval, *, by_columns: bool) -> AxisPart:
+    """Return how many rows the part of a task has that computes output rows `out`: in its output,
+    its input and the padding before this input.  If `by_columns`, the same for columns."""
+    lower, upper = _reads(task, out, by_columns=by_columns)
+    padding, stride = (
+        (task.pad_left, task.stride_w) if by_columns else (task.pad_top, task.stride_h)
+    )
+    return AxisPart(out[1] - out[0], upper - lower, max(0, padding - out[0] * stride))
+
+
+def _longest(name: str, every: tuple[Spans, ...]) -> int:
+    return max(spans[name][1] - spans[name][0] for spans in every)
+
+
+def intervals(count: int, most: int) -> Iterator[Interval]:
+    """Yield intervals of nearly equal length that cover [0, count), each of at most `most`.
+
+    >>> list(intervals(7, 3))
+    [(0, 2), (2, 4), (4, 7)]
+    """
+    number = -(-count // most)
+    cuts = [k * count // number for k in range(number + 1)]
+    yield from pairwise(cuts)
+
+
+def group_nodes(offloaded: Offloaded) -> tuple[Node, ...]:
+    """Return the layers of a composite that is a group.
+
+    If the group has several outputs, a further node of the composite places them side by side."""
+    return tuple(node for node in offloaded.composite.nodes if isinstance(node.op, Composite))
+
+
+def layer_group(offloaded: Offloaded) -> LayerGroup:
+    """Return the group that a composite of several layers computes."""
+    if "group" not in offloaded.cache:
+        offloaded.cache["group"] = _new_group(offloaded)
+    return offloaded.cache["group"]
+
+
+def _new_group(offloaded: Offloaded) -> LayerGroup:
+    layers: list[GroupLayer] = []
+    nodes = group_nodes(offloaded)
+    for node in nodes:
+        every = tasks(Offloaded(node, offloaded.target))
+        pairs = ((one.task, tuple(node.inputs[i].name for i in one.inputs)) for one in every)
+        layers.append(GroupLayer(node.name, tuple(pairs)))
+    last = offloaded.composite.nodes[-1]
+    outputs = (last,) if last in nodes else last.inputs
+    return LayerGroup(tuple(layers), tuple(one.name for one in outputs))
+
+
+# The numbers of parts into which an axis of the output is divided.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""The numbers of parts into which an axis of the output is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +376,7 @@ def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
 
 
 def _live_together(group: LayerGroup, one: str, other: str) -> bool:
-    """Return whether two tensors between the layers are live at the same time.
-
-    A tensor is live from the layer that computes it to the last layer that reads it."""
+    # A tensor is live from the layer that computes it to the last layer that reads it.
     a, b = group.tensors[one], group.tensors[other]
     assert a.writer is not None
     assert b.writer is not None
@@ -135,12 +427,9 @@ def parts_cycles(
 
 @lru_cache(maxsize=1 << 12)
 def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, AxisPart], Breakdown]:
-    """Return the known results of `_part_cycles` for a task: a dictionary from (rows, columns).
-
-    The first call returns an empty dictionary, which the caller fills; later calls for the same
-    task return the same dictionary.  So the task, whose hash is slow, is not part of the keys.
-
-    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
+    """The known results of `_part_cycles` for a task: a dictionary from (rows, columns)."""
+    # The first call returns an empty dictionary, which the caller fills; later calls for the same
+    # task return the same dictionary.  So the task, whose hash is slow, is not part of the keys.
     del task, inside
     return {}
 
@@ -148,10 +437,6 @@ def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, Axi
 def _part_cycles(
     task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
 ) -> Breakdown:
-    """Return the cycles of a part of a task.
-
-    rows, columns: the size of the part along each axis.
-    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`."""
     part = replace(
         task,
         in_h=rows.input,
@@ -167,11 +452,8 @@ def _part_cycles(
 def _buffered(
     group: LayerGroup, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
 ) -> frozenset[str]:
-    """Return which tensors of a task of `layer` are in the feature buffer, each named by its field
-    of `LayerTraffic`: "features", "second" or "output".
-
-    inputs: the names of the tensors that the task reads.
-    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
+    """Which tensors of a task of `layer` are in the feature buffer, each named by its field
+    of `LayerTraffic`: "features", "second" or "output"."""
     names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
     return frozenset(f for f, name in names if name in inside or group.is_inner(name))
 
@@ -231,11 +513,9 @@ class _Tile:
 
     @property
     def group(self) -> LayerGroup:
-        """The group that the call computes."""
         return layer_group(self.call)
 
     def commands(self) -> Iterator[Command]:
-        """Yield the commands that compute the tile."""
         for one in self.group.tasks(self.rows, self.columns, self.plan.size):
             task, output = one.task, self.group.layers[one.layer].output
             counts = (task.in_h, task.out_h)
@@ -247,12 +527,6 @@ class _Tile:
             yield replace(issue, first=0, end=task.out_h)
 
     def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
-        """Return where a task reads or writes rows of a tensor.
-
-        at: the row and the column of the first element that the task accesses.
-        packs: the number of the first pack that it accesses.  A pack is a group of channels that
-            are stored together.
-        count: the number of rows."""
         group, (row, column) = self.group, at
         if group.is_inner(tensor):
             row, column = row - self.rows[tensor][0], column - self.columns[tensor][0]
@@ -272,7 +546,7 @@ class _Tile:
         return replace(operand.rows(0, count, begin), rows=rows)
 
     def _operand(self, tensor: str) -> Operand:
-        """Return the operand of the call in which `tensor`, an input or output of the group, is
+        """The operand of the call in which `tensor`, an input or output of the group, is
         stored.  An input is an operand itself; all outputs are stored in the call's result."""
         if tensor in self.group.outputs:
             return self.call.result
@@ -317,10 +591,7 @@ def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
 
 
 def _cycles(offloaded: Offloaded, buffered: Sequence[bool]) -> Breakdown:
-    """Return the cycles of a kernel call, which runs the whole group.
-
-    buffered: which tensors are in the feature buffer: a Boolean for each input, then one for the
-        tensor that contains the outputs.  An empty sequence means that no tensor is."""
+    """The cycles of a kernel call, which runs the whole group."""
     group = layer_group(offloaded)
     tensors = (*((value.name,) for value in offloaded.node.inputs), group.outputs)
     pairs = zip(tensors, buffered, strict=False)

@@ -26,34 +26,55 @@ from penstock.uma import (
     quantise_multiplier,
 )
 from penstock_nvdla.configurations import FEATURE_BUFFER, NvdlaConfiguration
-from penstock_nvdla.constant_operands import (
-    ELEMENTWISE,
-    channel_values,
-    constant_operand,
-    factors,
-)
-from penstock_nvdla.extension import (
-    NO_POST,
-    ElementwiseMode,
-    Post,
-    Range,
-    Scale,
-    WindowKind,
-)
+from penstock_nvdla.extension import NO_POST, ElementwiseMode, Post, Range, Scale, WindowKind
 from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.task import Task, operator_task
 from penstock_nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
 
+# Constant operands of sums, differences and products that have one value per
+# channel, or one value for all channels.
+
+
+ELEMENTWISE = ("Add", "Sub", "Mul")
+
+
+def constant_operand(node: Node) -> int | None:
+    """Return the index of the constant input of a sum, difference or product: 0 or 1.
+
+    The result is None if the operator is another one, or if no input is a constant that is a scalar
+    or has one value per channel."""
+    if node.kind not in ELEMENTWISE:
+        return None
+    channels = node.output.type.shape[-1]
+    for k, value in enumerate(node.inputs):
+        by_channel = value.type.shape[-1:] == (channels,) and value.type.elements == channels
+        if value.data is not None and (value.type.elements == 1 or by_channel):
+            return k
+    return None
+
+
+def channel_values(node: Node, constant: int) -> Array:
+    """Return the quantised values of a constant operand, as an int64 array of shape (channels,).
+
+    constant: the index of the operand among the inputs of `node`."""
+    found = node.site.constant(constant).astype(np.int64).ravel()
+    return np.broadcast_to(found, node.output.type.shape[-1:])
+
+
+def factors(node: Node, constant: int) -> Array:
+    """Return `channel_values` minus the zero point of the operand."""
+    return channel_values(node, constant) - node.inputs[constant].type.zero_point
+
+
 POOLS = {"MaxPool2D": WindowKind.LARGEST, "AveragePool2D": WindowKind.MEAN}
+# The function of unit WINDOW for each of its operators.
 WINDOWS = {"DepthwiseConv2D": WindowKind.DEPTHWISE, **POOLS}
-"""The function of unit WINDOW for each of its operators."""
-CONVOLUTIONS = ("Conv2D", "FullyConnected")
-"""The operators of the convolution core."""
+CONVOLUTIONS = ("Conv2D", "FullyConnected")  # The operators of the convolution core.
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
+# Operators to whose results unit POST can add a second tensor.
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
-"""Operators to whose results unit POST can add a second tensor."""
+# Operators that may need constant arrays.
 TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract")
-"""Operators that may need constant arrays."""
 OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "concatenate")
 
 
@@ -135,8 +156,6 @@ def fused_addend(offloaded: Offloaded) -> FusedAddend | None:
 
 
 def _single_task(offloaded: Offloaded) -> Task:
-    """Return the task that computes an operator other than a concatenation.  A fully connected
-    layer is computed as a convolution of an image with one pixel."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp_task(chip, offloaded)
@@ -154,14 +173,14 @@ def _single_task(offloaded: Offloaded) -> Task:
 
 
 def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
-    """Return the task that copies a tensor of shape `shape`, (1, height, width, channels).  Unit
+    """The task that copies a tensor of shape `shape`, (1, height, width, channels).  Unit
     WINDOW computes it as a maximum over windows of one element."""
     _, h, w, c = shape
     return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c)
 
 
 def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
-    """Return the task of a clamp.  Unit WINDOW copies each element (windows of one element), and
+    """The task of a clamp.  Unit WINDOW copies each element (windows of one element), and
     post-processing requantises and clamps it."""
     y = offloaded.main.output.type
     _, h, w, c = y.shape
@@ -172,25 +191,18 @@ def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 
 
 def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """Return the task of a mean over an image: a depthwise convolution whose window is the whole
-    image.
-
-    p: the operator's parameters by name, such as "out_zero".
-    shape: the shape of the input, (1, height, width, channels)."""
+    """The task of a mean over an image: a depthwise convolution whose window is the whole
+    image."""
     _, h, w, c = shape
     post = Post(requantise=True, zero=p["out_zero"])
     return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
 
 
 def _elementwise_task(chip: NvdlaConfiguration, p: Mapping[str, int], offloaded: Offloaded) -> Task:
-    """Return the task of a sum, difference or product.
-
-    A product with a constant is a depthwise convolution with windows of one element and the
-    constant as weights.  For any other operator, unit WINDOW copies each element of the first
-    tensor (windows of one element), and post-processing combines it with the second tensor or with
-    the constant.
-
-    p: the operator's parameters by name, such as "out_zero"."""
+    # A product with a constant is a depthwise convolution with windows of one element and the
+    # constant as weights.  For any other operator, unit WINDOW copies each element of the first
+    # tensor (windows of one element), and post-processing combines it with the second tensor or
+    # with the constant.
     _, h, w, c = offloaded.main.output.type.shape
     constant = constant_operand(offloaded.main)
     if constant is not None and offloaded.main.kind == "Mul":
@@ -214,12 +226,6 @@ def _with_fused_sum(post: Post, offloaded: Offloaded) -> Post:
 
 
 def _combining(post: Post, p: Mapping[str, int], first: int) -> Post:
-    """Return post-processing that also combines its results with a second tensor.
-
-    post: the post-processing without the element-wise operation.
-    p: the parameters of the element-wise operator by name, such as "out_zero".
-    first: which input of the element-wise operator the results of `post` are: 0 or 1.  The second
-        tensor is the other input."""
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
     scales = [
         Scale(*(p.get(f"{name}{k}", 0) for name in ("zero", "multiplier", "shift"))) for k in (0, 1)
@@ -324,12 +330,11 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the constant arrays (tables) of a mean, by name.  The mean runs as a depthwise
-    convolution.
-
-    "weights": int8, all 1.
-    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The bias
-        subtracts the input's zero point once for each element of the image."""
+    """The constant arrays (tables) of a mean, by name.  The mean runs as a depthwise
+    convolution."""
+    # "weights": int8, all 1.
+    # "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The
+    #   bias subtracts the input's zero point once for each element of the image.
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -339,15 +344,14 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _elementwise_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the constant arrays (tables) of a sum, difference or product, by name.
-
-    A product with a constant, which runs as a depthwise convolution, has two:
-    "weights": for each channel, the constant minus its zero point, as int8.
-    "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The bias
-        is -(zero point of the other operand) * weight.
-
-    A constant operand of a sum or difference, also of a sum that is fused with a product, is the
-    table "second"."""
+    """The constant arrays (tables) of a sum, difference or product, by name."""
+    # A product with a constant, which runs as a depthwise convolution, has two:
+    # "weights": for each channel, the constant minus its zero point, as int8.
+    # "post": the int32 bias, multiplier and shift of each channel, of shape (channels, 3).  The
+    #   bias is -(zero point of the other operand) * weight.
+    #
+    # A constant operand of a sum or difference, also of a sum that is fused with a product, is the
+    # table "second".
     constant, addend = constant_operand(offloaded.main), fused_addend(offloaded)
     if constant is None:
         return {}

@@ -55,25 +55,22 @@ from penstock_nvdla.sdp import (
     decode_operations,
     decode_sdp,
 )
-from penstock_nvdla.sequencer import Sequencer
-from penstock_nvdla.single_port import FeaturePlace, check_ports
+from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
 from penstock_nvdla.stream import completes, from_bytes, invalid_stream
 from penstock_nvdla.traffic import LayerTraffic
 
-Memories = Mapping[NvdlaMemory, Array]
-"""The contents of each memory as uint8, from address 0 on."""
+Memories = Mapping[NvdlaMemory, Array]  # The contents of each memory as uint8, from address 0 on.
 
+# For each unit that reads the input from memory, the units that must be started with it.
 PIPELINES = {
     "CDMA": frozenset(UNITS),
     "WINDOW": frozenset({"WINDOW", "SDP"}),
     "SDP_RDMA": frozenset({"SDP_RDMA", "SDP"}),
     "PDP_RDMA": frozenset({"PDP_RDMA", "PDP"}),
 }
-"""For each unit that reads the input from memory, the units that must be started with it."""
+# For each of them, the units that may be started in addition.
 OPTIONAL = {"CDMA": frozenset({"POST", "SDP_RDMA"}), "WINDOW": frozenset({"POST"})}
-"""For each of them, the units that may be started in addition."""
-EXTENSION = frozenset({"POST", "WINDOW"})
-"""The units of the extension."""
+EXTENSION = frozenset({"POST", "WINDOW"})  # The units of the extension.
 
 
 @dataclass
@@ -153,9 +150,6 @@ class Device:
         self.started.clear()
 
     def _computed(self, source: str, post: Post | None) -> tuple[HardwareLayer, Array]:
-        """Return the layer that the registers describe, and the elements that it writes.
-
-        source, post: the unit that reads its input, and the extension's post-processing, if any."""
         if source == "WINDOW":
             window = decode_window(self.words)
             return window, self._window_results(window, post)
@@ -198,9 +192,6 @@ class Device:
         return weighted_sum(values, operations.y, second.astype(np.int64))
 
     def _operands(self, unit: SdpUnit, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
-        """Return the addends and the factors of a unit, from memory or registers.
-
-        shape: the shape (rows, columns, channels) of the unit's input, in whole packs."""
         addends = np.full((1, 1, 1), unit.addend, np.int64)
         factors = np.full((1, 1, 1), unit.factor, np.int64)
         if unit.bypass or unit.unread:
@@ -223,9 +214,7 @@ class Device:
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
         """Return int8 features from memory, of shape `shape` (rows, columns, channels), and count
-        their bytes.
-
-        what: the field of `LayerTraffic` that counts them."""
+        their bytes."""
         atom = self.hardware.memory_atom_bytes
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, surface.memory, found)
@@ -234,11 +223,7 @@ class Device:
         return found
 
     def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
-        """Return the `size_bytes` bytes from `address` on in a memory, and count them.
-
-        what: the field of `LayerTraffic` that counts them.
-
-        Raises BackendError if some of the bytes are outside the memory."""
+        """The `size_bytes` bytes from `address` on in a memory, and count them."""
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
@@ -247,11 +232,7 @@ class Device:
 
     def _count_features(self, what: str, memory: NvdlaMemory, elements: Array) -> None:
         """Count the bytes of features as traffic of the layer; features are transferred in whole
-        memory atoms.
-
-        what: the field of `LayerTraffic` that counts them.
-        memory: the memory to or from which they are transferred.
-        elements: the features, of shape (rows, columns, channels)."""
+        memory atoms."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
         size_bytes = rows * columns * len(range(0, channels, atom)) * atom
@@ -259,11 +240,10 @@ class Device:
         self.port_bytes[memory] += size_bytes
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Return the accumulators of a layer as the core delivers them, rounded and saturated to 32
-        bits, in an array of shape (output rows, output columns, output channels).
-
-        Also update the modelled convolution buffer (`rows`, `data_banks`, `weights`) to what the
-        layer keeps for the next layer."""
+        """The accumulators of a layer as the core delivers them, rounded and saturated to 32
+        bits, in an array of shape (output rows, output columns, output channels)."""
+        # Also update the modelled convolution buffer (`rows`, `data_banks`, `weights`) to what the
+        # layer keeps for the next layer.
         rows, weights = self._input_rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
         self.data_banks = layer.data_banks
@@ -284,7 +264,7 @@ class Device:
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
 
     def _input_rows(self, layer: ConvolutionLayer) -> Array:
-        """Return the input of a layer, of shape (rows, columns, channels): the rows kept in the
+        """The input of a layer, of shape (rows, columns, channels): the rows kept in the
         buffer, followed by the rows read from memory."""
         shape = (layer.height, layer.width, layer.channels)
         if layer.reuse.data or layer.kept_rows:
@@ -308,7 +288,7 @@ class Device:
         return fetched
 
     def _weights(self, layer: ConvolutionLayer) -> Array:
-        """Return the int8 weights of a layer, of shape (kernels, rows, columns, channels): those
+        """The int8 weights of a layer, of shape (kernels, rows, columns, channels): those
         kept in the buffer if the layer reuses them, otherwise those in memory."""
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
@@ -322,12 +302,7 @@ class Device:
         return unpack_weights(content, shape, self.hardware)
 
     def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
-        """Return the int8 results of a layer of pooling or depthwise convolution.
-
-        post: the post-processing of the results; None leaves the results of pooling unchanged.
-
-        Raises BackendError if a depthwise convolution has no post-processing that requantises its
-        accumulators."""
+        """The int8 results of a layer of pooling or depthwise convolution."""
         shape = (layer.height, layer.width, layer.channels)
         image = self._read_features("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
@@ -344,13 +319,10 @@ class Device:
         return self._post_processed(post, depthwise(image, weights, layer))
 
     def _post_processed(self, post: Post, values: Sums) -> Array:
-        """Return the int8 elements that post-processing computes from the results of a layer.
-
-        values: the results, of shape (rows, columns, channels): accumulators if `post.requantise`
-            is set, otherwise elements from pooling.
-
-        Accumulators are first requantised to elements.  Elements are then clamped to `post.limits`,
-        and combined with a second tensor if `post.elementwise` selects an operation."""
+        """The int8 elements that post-processing computes from the results of a layer."""
+        # Accumulators are first requantised to elements.  Elements are then clamped to
+        # `post.limits`, and combined with a second tensor if `post.elementwise` selects an
+        # operation.
         channels = values.shape[2]
         if post.requantise:
             at, size = post.table_address, channels * TABLE_ROW_BYTES

@@ -81,11 +81,9 @@ def unpack_weights(
 
 
 def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
-    """Yield (slice of kernels, slice of channels) for each block of weights, in the order of the
+    """(slice of kernels, slice of channels) for each block of weights, in the order of the
     blocks in memory.  A block is contiguous; it has up to `atomic_k` kernels and `atomic_c`
-    channels.
-
-    shape: the shape of the weights, (kernels, rows, columns, channels)."""
+    channels."""
     for kernel in range(0, shape[0], hardware.atomic_k):
         for channel in range(0, shape[3], hardware.atomic_c):
             yield (
@@ -95,10 +93,8 @@ def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tu
 
 
 def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int) -> Array:
-    """Return a view of a surface in a memory, of shape (packs, rows, columns, channels of a pack);
-    a pack has `atom_bytes` channels.  `shape` is (rows, columns, channels) of the features.
-
-    Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
+    """A view of a surface in a memory, of shape (packs, rows, columns, channels of a pack);
+    a pack has `atom_bytes` channels.  `shape` is (rows, columns, channels) of the features."""
     rows, columns, channels = shape
     packs = -(-channels // atom_bytes)
     strides = (surface.surface_stride, surface.line_stride, atom_bytes, 1)

@@ -17,12 +17,9 @@ from penstock.uma import UnsupportedError
 from penstock_nvdla.bindings import Bindings, Words
 from penstock_nvdla.layer import NO_PADDING, Padding, Surface
 
-FRACTION_BITS = 16
-"""The number of fractional bits of the factors."""
-MOST_KERNEL = 8
-"""The largest width and height of a window."""
-MOST_PADDING = 7
-"""The largest number of rows or columns of padding on a side."""
+FRACTION_BITS = 16  # The number of fractional bits of the factors.
+MOST_KERNEL = 8  # The largest width and height of a window.
+MOST_PADDING = 7  # The largest number of rows or columns of padding on a side.
 MOST_STRIDE = 16
 
 

@@ -26,35 +26,124 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from penstock.uma import Array, Driver, Place, StreamOperation
-from penstock_nvdla.address_map import registers
-from penstock_nvdla.configurations import (
-    CONFIGURATIONS,
-    FEATURE_BUFFER,
-    NvdlaConfiguration,
+from penstock.uma import (
+    Array,
+    Breakdown,
+    Driver,
+    Offloaded,
+    Place,
+    PlacedCall,
+    PlacedRows,
+    StreamOperation,
 )
+from penstock_nvdla.bindings import registers
+from penstock_nvdla.configurations import CONFIGURATIONS, FEATURE_BUFFER, NvdlaConfiguration
+from penstock_nvdla.dataflow import layer_cycles
+from penstock_nvdla.kernels import tasks
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.model import execute
-from penstock_nvdla.row_pieces import pieces, pitches_of_rows
 from penstock_nvdla.sequencer import Sequencer
 from penstock_nvdla.stream import FORMAT, Write
 from penstock_nvdla.task import Task, row_copy_task
 from penstock_nvdla.unextended_task import Base, UnextendedTask, copy_task
 
+# Divides the output rows of a call into intervals whose rows have constant pitches.
+#
+# A hardware layer accesses the rows of a tensor at one pitch (distance in bytes), but the distances
+# between rows in a ring buffer or a row table may vary.
+
+
+class RowAddresses(Protocol):
+    """The addresses of the rows of a tensor, or their offsets from a base address."""
+
+    def between(self, lower: int, upper: int) -> Sequence[int]:
+        """Return the address or offset of each row in [lower, upper), in bytes."""
+        ...
+
+
+class TaskPiece(NamedTuple):
+    """Output rows [first, end) of a task that are computed together.
+
+    gathered: True if the piece is a single output row whose input rows have no constant pitch, so
+        that they must first be copied to scratch.  If False, the rows that the piece reads and
+        writes have a constant pitch in every tensor."""
+
+    first: int
+    end: int
+    gathered: bool
+
+
+def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
+    """Divide output rows [first, end) of a task into intervals, and yield them in order.
+
+    Intervals are as long as possible, but in every tensor, the rows that an interval accesses must
+    have a constant pitch.  The exception is an output row whose own input rows have no constant
+    pitch: it is an interval of its own, with `gathered` True.
+
+    rows: the rows of each input, followed by the rows of the output."""
+    while first < end:
+        if pitches_of_rows(task, rows, first, end) is not None:
+            yield TaskPiece(first, end, gathered=False)
+            return
+        reads = task.reads(first, first + 1)
+        if _pitch(rows[0], *reads, task.in_row_bytes) is None:
+            yield TaskPiece(first, first + 1, gathered=True)
+            first += 1
+            continue
+        until = first + 1
+        while until < end and pitches_of_rows(task, rows, first, until + 1) is not None:
+            until += 1
+        yield TaskPiece(first, until, gathered=False)
+        first = until
+
+
+def pitches_of_rows(
+    task: Task, rows: Sequence[RowAddresses], first: int, end: int
+) -> tuple[int, int, int] | None:
+    """Return the row pitches in bytes, as (input, output, second input).
+
+    Only the rows that are accessed to compute output rows [first, end) are considered.  The last
+    pitch is 0 if there is no second input.  The result is None if the pitch in one of the tensors
+    varies or is less than the size of a row.
+
+    rows: the rows of each input, followed by the rows of the output."""
+    source, *others, result = rows
+    found = [
+        _pitch(source, *task.reads(first, end), task.in_row_bytes),
+        _pitch(result, first, end, task.out_row_bytes),
+        *(_pitch(other, first, end, task.out_row_bytes) for other in others),
+    ]
+    pitches = [pitch for pitch in found if pitch is not None]
+    if len(pitches) < len(found):
+        return None
+    return pitches[0], pitches[1], pitches[2] if others else 0
+
+
+def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | None:
+    """The pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row."""
+    # The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
+    # single row, it is `row_bytes`.
+    steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
+    (step, *others) = steps
+    return step if not others and step >= row_bytes else None
+
+
+# Two words: configuration and number of relocations, or one relocation.
 HEAD = struct.Struct("<II")
-"""Two words: configuration and number of relocations, or one relocation."""
-BANK_MASK = 255
-"""The bits of a stream's first word that are the index of the configuration."""
-BASE_BYTES = 256
-"""Alignment in bytes of every base in the functional model."""
+BANK_MASK = 255  # The bits of a stream's first word that are the index of the configuration.
+BASE_BYTES = 256  # Alignment in bytes of every base in the functional model.
+# The hardware, with penstock's extension and without; a stream contains the index.
 CHIPS = (
     *(plain.extended(0, 0) for plain in CONFIGURATIONS.values()),
     *CONFIGURATIONS.values(),
 )
-"""The hardware, with penstock's extension and without; a stream contains the index."""
 SOURCES = (
     "CDMA.D_DAIN_ADDR_LOW_0",
     "WINDOW.D_DAIN_ADDR_LOW",
@@ -62,23 +151,22 @@ SOURCES = (
 )
 WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
 TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
+# The registers that hold the addresses of the input, the weights, the table of post-processing, the
+# second input and the output.
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
-"""The registers that hold the addresses of the input, the weights, the table of post-processing,
-the second input and the output."""
+# For each constant array of a task, by name, the registers that hold its address.
 TABLE_REGISTERS = {"weights": WEIGHTS, "post": (TABLE,), "second": (OTHER,)}
-"""For each constant array of a task, by name, the registers that hold its address."""
+# For each register that holds an address of features, the register that selects the memory.
 MEMORY_OF = {
     SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
     SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
     OTHER: "POST.D_SECOND_RAM_TYPE",
     OUTPUT: "SDP.D_DST_DMA_CFG",
 }
-"""For each register that holds an address of features, the register that selects the memory."""
-IN_FEATURE_BUFFER = 1 << 31
-"""The bit that marks a base in the feature buffer."""
+IN_FEATURE_BUFFER = 1 << 31  # The bit that marks a base in the feature buffer.
 
+# A write, and the place to which its word is relative; None if the word is not an address.
 Placed = tuple[Write, Place | None]
-"""A write, and the place to which its word is relative; None if the word is not an address."""
 Issued = StreamOperation[Task]
 
 
@@ -93,16 +181,14 @@ class _Encoder:
 
     @property
     def task(self) -> Task:
-        """Shorthand for `call.operation`, the task to encode."""
         return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of each hardware layer, in order.
-
-        A hardware layer can access rows only at a constant pitch.  The output rows are therefore
-        divided into pieces (`pieces`) whose rows have a constant pitch in every tensor.  If the
-        input rows of a single output row are spaced irregularly, additional hardware layers first
-        copy them to scratch."""
+        """The register writes of each hardware layer, in order."""
+        # A hardware layer can access rows only at a constant pitch.  The output rows are therefore
+        # divided into pieces (`pieces`) whose rows have a constant pitch in every tensor.  If the
+        # input rows of a single output row are spaced irregularly, additional hardware layers first
+        # copy them to scratch.
         rows = (*self.call.inputs, self.call.result)
         for piece in pieces(self.task, rows, self.call.first, self.call.end):
             if piece.gathered:
@@ -125,10 +211,9 @@ class _Encoder:
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
         """Yield, for each hardware layer that is needed to compute output row `first`, its register
-        writes.  The input rows of the output row need not have a constant pitch.
-
-        The first layers each copy (gather) an input row to scratch; the others compute the output
-        row from the copies."""
+        writes.  The input rows of the output row need not have a constant pitch."""
+        # The first layers each copy (gather) an input row to scratch; the others compute the output
+        # row from the copies.
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None
@@ -154,11 +239,8 @@ class _Encoder:
         end: int,
         pitches: tuple[int, int, int],
     ) -> Iterator[Sequence[Placed]]:
-        """Yield the register writes of each hardware layer that computes output rows [first, end)
-        without the extension.
-
-        source: the address of the first input row that is read.
-        pitches: the row pitches in bytes, as (input, output, second input)."""
+        """The register writes of each hardware layer that computes output rows [first, end)
+        without the extension."""
         places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
         if task.tables:
             places[Base.WEIGHTS], places[Base.OPERANDS] = self.call.tables
@@ -171,11 +253,8 @@ class _Encoder:
             yield _with_places(step.writes, known)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return (write, place) for each write of a layer.  If the write sets an address register,
-        its word is an offset in bytes from `place`; for any other write, `place` is None.
-
-        source: the address of the first input row that the layer reads.
-        first: the index of the first output row that the layer computes."""
+        """(write, place) for each write of a layer.  If the write sets an address register,
+        its word is an offset in bytes from `place`; for any other write, `place` is None."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -193,12 +272,8 @@ def input_copy_task(task: Task) -> Task:
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return (write, place) for each write of a layer.  If the write sets an address register, it
-    writes an offset in bytes from `place`; for any other write, `place` is None.
-
-    known: the `Place` for each address register, by register name.  If features are placed in the
-        feature buffer, the write to the register that selects their memory (`MEMORY_OF`) is changed
-        to select the feature buffer."""
+    """(write, place) for each write of a layer.  If the write sets an address register, it
+    writes an offset in bytes from `place`; for any other write, `place` is None."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -237,7 +312,6 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
 
 
 def _chip_index(hardware: NvdlaConfiguration) -> int:
-    """Return the index of a configuration in `CHIPS`."""
     extended = hardware.extension is not None
     same = (
         chip.name == hardware.name and (chip.extension is not None) == extended for chip in CHIPS
@@ -264,10 +338,7 @@ def decode(
 
 
 def _memory(base: int) -> NvdlaMemory:
-    """Return the memory to which a base address belongs.
-
-    base: the second word of a relocation: the index of the base address, with the highest bit set
-        if the base address is in the feature buffer."""
+    """The memory to which a base address belongs."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
@@ -329,3 +400,60 @@ def wait(sequencer: Sequencer) -> None:
 
 SUBMIT = Driver("nvdla_submit", "nvdla", submit, Sequencer)
 WAIT = Driver("nvdla_wait", "nvdla", wait, Sequencer)
+
+
+# Cycles of kernel calls, given the addresses of the rows of their tensors.
+#
+# The addresses determine how many hardware layers a call takes.  In a ring that wraps around, for
+# example, rows have no constant pitch.  Several layers then compute the output rows; if even the
+# input rows of one window have no constant pitch, further layers first copy them to scratch
+# (`row_pieces.pieces`).
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedRows:
+    """The addresses of the rows of a tensor; implements `row_pieces.RowAddresses`.
+
+    rows: the rows of the tensor, with their addresses."""
+
+    rows: PlacedRows
+
+    def between(self, lower: int, upper: int) -> Sequence[int]:
+        """Return the address in bytes of each row in [lower, upper)."""
+        return self.rows.addresses[lower:upper].tolist()
+
+
+def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
+    """Return the cycles of a call that follows another one in the queue of layers.
+
+    call: the output rows to compute, and the addresses of the rows of all tensors."""
+    found: list[Breakdown] = []
+    for one in tasks(offloaded):
+        inputs = [call.inputs[k] for k in one.inputs]
+        placed = [rows for rows in (*inputs, call.output) if rows is not None]
+        names = (*("features", "second")[: len(inputs)], "output")
+        inside = frozenset(
+            name
+            for name, rows in zip(names, placed, strict=True)
+            if rows.memory != call.beside  # scratch is in main memory
+        )
+        addressed = [AddressedRows(rows) for rows in placed]
+        every = pieces(one.task, addressed, call.first, call.end)
+        found += (piece_cycles(one.task, piece, inside) for piece in every)
+    return reduce(add, found)
+
+
+@lru_cache(maxsize=1 << 14)
+def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakdown:
+    """Return the cycles of the hardware layers that compute some rows of a task.
+
+    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`, such as
+        "output".  All others are in main memory."""
+    layers = list(task.layers_with_traffic(piece.first, piece.end))
+    if not piece.gathered:
+        return reduce(add, (layer_cycles(task.hardware, *one, inside) for one in layers))
+    lower, upper = task.reads(piece.first, piece.end)
+    copies = input_copy_task(task).layers_with_traffic(0, 1)
+    copied = [layer_cycles(task.hardware, *one, inside & {"features"}) for one in copies]
+    computed = [layer_cycles(task.hardware, *one, inside - {"features"}) for one in layers]
+    return reduce(add, (*copied * (upper - lower), *computed))

@@ -13,25 +13,24 @@ from penstock_nvdla.layer import (
 )
 from penstock_nvdla.sdp import OPERAND_REGISTERS
 
+# The units of the core, in the order of the data flow.
 UNITS = ("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP")
-"""The units of the core, in the order of the data flow."""
 
+# Register fields that make SDP, NVDLA's post-processor, read from the core instead of memory and
+# bypass its bias, batch-norm and element-wise units.
 BYPASS = {
     "SDP.D_FEATURE_MODE_CFG.flying_mode": 1,
     "SDP.D_DP_BS_CFG.bs_bypass": 1,
     "SDP.D_DP_BN_CFG.bn_bypass": 1,
     "SDP.D_DP_EW_CFG.ew_bypass": 1,
 }
-"""Register fields that make SDP, NVDLA's post-processor, read from the core instead of memory and
-bypass its bias, batch-norm and element-wise units."""
-BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)
-"""The registers of these fields."""
+BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)  # The registers of these fields.
+# The registers that state what the units of SDP do.
 UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
-"""The registers that state what the units of SDP do."""
+# Registers that only matter if SDP's units are used (`sdp.OPERATIONS`).
 OPERANDS = OPERAND_REGISTERS - BYPASSED
-"""Registers that only matter if SDP's units are used (`sdp.OPERATIONS`)."""
+# The memories of a layer whose memory registers are absent.
 MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
-"""The memories of a layer whose memory registers are absent."""
 
 CONVOLUTION = Bindings(
     ConvolutionLayer,

@@ -4,7 +4,7 @@
 
 Units X1 and X2 add an operand, multiply by another, shift right with rounding, and may replace
 negative values by 0.  An operand is one number, or one for each channel or element.  Unit Y, which
-only the configuration large has, adds a second tensor (`sdp_y.py`).  The converter subtracts an
+only the configuration large has, adds a second tensor (`sdp.py`).  The converter subtracts an
 offset, multiplies and shifts (`layer.Conversion`).
 
 Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp.
@@ -17,10 +17,90 @@ from enum import IntEnum
 
 from penstock_nvdla.bindings import Bindings, Words
 from penstock_nvdla.layer import UNCHANGED, Conversion, NvdlaMemory, Surface
-from penstock_nvdla.sdp_y import MODE, UNIT_Y, SdpUnitY, decode_y, encode_y
 
+# Unit Y of SDP, which only the configuration large has, as a weighted sum of two tensors.
+#
+#     result = round(value * factor / 2**right_shift) + convert(element)
+#     convert(element) = round((element - offset) * scale / 2**shift)
+#
+# `value` is the input of the unit, and `element` is the element of a second tensor at the same
+# position.  `factor` has 32 bits, and `scale` has 16.  Both terms and their sum saturate to 32
+# bits. Other modes of the unit, and its lookup table, are not modelled.
+#
+# Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp/sdp_y*.cpp.
+
+
+@dataclass(frozen=True, slots=True)
+class SdpUnitY:
+    """The operation of unit Y of SDP: round(value * factor / 2**right_shift) plus an element of a
+    second tensor, converted to round((element - offset) * scale / 2**shift).
+
+    memory, address, line_stride, surface_stride: the location of the second tensor, which has one
+        byte per element, and the distances in bytes between its rows and its packs of channels."""
+
+    factor: int
+    scale: int
+    address: int = 0
+    line_stride: int = 0
+    surface_stride: int = 0
+    memory: NvdlaMemory = NvdlaMemory.MAIN
+    right_shift: int = 0
+    offset: int = 0
+    shift: int = 0
+
+    @property
+    def second(self) -> Surface:
+        """The memory layout of the second tensor."""
+        return Surface(self.line_stride, self.surface_stride, self.address, self.memory)
+
+
+MODE = "SDP.D_DP_EW_CFG"  # The register that states what the unit does.
+
+UNIT_Y = Bindings(
+    SdpUnitY,
+    ("SDP", "SDP_RDMA"),
+    chosen=(
+        ("SDP.D_DP_EW_MUL_SRC_VALUE.ew_mul_operand", "factor", 0),
+        ("SDP.D_DP_EW_TRUNCATE_VALUE.ew_truncate", "right_shift", 0),
+        ("SDP.D_DP_EW_ALU_CVT_OFFSET_VALUE.ew_alu_cvt_offset", "offset", 0),
+        ("SDP.D_DP_EW_ALU_CVT_SCALE_VALUE.ew_alu_cvt_scale", "scale", 0),
+        ("SDP.D_DP_EW_ALU_CVT_TRUNCATE_VALUE.ew_alu_cvt_truncate", "shift", 0),
+        ("SDP_RDMA.D_ERDMA_CFG.erdma_ram_type", "memory", 0),
+        ("SDP_RDMA.D_EW_LINE_STRIDE.ew_line_stride", "line_stride", 0),
+        ("SDP_RDMA.D_EW_SURFACE_STRIDE.ew_surface_stride", "surface_stride", 0),
+    ),
+    implied=(),
+    addresses=(("SDP_RDMA.D_EW_BASE_ADDR_{}", "ew_base_addr_{}", "address"),),
+    constant={
+        f"{MODE}.ew_alu_algo": 2,  # sum
+        f"{MODE}.ew_lut_bypass": 1,
+        "SDP.D_DP_EW_ALU_CFG.ew_alu_src": 1,  # memory
+        "SDP.D_DP_EW_MUL_CFG.ew_mul_cvt_bypass": 1,
+        "SDP_RDMA.D_ERDMA_CFG.erdma_data_use": 1,  # addends
+        "SDP_RDMA.D_ERDMA_CFG.erdma_data_mode": 1,  # one for each element
+    },
+    absent={},
+    only_listed=True,
+)
+
+
+def encode_y(unit: SdpUnitY) -> dict[str, int]:
+    """Return the register words of unit Y, by register name.  Raises UnsupportedError if an
+    attribute does not fit its register field."""
+    return UNIT_Y.encode(unit)
+
+
+def decode_y(words: Words) -> SdpUnitY | None:
+    """Return the operation of unit Y that register words encode; None if the unit is bypassed.
+
+    words: the words by register name.
+
+    Raises UnsupportedError if the unit is in a mode that is not modelled."""
+    return None if words.get(MODE, 1) & 1 else UNIT_Y.decode(words)
+
+
+# Size in bytes of the operands of a channel in memory: an addend and a factor, each an int16.
 OPERAND_BYTES = 4
-"""Size in bytes of the operands of a channel in memory: an addend and a factor, each an int16."""
 
 
 class Algorithm(IntEnum):
@@ -199,11 +279,8 @@ class SdpLayer:
 
 
 def _fields(path: str, unit: str, engine: str) -> tuple[tuple[str, str, int], ...]:
-    """Return the entries of `Bindings.chosen` for unit X1 or X2: each is a register field, the path
-    of the attribute that it holds, and the offset 0.
-
-    path: the attribute of `SdpOperations` that holds the unit: "x1" or "x2".
-    unit, engine: the unit and its read engine in the names of registers, such as "bs", "brdma"."""
+    """The entries of `Bindings.chosen` for unit X1 or X2: each is a register field, the path
+    of the attribute that it holds, and the offset 0."""
     stage, dma = f"SDP.D_DP_{unit.upper()}", f"SDP_RDMA.D_{engine.upper()}_CFG.{engine}"
     place = f"SDP_RDMA.D_{unit.upper()}"
     return (
@@ -291,10 +368,10 @@ LAYER = Bindings(
     only_listed=True,
 )
 
+# The registers of SDP's units and of the operands that they read.
 OPERAND_REGISTERS = frozenset((*OPERATIONS.names(), *UNIT_Y.names()))
-"""The registers of SDP's units and of the operands that they read."""
+# The registers that state whether unit Y and its read engine are used.
 Y_MODES = frozenset((MODE, "SDP_RDMA.D_ERDMA_CFG"))
-"""The registers that state whether unit Y and its read engine are used."""
 
 
 def encode_operations(operations: SdpOperations) -> dict[str, int]:

@@ -41,25 +41,21 @@ Int64s = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
-MOST_FACTOR = 32_767
-"""The largest operand of a unit."""
-MOST_RIGHT = 48
-"""The largest shift to the right; the product that is shifted has 49 bits."""
-RANGE_BITS = 31
-"""The number of magnitude bits between the units."""
+MOST_FACTOR = 32_767  # The largest operand of a unit.
+MOST_RIGHT = 48  # The largest shift to the right; the product that is shifted has 49 bits.
+RANGE_BITS = 31  # The number of magnitude bits between the units.
+# The number of pairs of factors that are tried for a channel, the most precise first.
 CANDIDATES = 64
-"""The number of pairs of factors that are tried for a channel, the most precise first."""
+# Further shifts of the first unit that are tried, beyond that for a channel of median range.
 FIRST_SHIFTS = (1, 3)
-"""Further shifts of the first unit that are tried, beyond that for a channel of median range."""
 FEW_CANDIDATES = 8
+# If more than this share of the channels is unproved after the first `FEW_CANDIDATES` pairs, the
+# search ends.
 MOST_UNPROVED = 0.25
-"""If more than this share of the channels is unproved after the first `FEW_CANDIDATES` pairs, the
-search ends."""
+# The number of outputs between the thresholds of a channel with at most two outputs and its
+# farthest accumulator.
 STEEPNESS = 0.9
-"""The number of outputs between the thresholds of a channel with at most two outputs and its
-farthest accumulator."""
-LEAST_SLOPE = 2.0**-10
-"""The slope up to which such channels are made steeper."""
+LEAST_SLOPE = 2.0**-10  # The slope up to which such channels are made steeper.
 CHANNELS_AT_ONCE = 64
 LOWEST, HIGHEST = -128, 127
 
@@ -173,10 +169,9 @@ def find_passes(sums: Sums) -> Passes | Unproved:
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
-    """Yield (origin, sign, one_sided) (`PassSettings`) of each pass that may compute a layer alone.
-
-    A one-sided pass also clamps elements at `origin`: from below if the sign is 1, from above if it
-    is -1.  It is yielded only if the layer clamps there, too."""
+    """(origin, sign, one_sided) (`PassSettings`) of each pass that may compute a layer alone."""
+    # A one-sided pass also clamps elements at `origin`: from below if the sign is 1, from above if
+    # it is -1.  It is yielded only if the layer clamps there, too.
     yield channels.zero, 1, False
     if channels.least == channels.zero:
         yield channels.zero, 1, True
@@ -185,9 +180,7 @@ def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
 
 
 def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
-    """Return (the pass that is exact for most channels, for which channels it is proved exact).
-
-    origin, sign, one_sided: settings of the pass (`PassSettings`); the search chooses the rest."""
+    """(the pass that is exact for most channels, for which channels it is proved exact)."""
     steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
@@ -223,7 +216,6 @@ class _Steps:
 
     @staticmethod
     def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
-        """Return the levels that a pass with these `PassSettings` must reproduce for `sums`."""
         channels = sums.channels
         levels = np.arange(LOWEST + 1, HIGHEST + 1)
         inner = channels.thresholds()
@@ -240,7 +232,7 @@ class _Steps:
         return _Steps(sums, origin, sign, one_sided, lower, upper, thresholds, heights)
 
     def only(self, chosen: Booleans) -> _Steps:
-        """Return the levels and thresholds of the channels in which `chosen` is True."""
+        """The levels and thresholds of the channels in which `chosen` is True."""
         sums = Sums(self.sums.channels.only(np.flatnonzero(chosen)), self.sums.bias[chosen])
         arrays = (self.lower[chosen], self.upper[chosen], self.thresholds[chosen])
         return _Steps(sums, self.origin, self.sign, self.one_sided, *arrays, self.heights)
@@ -256,11 +248,10 @@ class _Steps:
         return self.thresholds > self.lower[:, None]
 
     def slopes(self) -> Reals:
-        """Return how much the output of each channel should grow if the accumulator grows by 1.
-
-        The search chooses factors with nearly this slope.  It is usually the slope of the
-        reference.  In a channel with at most two different outputs, it may be larger: at most one
-        threshold must be exact, and a larger slope permits smaller addends."""
+        """How much the output of each channel should grow if the accumulator grows by 1."""
+        # The search chooses factors with nearly this slope.  It is usually the slope of the
+        # reference.  In a channel with at most two different outputs, it may be larger: at most one
+        # threshold must be exact, and a larger slope permits smaller addends.
         channels = self.sums.channels
         inside = self.reached & self.missed
         edges = np.where(inside, self.thresholds, self.lower[:, None])
@@ -272,12 +263,11 @@ class _Steps:
         return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
 
     def addends(self, slopes: Reals) -> Reals:
-        """Return the addend of each channel, a real number, with which the thresholds are exact.
-
-        Accumulators are multiplied by `slopes` after the addition.  Each level restricts the addend
-        to an interval.  The result is the middle of the intersection of these intervals.  If the
-        intersection has a single bound, the result is the permitted number nearest to 0 that
-        differs from the bound by at least 1."""
+        """The addend of each channel, a real number, with which the thresholds are exact."""
+        # Accumulators are multiplied by `slopes` after the addition.  Each level restricts the
+        # addend to an interval.  The result is the middle of the intersection of these intervals.
+        # If the intersection has a single bound, the result is the permitted number nearest to 0
+        # that differs from the bound by at least 1.
         exact = self.heights / slopes[:, None]
         lowest = exact - self.thresholds
         least = np.where(self.reached, lowest, -np.inf).max(axis=1, initial=-np.inf)
@@ -287,19 +277,16 @@ class _Steps:
         return np.where(either, nearest, (least + upper) / 2)
 
     def farthest(self, addends: Reals) -> Reals:
-        """Return, for each channel, how large a magnitude unit X1 must scale without saturation.
-
-        It is the maximum of |accumulator + addend| over the thresholds, plus 2.  It limits the
-        factor of unit X1."""
+        """Return, for each channel, how large a magnitude unit X1 must scale without saturation."""
+        # It is the maximum of |accumulator + addend| over the thresholds, plus 2.  It limits the
+        # factor of unit X1.
         inside = self.reached & self.missed
         sums = np.where(inside, np.abs(self.thresholds + addends[:, None]), 0)
         return sums.max(axis=1, initial=0) + 2
 
 
 def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
-    """Return (constants of a pass of SDP, for each channel whether they are proved bit-exact).
-
-    steps, right1: the output levels that the pass must reproduce; the right shift of unit X1."""
+    """(constants of a pass of SDP, for each channel whether they are proved bit-exact)."""
     slopes = steps.slopes()
     right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)
@@ -353,9 +340,6 @@ def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
 
 
 def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
-    """Return `Pass.operands` for given factors: the addends are those that fit the factors.
-
-    factors: the magnitudes of factor1 and factor2 of each channel, of shape (channels, 2)."""
     factor1, factor2 = factors.T
     slopes = factor1 * factor2 / 2.0 ** (settings.right1 + settings.right2)
     addends = steps.addends(slopes)

@@ -18,7 +18,7 @@ rounding reproduces these intervals.  They are proved by computing all 65,536 pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,14 +34,10 @@ from penstock_nvdla.sdp_constants import (
     shifted,
 )
 
-TERM_BITS = 20
-"""The number of bits by which TFLite shifts the operands of a sum to the left."""
-MOST_LEFT = 23
-"""The largest shift of an int8 operand that fits into 32 bits."""
-FIRST_SHIFTS = (None, 0, 1, 2, 3)
-"""The values of `Ratio.left1` that are tried."""
-MOST_RATIOS = 24
-"""The number of ratios that are tried, the most precise first."""
+TERM_BITS = 20  # The number of bits by which TFLite shifts the operands of a sum to the left.
+MOST_LEFT = 23  # The largest shift of an int8 operand that fits into 32 bits.
+FIRST_SHIFTS = (None, 0, 1, 2, 3)  # The values of `Ratio.left1` that are tried.
+MOST_RATIOS = 24  # The number of ratios that are tried, the most precise first.
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
 
 
@@ -178,9 +174,7 @@ def slope(p: Mapping[str, int], k: int) -> float:
 
 def _ratios(first: float, second: float) -> Iterator[Ratio]:
     """Yield up to `MOST_RATIOS` ratios whose weights are nearly proportional to `first` and
-    `second`, the most precise ratio first.
-
-    first, second: how much the output grows with the first and with the second input (`slope`)."""
+    `second`, the most precise ratio first."""
     slopes = (first, second)
     found: list[tuple[float, Ratio]] = []
     for main in (0, 1):
@@ -196,15 +190,9 @@ def _ratios(first: float, second: float) -> Iterator[Ratio]:
 def _tuned(
     main: int, left1: int | None, again: int, part: float, slopes: tuple[float, float]
 ) -> Iterator[tuple[float, Ratio]]:
-    """Yield (relative error, ratio) for up to three ratios with the given fields.
-
-    `left2` is the largest shift with which `factor1` fits into 16 bits.  The ratios differ in
-    `factor1`: the nearest integer to 2**left2 / part, and its neighbours.
-
-    main, left1, again: the given fields of `Ratio`.
-    part: the desired value of 2**left2 / factor1.
-    slopes: how much the output grows with each input.  The weights of the inputs should be
-        proportional to the slopes; the relative error is the deviation from this proportion."""
+    """(relative error, ratio) for up to three ratios with the given fields."""
+    # `left2` is the largest shift with which `factor1` fits into 16 bits.  The ratios differ in
+    # `factor1`: the nearest integer to 2**left2 / part, and its neighbours.
     left2 = int(np.floor(np.log2(MOST_FACTOR * abs(part)))) if part else -1
     if not 0 <= left2 <= MOST_LEFT:
         return
@@ -224,13 +212,6 @@ def _placed(
     levels: Int64s,
     gaps: tuple[Int64s, Int64s],
 ) -> Iterator[SumSettings]:
-    """Yield settings with the given ratio, and with constants that convert the weighted sum s to
-    the output.  They should be exact, but the caller must check them.
-
-    slope, sign: if s grows by 1, the output grows by sign * slope; `slope` is positive.
-    farthest: the largest magnitude of s.
-    levels: all results but the least.
-    gaps: the result of `Levels.gaps` for the weighted sums sign * s."""
     lower, upper = gaps
     right = max(0, int(np.ceil(np.log2(farthest * MOST_FACTOR))) - RANGE_BITS)
     total = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slope)))
@@ -244,3 +225,91 @@ def _placed(
         offset = round((low + high) / 2 * factor2 / 2.0**right)
         if low < high and abs(offset) < 1 << 31:
             yield SumSettings(ratio, sign * factor2, right, offset, scale, shift)
+
+
+# Constants with which unit Y of SDP adds two int8 tensors exactly as TFLite does.
+#
+#     s = main * factor + other * weight                                    unit Y
+#     element = saturate8(round((s - offset) * scale / 2**shift))           converter
+#
+# `main` is the input that passes through SDP, `other` is the one that unit Y adds, and s is the
+# weighted sum of both.  The factor has 32 bits and the weight has 16, so factor / weight, the
+# ratio of the weights of both inputs, can be any fraction with a denominator of 16 bits.  For every
+# ratio, some of these fractions are precise to more than 20 bits.  The proof enumerates all 65,536
+# pairs of inputs.
+
+
+MOST_CANDIDATES = 24  # The number of constants that are tried, the most precise first.
+
+
+@dataclass(frozen=True, slots=True)
+class UnitYSum:
+    """The constants with which SDP computes a sum or difference of two inputs.
+
+    main: the index (0 or 1) of the input that passes through SDP; unit Y adds the other one.
+    factor, weight: the factors of the main and of the other input in the weighted sum s.
+    offset, scale, shift: the output is round((s - offset) * scale / 2**shift), clamped."""
+
+    main: int
+    factor: int
+    weight: int
+    scale: int
+    shift: int
+    offset: int = 0
+
+    def totals(self) -> Int64s:
+        """Return the result of unit Y (s in the module's formulas) for every pair of int8 elements.
+
+        Entry [i, j] of the result, of shape (256, 256), belongs to the elements i - 128 of the
+        first input and j - 128 of the second."""
+        main, other = INPUTS * self.factor, INPUTS * self.weight
+        first, second = (main, other) if self.main == 0 else (other, main)
+        return first[:, None] + second[None, :]
+
+    def elements(self) -> Int64s:
+        """Return the output elements for all pairs of inputs, with axes as in `totals`."""
+        scaled = shifted((self.totals() - self.offset) * self.scale, self.shift)
+        return np.clip(scaled, LOWEST, HIGHEST)
+
+
+def find_sum_in_y(p: Mapping[str, int]) -> UnitYSum | None:
+    """Return constants that are proved for a sum or difference; None if none were found.
+
+    p: the parameters of TFLite's arithmetic, by name."""
+    expected = expected_elements(p)
+    levels = Levels(expected)
+    for candidate in _candidates(slope(p, 0), slope(p, 1)):
+        lower, upper = levels.gaps(candidate.totals())
+        heights = (levels.values[1:] - 0.5) * 2.0**candidate.shift / candidate.scale
+        low, high = (lower - heights).max(), (upper - heights).min()
+        offset = round((low + high) / 2)
+        if low < high and abs(offset) < 1 << 31:
+            found = replace(candidate, offset=offset)
+            if (found.elements() == expected).all():
+                return found
+    return None
+
+
+def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
+    """Yield up to `MOST_CANDIDATES` sets of constants; the caller still has to find their
+    offset."""
+    # The constants approximate both slopes; those with the least relative error come first.  The
+    # input with the larger slope is the main one: its slope is about factor * scale / 2**shift.
+    # The slope of the other input is about weight * scale / 2**shift.
+    main = 0 if abs(first) >= abs(second) else 1
+    large, small = (first, second) if main == 0 else (second, first)
+    shift = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / abs(small))))
+    if not 0 <= shift <= MOST_RIGHT:
+        return
+    weights = np.arange(MOST_FACTOR // 2 + 1, MOST_FACTOR + 1, dtype=np.float64)
+    scales = np.rint(abs(small) * 2.0**shift / weights)
+    factors = np.rint(large * 2.0**shift / scales)
+    errors = np.maximum(
+        np.abs(weights * scales / (abs(small) * 2.0**shift) - 1),
+        np.abs(factors * scales / (large * 2.0**shift) - 1),
+    )
+    fits = (scales <= MOST_FACTOR) & (np.abs(factors) < 1 << RANGE_BITS - 8)
+    for k in np.argsort(np.where(fits, errors, np.inf), kind="stable")[:MOST_CANDIDATES]:
+        if fits[k]:
+            weight = int(weights[k]) if small > 0 else -int(weights[k])
+            yield UnitYSum(main, int(factors[k]), weight, int(scales[k]), shift)

@@ -9,17 +9,18 @@ the same time when a network is compiled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from penstock_nvdla.configurations import NvdlaConfiguration, NvdlaPort
 from penstock_nvdla.extension import HardwareLayer, WindowLayer
-from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory
+from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock_nvdla.pdp import PoolingLayer
 from penstock_nvdla.sdp import SdpLayer
+from penstock_nvdla.stream import invalid_stream
 
+# Minimum and maximum number of cycles for which the multipliers keep their weights.
 SHORTEST, LONGEST = 16, 32
-"""Minimum and maximum number of cycles for which the multipliers keep their weights."""
 
 
 @dataclass
@@ -67,10 +68,7 @@ def port(hardware: NvdlaConfiguration, memory: NvdlaMemory) -> NvdlaPort:
 
 
 def _computing_steps(hardware: NvdlaConfiguration, layer: HardwareLayer, *, combines: bool) -> int:
-    """Return the cycles of the units that compute a layer, without memory transfers.
-
-    combines: whether post-processing combines the results with a second tensor; it affects the
-        cycles of convolutions only."""
+    """The cycles of the units that compute a layer, without memory transfers."""
     if isinstance(layer, WindowLayer):
         return window_steps(hardware, layer)
     if isinstance(layer, SdpLayer):
@@ -115,3 +113,44 @@ def window_steps(hardware: NvdlaConfiguration, layer: WindowLayer) -> int:
 
 def _steps(elements: int, per_cycle: int) -> int:
     return len(range(0, elements, per_cycle))
+
+
+# Refuses hardware layers that read and write the same bank of the feature buffer.
+
+
+# Features in memory, and their shape (rows, columns, channels).
+FeaturePlace = tuple[Surface, tuple[int, int, int]]
+
+
+def check_ports(
+    hardware: NvdlaConfiguration, read: Iterable[FeaturePlace], written: FeaturePlace
+) -> None:
+    """Raise BackendError if a layer reads a bank of the feature buffer that it writes.
+
+    The banks have a single port.  They are checked if the configuration states their size.
+
+    read, written: the features that the layer reads, and those that it writes."""
+    extension = hardware.extension
+    if extension is None or not extension.feature_bank_bytes:
+        return
+    atom, bank = hardware.memory_atom_bytes, extension.feature_bank_bytes
+    banks_read = {index for place in read for index in _banks(place, atom, bank)}
+    shared = banks_read & _banks(written, atom, bank)
+    if shared:
+        raise invalid_stream(
+            f"a layer reads and writes bank {min(shared)} of the feature buffer",
+            "a bank has a single port",
+        )
+
+
+def _banks(place: FeaturePlace, atom_bytes: int, bank_bytes: int) -> set[int]:
+    surface, (rows, columns, channels) = place
+    if surface.memory is not NvdlaMemory.FEATURE_BUFFER:
+        return set()
+    found: set[int] = set()
+    for row in range(rows):
+        for pack in range(-(-channels // atom_bytes)):
+            begin = surface.address + row * surface.line_stride + pack * surface.surface_stride
+            end = begin + columns * atom_bytes
+            found.update(range(begin // bank_bytes, (end - 1) // bank_bytes + 1))
+    return found

@@ -20,13 +20,12 @@ from math import ceil
 
 from penstock.uma import CapacityError, UnsupportedError
 
-CHANNELS_AT_ONCE = 16
-"""The sheet rounds numbers of channels up to a multiple of this."""
+CHANNELS_AT_ONCE = 16  # The sheet rounds numbers of channels up to a multiple of this.
 KERNELS_IN_A_GROUP = 32
+# The factor by which Winograd reduces the multiplications of a 3x3 layer.
 WINOGRAD_SAVING = Fraction(9, 4)
-"""The factor by which Winograd reduces the multiplications of a 3x3 layer."""
+# The factor by which Winograd increases the size of the weights of a 3x3 layer.
 WINOGRAD_WEIGHTS = Fraction(16, 9)
-"""The factor by which Winograd increases the size of the weights of a 3x3 layer."""
 KIB = 1024
 
 
@@ -288,9 +287,6 @@ def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Pa
 
 
 def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> LayerFigures:
-    """Return the figures of a layer as one page of NVDLA's performance sheet computes them.
-
-    first: whether the layer is the first of its network."""
     rows, columns = layer.folded
     row_kib = Fraction(layer.depth * columns * hardware.feature_bytes, KIB)
     special = first and page.first_layer
@@ -318,19 +314,19 @@ def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> 
 
 
 def _out_bytes(layer: SheetLayer, hardware: Hardware) -> int:
-    """Return the size of a layer's output in bytes."""
+    """The size of a layer's output in bytes."""
     rows, columns = layer.pooled
     return rows * columns * _up(layer.kernels, CHANNELS_AT_ONCE) * hardware.feature_bytes
 
 
 def _growth(layer: SheetLayer) -> Fraction:
-    """Return the factor by which Winograd increases the size of a layer's weights; 1 if the sheet
+    """The factor by which Winograd increases the size of a layer's weights; 1 if the sheet
     counts no increase."""
     return WINOGRAD_WEIGHTS if layer.is_3x3 and layer.winograd_weights else Fraction(1)
 
 
 def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
-    """Return the cycles that the multipliers take for a layer, Winograd's saving included."""
+    """The cycles that the multipliers take for a layer, Winograd's saving included."""
     rows, columns = layer.mac_positions
     batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
     kernels = _up(layer.kernels * batch, page.kernels_at_once)
@@ -340,12 +336,7 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 
 
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
-    """Return whether a layer's input, rather than its weights, stays in the convolution buffer.
-
-    sizes: the figures of the layer, of which only sizes in KiB are used.
-    page: the page of the spreadsheet that is reproduced.
-    special: whether the rule of this page for the first layer of a network applies
-        (`Page.first_layer`)."""
+    """Whether a layer's input, rather than its weights, stays in the convolution buffer."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
     against = sizes.group_kib if page.compared is ComparedWeights.GROUP else sizes.weights_kib
@@ -355,14 +346,6 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """Return the memory traffic of a layer in KiB.
-
-    buffer: the size of the convolution buffer in KiB.
-    keeps_features: True if the input is read once, in parts that fit into the buffer, and all
-        weights are read for each part.  False if the weights are read once, in parts, and the whole
-        input is read for each part.
-
-    Raises CapacityError if the buffer is too small."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:
@@ -381,5 +364,4 @@ def _traffic(
 
 
 def _up(value: int, step: int) -> int:
-    """Return `value` rounded up to a multiple of `step`."""
     return -(-value // step) * step

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.uma import BackendError
-from penstock_nvdla.address_map import (
+from penstock_nvdla.bindings import (
     ENABLE,
     Register,
     registers,
@@ -37,11 +37,10 @@ from penstock_nvdla.sdp import (
 )
 
 FORMAT = struct.Struct("<II")
+# The units that read the input from memory; starting one of them executes the layer. As an
+# exception, SDP_RDMA only reads operands if SDP takes its input from the convolution core.
 SOURCES = ("CDMA", "WINDOW", "SDP_RDMA", "PDP_RDMA")
-"""The units that read the input from memory; starting one of them executes the layer.  As an
-exception, SDP_RDMA only reads operands if SDP takes its input from the convolution core."""
-FLYING = "SDP_RDMA.D_FEATURE_MODE_CFG"
-"""The register whose lowest bit states that exception."""
+FLYING = "SDP_RDMA.D_FEATURE_MODE_CFG"  # The register whose lowest bit states that exception.
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +155,6 @@ def from_text(text: str) -> tuple[Write, ...]:
 def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
-    """Return the register writes of a layer: first the writes of its parameters, then the writes
-    that start its units.  The last unit of the data flow is started first.
-
-    words: the parameters, as register words by register name.
-    units: the units in the order of the data flow.
-    post: the parameters of the post-processing unit, which then precedes the last of `units` in the
-        data flow; None if the layer does not use this unit."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (
@@ -172,7 +164,6 @@ def _layer_writes(
 
 
 def _lines(writes: Iterable[Write]) -> Iterator[str]:
-    """Yield each write as a line of text, and an empty line after each layer."""
     words: dict[str, int] = {}
     for write in writes:
         words[write.register] = write.word
@@ -191,12 +182,12 @@ def completes(write: Write, words: Mapping[str, int]) -> bool:
 
 
 def _fields(register: Register, word: int) -> list[str]:
-    """Return the fields of a register word in the form ["name=value", ...]."""
+    """The fields of a register word in the form ["name=value", ...]."""
     return [f"{name}={value}" for name, value in register.values(word).items()]
 
 
 def _parse_line(words: list[str], where: str) -> Write | None:
-    """Return the write that a line of text encodes, given the words of the line; None for an empty
+    """The write that a line of text encodes, given the words of the line; None for an empty
     line.  `where` is the line's location in error messages."""
     if not words:
         return None
@@ -216,10 +207,6 @@ def _parse_line(words: list[str], where: str) -> Write | None:
 
 
 def _malformed(what: str, where: str) -> BackendError:
-    """Return the error for a malformed stream, in binary form or as text.
-
-    what: the fault.
-    where: its location, such as "byte 8" or "line 3"."""
     return BackendError(
         "nvdla-011",
         what,

@@ -206,11 +206,6 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """Return the convolution that computes some output rows of the task.
-
-        rows: the number of input rows that these output rows depend on.
-        source, output: the memory layouts of these input rows and of these output rows.
-        padding: the padding that the windows of these output rows contain."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -233,12 +228,6 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the layer of unit WINDOW that computes some output rows of the task.
-
-        kind: the function that the unit computes.
-        rows: the number of input rows that these output rows depend on.
-        source, output: the memory layouts of these input rows and of these output rows.
-        padding: the padding that the windows of these output rows contain."""
         return WindowLayer(
             kind,
             self.in_w,

@@ -89,14 +89,13 @@ def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int
 
 
 def _fetched_rows(layer: ConvolutionLayer | WindowLayer) -> int:
-    """Return the number of input rows that a layer reads from memory."""
     if isinstance(layer, WindowLayer):
         return layer.height
     return 0 if layer.reuse.data else layer.fetched_rows
 
 
 def _weight_bytes(layer: ConvolutionLayer | WindowLayer) -> int:
-    """Return the number of bytes of weights that a layer reads from memory: 0 if the weights are
+    """The number of bytes of weights that a layer reads from memory: 0 if the weights are
     already in the convolution buffer, or if the layer has no weights."""
     if not isinstance(layer, WindowLayer):
         return 0 if layer.reuse.weights else layer.weight_bytes

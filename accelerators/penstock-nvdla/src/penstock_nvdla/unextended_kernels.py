@@ -20,13 +20,12 @@ from penstock_nvdla.sdp_constants import (
     Unproved,
     find_passes,
 )
-from penstock_nvdla.sdp_sums import SumSettings, find_sum
-from penstock_nvdla.sdp_y_sums import UnitYSum, find_sum_in_y
+from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
 from penstock_nvdla.task import operator_task
 from penstock_nvdla.unextended_task import Average, UnextendedTask, aligned
 
+# The operators whose sums the convolution core computes and SDP requantises.
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
-"""The operators whose sums the convolution core computes and SDP requantises."""
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
 NO_SUM = "no constants were found that are proved for all pairs of elements"
@@ -108,12 +107,9 @@ def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
 
 
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
-    """Return constants with which a sum or difference is proved exact; None if there are none.
-
-    They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes fewer
-    elements per cycle, if `chip` has this unit.
-
-    p: the parameters of TFLite's arithmetic, by name."""
+    """Return constants with which a sum or difference is proved exact; None if there are none."""
+    # They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes
+    # fewer elements per cycle, if `chip` has this unit.
     found = find_sum(p)
     return find_sum_in_y(p) if found is None and chip.rates.elementwise else found
 
@@ -148,7 +144,7 @@ def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 
 
 def _is_by_pack(offloaded: Offloaded) -> bool:
-    """Return whether an operator runs as one convolution per pack: it computes each channel
+    """Whether an operator runs as one convolution per pack: it computes each channel
     separately, and has several channels."""
     depthwise = offloaded.main.kind in ("DepthwiseConv2D", "Mean")
     return depthwise and offloaded.main.inputs[0].type.shape[-1] > 1
@@ -163,8 +159,6 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
 
 
 def _sums(offloaded: Offloaded) -> Sums:
-    """Return the range, the bias and the requantisation of an operator's accumulators, for each
-    output channel."""
     x, y, p = offloaded.main.inputs[0].type, offloaded.main.output.type, offloaded.parameters
     weights, bias = _weights_and_bias(offloaded)
     matrix = weights.reshape(len(weights), -1).astype(np.int64)
@@ -181,10 +175,8 @@ def _sums(offloaded: Offloaded) -> Sums:
 
 
 def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
-    """Return the weights of an operator as one kernel per output channel, and its biases.
-
-    The weights have shape (output channels, rows, columns, input channels).  A kernel of a
-    depthwise convolution has one input channel."""
+    # The weights have shape (output channels, rows, columns, input channels).  A kernel of a
+    # depthwise convolution has one input channel.
     if offloaded.main.kind == "Mean":
         _, h, w, c = offloaded.main.inputs[0].type.shape
         return np.ones((c, h, w, 1), np.int8), np.zeros(c, np.int64)
@@ -227,11 +219,9 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
-    """Return the weights of an ordinary convolution that computes some channels of a depthwise
+    """The weights of an ordinary convolution that computes some channels of a depthwise
     convolution, in the hardware's memory order (`pack_weights`).  Kernel c has the weights of
-    channel c in input channel c, and zeros in all other input channels.
-
-    weights: the depthwise weights of these channels, of shape (channels, rows, columns, 1)."""
+    channel c in input channel c, and zeros in all other input channels."""
     count = len(weights)
     kernels = np.zeros((*weights.shape[:3], count), np.int8)
     each = np.arange(count)
@@ -241,10 +231,8 @@ def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
 
 
 def _unit_operands(single: Pass, channels: int) -> Array:
-    """Return the operands of a pass as the hardware reads them: a flat int16 array with addend and
-    factor of each channel, for unit X1 and then for unit X2.
-
-    channels: the number of channels in whole packs; the operands of unused channels are 0."""
+    """The operands of a pass as the hardware reads them: a flat int16 array with addend and
+    factor of each channel, for unit X1 and then for unit X2."""
     padded = np.zeros((channels, 4), np.int16)
     padded[: len(single.operands)] = single.operands
     return padded.reshape(channels, 2, 2).transpose(1, 0, 2).ravel()

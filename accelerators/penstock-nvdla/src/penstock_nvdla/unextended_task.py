@@ -24,25 +24,19 @@ from penstock_nvdla.sdp import (
     OPERAND_BYTES,
     SdpLayer,
     SdpOperations,
+    SdpUnitY,
     added_elements,
     per_channel,
 )
 from penstock_nvdla.sdp_constants import PassSettings
-from penstock_nvdla.sdp_sums import SumSettings
-from penstock_nvdla.sdp_y import SdpUnitY
-from penstock_nvdla.sdp_y_sums import UnitYSum
-from penstock_nvdla.stream import (
-    Write,
-    operating_writes,
-    pooling_writes,
-    sdp_writes,
-)
+from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
+from penstock_nvdla.stream import Write, operating_writes, pooling_writes, sdp_writes
 from penstock_nvdla.task import Task
 from penstock_nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
 
+# The size in bytes of the rows of a second pass that are in scratch at a time, unless a single row
+# is larger.
 ROWS_BYTES = 4096
-"""The size in bytes of the rows of a second pass that are in scratch at a time, unless a single
-row is larger."""
 
 
 class Base(Enum):
@@ -195,9 +189,6 @@ class UnextendedTask(Task):
     def _surfaces(
         self, source: int, target: int, in_lines: int, out_lines: int
     ) -> tuple[Surface, Surface]:
-        """Return the memory layouts of input rows at address `source` and output rows at `target`.
-
-        in_lines, out_lines: the distances in bytes between consecutive rows."""
         atom = self.hardware.memory_atom_bytes
         return (
             Surface(in_lines, self.in_w * atom, source),
@@ -212,11 +203,7 @@ class UnextendedTask(Task):
         surfaces: tuple[Surface, Surface],
         target: Base = Base.OUTPUT,
     ) -> Iterator[UnextendedStep]:
-        """Yield the hardware layers of a pass over the input, for output rows [first, end).
-
-        index: which of the convolution's one or two passes (`passes`) it is.
-        surfaces: the memory layouts of the input and output rows.
-        target: the base of the address of the output rows: in the second pass, scratch."""
+        """The hardware layers of a pass over the input, for output rows [first, end)."""
         settings = self.passes[index]
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
         weight_address = 0
@@ -258,10 +245,7 @@ class UnextendedTask(Task):
         surfaces: tuple[Surface, Surface],
         pack: tuple[int, int],
     ) -> Convolution:
-        """Return the convolution that computes output rows [first, end) of some output channels.
-
-        pack: these output channels, as (first, count).
-        surfaces: the memory layouts of the input and output rows."""
+        """The convolution that computes output rows [first, end) of some output channels."""
         lower, upper = self.reads(first, end)
         source, output = surfaces
         channel, count = pack
@@ -276,7 +260,7 @@ class UnextendedTask(Task):
         )
 
     def _padding(self, first: int, end: int) -> Padding:
-        """Return the padding that the windows of output rows [first, end) contain."""
+        """The padding that the windows of output rows [first, end) contain."""
         reach_w = (self.kernel_w - 1) * self.dilation_w + 1
         right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
         top = self.pad_top - first * self.stride_h
@@ -284,10 +268,6 @@ class UnextendedTask(Task):
         return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
 
     def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
-        """Return the layer that adds `rows` output rows of both passes of a convolution.
-
-        second: the memory layout of the rows of the second pass, which are in scratch.
-        output: the memory layout of the rows of the first pass, which the sums replace."""
         conversion = Conversion(offset=self.passes[0].origin)
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
@@ -298,9 +278,6 @@ class UnextendedTask(Task):
     def _total_step(
         self, total: SumSettings | UnitYSum, rows: int, lines: tuple[int, int, int]
     ) -> UnextendedStep:
-        """Return the layer that computes `rows` rows of a sum.
-
-        lines: the distances in bytes between consecutive rows of input, output and second input."""
         atom = self.hardware.memory_atom_bytes
         source, output, second = (Surface(line, self.out_w * atom) for line in lines)
         if isinstance(total, UnitYSum):
@@ -317,9 +294,7 @@ class UnextendedTask(Task):
         return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
 
     def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
-        """Return the layer that computes output rows [first, end) by pooling or as a copy.
-
-        in_lines, out_lines: the distances in bytes between consecutive rows of input and output."""
+        """The layer that computes output rows [first, end) by pooling or as a copy."""
         lower, upper = self.reads(first, end)
         source, output = self._surfaces(0, 0, in_lines, out_lines)
         atom = self.hardware.memory_atom_bytes
@@ -355,15 +330,12 @@ class UnextendedTask(Task):
 def _sum_operations(
     settings: SumSettings, source: Surface, second: Surface
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
-    """Return (operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs.
-
-    The main input passes through both units.  X2 adds an input that it reads from memory, and so
-    does X1 unless `Ratio.left1` is None.
-    operations: the settings of both units.
-    bases: for each register with the address of an input that a unit reads, which input this is:
-        `Base.INPUT` for the main one, `Base.SECOND` for the other.
-
-    source, second: the memory layouts of the main input and of the other input."""
+    """(operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs."""
+    # The main input passes through both units.  X2 adds an input that it reads from memory, and so
+    # does X1 unless `Ratio.left1` is None.
+    # operations: the settings of both units.
+    # bases: for each register with the address of an input that a unit reads, which input this is:
+    #   `Base.INPUT` for the main one, `Base.SECOND` for the other.
     ratio, left1 = settings.ratio, settings.ratio.left1
     repeats = ratio.again == ratio.main
     added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}

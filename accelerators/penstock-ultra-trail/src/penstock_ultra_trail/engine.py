@@ -13,9 +13,9 @@ from penstock.uma import Array, Driver, Offloaded, convolved, elements, requanti
 
 LENGTHS = {"in_length": 12, "out_length": 12, "padding": 8}
 SIZES = {"in_c": 9, "out_c": 9, "taps": 5, "stride": 4, "dilation": 5}
+# The width in bits of each field, in order from the lowest bit on; each of the three dictionaries
+# is one word. The fields of RANGE are signed.
 RANGE = {"in_zero": 8, "out_zero": 8, "least": 8, "most": 8}
-"""The width in bits of each field, in order from the lowest bit on; each of the three dictionaries
-is one word.  The fields of RANGE are signed."""
 
 
 class Words(LittleEndianStructure):

@@ -38,13 +38,8 @@ class CodegenGenerateExternCalls:
 def _driver_calls(
     body: Callable[..., Sequence[uma.Command]] | None,
 ) -> Callable[..., tuple[uma.Command, ...]]:
-    """Return a kernel body that computes the same convolution as `body`, by calls of the driver.
-
-    A kernel body is a function that returns the commands of a kernel call.  The driver calls load
-    the input, load the constants, convolve, and store the output.
-
-    body: a kernel body whose only command issues a `Convolution1D`.  None is invalid; the type
-        allows it because `Kernel.body` is optional."""
+    # A kernel body is a function that returns the commands of a kernel call.  The driver calls load
+    # the input, load the constants, convolve, and store the output.
 
     def commands(*arguments: object) -> tuple[uma.Command, ...]:
         assert body is not None

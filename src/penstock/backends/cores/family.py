@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.ir.op import Kernel, Op, Site
 
+# Returns the family's kernel for an operator, or None if the family has none for it.
 KernelChoice = Callable[[Op, Site], Kernel | None]
-"""Returns the family's kernel for an operator, or None if the family has none for it."""
 
 
 def no_kernel(op: Op, site: Site) -> Kernel | None:

@@ -1,4 +1,4 @@
-"""Registry of core families, which are discovered in this folder.
+"""Registry of core families, which are discovered in this folder, and targets that refer to them.
 
 A subfolder with a module `family.py` is a core family; the module defines `FAMILY`.
 """
@@ -108,7 +108,6 @@ def with_kernels(target: Target, family: str) -> Target:
 
 
 def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:
-    """Return the error for a simulated core that does not exist or cannot run the kernels."""
     others = [other.name for other in core_families().values() if core in other.cores]
     alternative = f'take kernels = "{others[0]}" for this core' if others else ""
     return wrong_field(

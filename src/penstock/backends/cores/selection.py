@@ -38,7 +38,7 @@ def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
 
 
 def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamily) -> Kernel:
-    """Return the kernel `special` of the family, or the portable kernel if `special` is None."""
+    """The kernel `special` of the family, or the portable kernel if `special` is None."""
     if special is not None:
         return _with_constant_channels(special, op, site)
     kernel = op.kernel(site)
@@ -48,10 +48,9 @@ def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamil
 
 
 def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
-    """Return the kernel with the indices of constant channels in its field `constant_channels`.
-
-    A constant channel is an output channel that has the same value for every input.  The kernel is
-    returned unchanged if the operator has no weights, or if it does not requantise its outputs."""
+    # A constant channel is an output channel that has the same value for every input.  The kernel
+    # is returned unchanged if the operator has no weights, or if it does not requantise its
+    # outputs.
     if not isinstance(op, LayerOp) or not kernel.classes:
         return kernel
     is_constant, _ = constant_outputs(op, site)

@@ -47,8 +47,7 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
 
-REGISTERED: dict[str, UMABackend] = {}
-"""The backends registered in this process, by target name."""
+REGISTERED: dict[str, UMABackend] = {}  # The backends registered in this process, by target name.
 
 
 class UMABackend(Registration):

@@ -84,8 +84,8 @@ class DriverRegistration(ABC):
         self._registered.wait = wait
 
 
+# The default priority of strategies, one above that of the processor's kernels.
 STRATEGY_LEVEL = 11
-"""The default priority of strategies, one above that of the processor's kernels."""
 
 
 class Registration(DriverRegistration):

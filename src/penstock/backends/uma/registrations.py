@@ -28,22 +28,22 @@ from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver
 from penstock.tiling.tiler import Tiler
 
+# A constraint or predicate: returns True to accept a composite, else False or the reason.
 Judge = Callable[[Offloaded], bool | str]
-"""A constraint or predicate: returns True to accept a composite, else False or the reason."""
 
+# Returns the size of a memory, in bytes or as a string with unit, from the attributes.
+#
+# 0 means that the accelerator does not have the memory.
 SizeOf = Callable[[Mapping[str, Value]], int | str]
-"""Returns the size of a memory, in bytes or as a string with unit, from the attributes.
-
-0 means that the accelerator does not have the memory."""
+# Returns the bandwidth of a memory in bytes per cycle, from the attributes.
 BandwidthOf = Callable[[Mapping[str, Value]], float]
-"""Returns the bandwidth of a memory in bytes per cycle, from the attributes."""
+# Returns the size of a memory's banks in bytes, from the attributes; 0 without banks.
 BankOf = Callable[[Mapping[str, Value]], int]
-"""Returns the size of a memory's banks in bytes, from the attributes; 0 without banks."""
 
+# File contents by file name, or names of files in the folder of the backend's module.
 Files = Mapping[str, str] | Sequence[str]
-"""File contents by file name, or names of files in the folder of the backend's module."""
+# Files, or a function that returns them, for files that depend on attributes.
 Sources = Files | Callable[[AcceleratorTarget], Files]
-"""Files, or a function that returns them, for files that depend on attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +186,7 @@ def _read(name: str, bases: tuple[type, ...], where: str) -> str:
 
 
 def _folders(bases: tuple[type, ...]) -> Iterator[Path]:
-    """Yield the folders of the modules that define the classes.
-
-    Classes that are defined in no file, such as those typed into an interpreter, are skipped."""
+    # Classes that are defined in no file, such as those typed into an interpreter, are skipped.
     for base in bases:
         with suppress(OSError, TypeError):  # a class typed into an interpreter has no file
             yield Path(inspect.getfile(base)).parent
@@ -293,7 +291,7 @@ def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
 
 
 def _problem(memory: MemoryRegion) -> str:
-    """Return why the size, bandwidth or latency of a memory is invalid; "" if all are valid."""
+    """Why the size, bandwidth or latency of a memory is invalid; "" if all are valid."""
     if type(memory.size_bytes) is not int or memory.size_bytes < 1:
         return "its size must be a positive number of bytes"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):

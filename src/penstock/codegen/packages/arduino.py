@@ -5,8 +5,7 @@ Source: Arduino CLI documentation, "Library specification", revision 2.2 (1.5 fo
 from __future__ import annotations
 
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import Delivery, PackageFormat
 
 
 def pack(delivery: Delivery) -> Bundle:

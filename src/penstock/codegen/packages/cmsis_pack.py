@@ -10,14 +10,12 @@ import io
 import zipfile
 
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import VERSION, Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import VERSION, Delivery, PackageFormat
 
 VENDOR = "penstock"
-LONGEST_CSUB = 32
-"""Characters of a component's sub-group (`CsubType`)."""
+LONGEST_CSUB = 32  # Characters of a component's sub-group (`CsubType`).
+# The first time that a zip archive can state. The archive does not depend on the time.
 EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The first time that a zip archive can state.  The archive does not depend on the time."""
 
 
 def pack(delivery: Delivery) -> Bundle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -18,10 +18,8 @@ from penstock.ir.tensor import DType
 from penstock.toolchains.compiler import WARNINGS, Optimise
 from penstock.toolchains.cortex_m import CODE_FLAGS, OPTIMISE_FLAGS
 
-VERSION = "1.0.0"
-"""Version of every package: the generated files have no history of their own."""
-EXAMPLE = "main.c"
-"""The file of a bundle that is no part of the library."""
+VERSION = "1.0.0"  # Version of every package: the generated files have no history of their own.
+EXAMPLE = "main.c"  # The file of a bundle that is no part of the library.
 BUILD_FILES = (EXAMPLE, "CMakeLists.txt")
 
 
@@ -158,6 +156,24 @@ def line_comment(text: str) -> str:
 
 
 def _printed_types(interface: Interface) -> Iterable[str]:
-    """The element types of outputs that some print functions do not support by default."""
     used = {port.elements.dtype for port in interface.outputs}
     return tuple(t.value for t in (DType.FLOAT32, DType.INT64) if t in used)
+
+
+# PackageFormat: the folder layout that a build system expects.
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFormat:
+    """A format of `--package`.
+
+    name: its name on the command line.
+    pack: returns the files of the package.
+    other_cores: a clause about its chips that have no Arm core; empty if that is not usual.
+    serves_arm: whether it also serves chips with Arm cores.
+    """
+
+    name: str
+    pack: Callable[[Delivery], Bundle]
+    other_cores: str = ""
+    serves_arm: bool = True

@@ -6,13 +6,12 @@ Source: PlatformIO documentation, "library.json", and "Package Manager", section
 from __future__ import annotations
 
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import Delivery, PackageFormat
 from penstock.toolchains.cortex_m import OPTIMISE_FLAGS
 
+# Optimisation levels of GCC and Clang. PlatformIO removes the manifest's `unflags` after it has
+# added the `flags`, so they must not contain the level of the library.
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Og", "-Os", "-Oz", "-Ofast")
-"""Optimisation levels of GCC and Clang.  PlatformIO removes the manifest's `unflags` after it has
-added the `flags`, so they must not contain the level of the library."""
 
 
 def pack(delivery: Delivery) -> Bundle:

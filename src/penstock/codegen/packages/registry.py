@@ -6,20 +6,20 @@ A module of this folder that defines `FORMAT` is a format's file.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
+from penstock.backends.cores.registry import core_family
 from penstock.codegen import packages as folder
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import Delivery, PackageFormat
 from penstock.errors import UsageError, did_you_mean
 from penstock.guides import guide
+from penstock.hardware.target import Target
 
 DEFAULT_PACKAGES = ("cmake",)
-ALL = "all"
-"""Stands for every format."""
+ALL = "all"  # Stands for every format.
 
 
 @cache
@@ -69,3 +69,38 @@ def _unknown(name: str) -> UsageError:
         why=f"the formats are {', '.join(known)}",
         help=did_you_mean(name.lower().replace("_", "-"), known) + page,
     )
+
+
+# Notices about packages whose chips do not run the kernels of the target.
+
+
+# A target whose kernels are plain C, with enough memory for any model.
+PORTABLE_TARGET = "cortex-m4-portable"
+
+
+def notices(
+    formats: Sequence[PackageFormat], target: Target, *, is_board: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what, why and help for each format whose chips have cores other than the target's.
+
+    is_board: the target is a board, which settles the core where a format serves several."""
+    if target.core is None:
+        return
+    is_plain_c = all(core_family(engine.kernels).is_plain_c for engine in target.engines)
+    for format in formats:
+        if is_plain_c:
+            if not format.serves_arm:
+                yield (
+                    f"the {format.name} package runs on other cores than {target.core}",
+                    f"{format.other_cores}; cycles and times of the report are those of "
+                    f"{target.core}",
+                    "measure the time on the chip; RAM and constants are as reported",
+                )
+        elif format.other_cores and not (format.serves_arm and is_board):
+            yield (
+                f"the {format.name} package contains kernels for {target.core}, but "
+                f"{format.other_cores}",
+                "other cores run equivalent C instead: the same results, but other cycles than in "
+                "the report",
+                f"for such a chip, use --target {PORTABLE_TARGET}",
+            )

@@ -5,9 +5,9 @@ Source: The Cargo Book, "Build Scripts"; The Rust Reference, "External blocks"."
 from __future__ import annotations
 
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import Delivery, PackageFormat
 
+# The Rust types of the C types of elements.
 RUST_TYPES = {
     "int8_t": "i8",
     "uint8_t": "u8",
@@ -16,7 +16,6 @@ RUST_TYPES = {
     "int64_t": "i64",
     "float": "f32",
 }
-"""The Rust types of the C types of elements."""
 
 
 def pack(delivery: Delivery) -> Bundle:

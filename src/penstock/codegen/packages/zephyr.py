@@ -6,8 +6,7 @@ Source: Zephyr documentation, "Modules (External projects)", scripts/schemas/mod
 from __future__ import annotations
 
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.package_format import PackageFormat
+from penstock.codegen.packages.delivery import Delivery, PackageFormat
 
 
 def pack(delivery: Delivery) -> Bundle:

@@ -21,7 +21,8 @@ import numpy as np
 from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, operand_positions
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.frontends.onnx.model_constants import ModelConstants
+from penstock.frontends.onnx.folding import folded
+from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
     CAST,
     DEQUANTISE,
@@ -32,22 +33,18 @@ from penstock.frontends.onnx.operators import (
     SAME,
     SHAPE,
 )
-from penstock.frontends.onnx.scales import activation_scale
 from penstock.guides import guide
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import DType, Quantisation
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 
+# Quantisation of real numbers in [-4, 4), the range of normalised signals.
 ASSUMED = Quantisation((1 / 32,), (0,))
-"""Quantisation of real numbers in [-4, 4), the range of normalised signals."""
+# Nodes through which states of recurrent layers may pass as real numbers.
 MOVING_REALS = (*MOVING, CAST, "Slice", "Split", "Concat")
-"""Nodes through which states of recurrent layers may pass as real numbers."""
-OFFSETS = {"int8": 0, "uint8": 128}
-"""Element minus stored int8, by element type."""
+OFFSETS = {"int8": 0, "uint8": 128}  # Element minus stored int8, by element type.
 
-LARGEST = 3.0e38
-"""Magnitude from which on a bound has no effect, as exporters write it."""
-EXACTLY = 1e-4
-"""Steps by which a number may miss an element: the rounding of constants to float32."""
+LARGEST = 3.0e38  # Magnitude from which on a bound has no effect, as exporters write it.
+EXACTLY = 1e-4  # Steps by which a number may miss an element: the rounding of constants to float32.
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +217,6 @@ class _Analysis:
                 yield node
 
     def _selects(self, node: FileNode) -> bool:
-        """Whether every element of the output is an element of an operand, so that rounding
-        commutes with the node."""
         asked = self.names.get(node.name)
         return node.name in MOVING or (asked is not None and asked.carries_in(node.attributes))
 
@@ -251,7 +246,6 @@ class _Analysis:
         return node.name not in self.names or (inexact and not self._selects(node))
 
     def _forward(self, node: FileNode) -> None:
-        """Offsets, exact quantisations and chains of the outputs."""
         self._forward_exact(node)
         chain = self._chain(node)
         if chain is not None and node.outputs[0] not in self.exact:
@@ -295,8 +289,6 @@ class _Analysis:
             self.offsets[target] = offset
 
     def _represents(self, scale: Quantisation, node: FileNode, tolerance: float) -> bool:
-        """Whether the quantisation represents the constant operands of a node that selects
-        elements, within `tolerance` steps."""
         known = {n for n in operands(node, self.file.opset) if n in self.constants}
         arrays = {k: self.constants[n].reals for k, n in enumerate(node.inputs) if n in known}
         for k, name in enumerate(("value", "min", "max")):
@@ -313,7 +305,6 @@ class _Analysis:
         return True
 
     def _backward(self, node: FileNode) -> None:
-        """What a node asks of its inputs."""
         if node.name == QUANTISE:
             self._want(node.inputs[0], (activation_scale(node, self.constants),))
         elif node.name == DEQUANTISE:
@@ -375,7 +366,6 @@ class _Analysis:
         return self._rounded(name, exact)
 
     def _rounded(self, name: str, exact: Quantisation | None) -> RealStorage:
-        """The storage of a tensor that readers may have as `exact`."""
         wanted = self.wanted.get(name, ())
         if self.assumed:
             return RealStorage((), (*wanted, exact or ASSUMED)[0], is_read=True)
@@ -402,9 +392,7 @@ def _float_tensors(
 ) -> frozenset[str]:
     """The needed tensors, and what moves their elements, that operators write and read as float32:
     those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
-
-    known: tensors with a quantisation that is exact or fixed.  tables: tensors that are computed
-    from another than the inputs of their node, unless they are float32."""
+    """
     found = set(needed)
     for node in file.nodes:
         if node.name in (*MOVING, CAST) and node.inputs[0] in found:
@@ -452,3 +440,92 @@ def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assu
 
 def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
     return node.name in names and bool(names[node.name].real_inputs)
+
+
+# Tables of element-wise operators in a row, which depend on one tensor of 8-bit elements.
+
+
+# Relative error of functions such as Tanh in runtimes: a few units in the last place.
+INEXACT = 2.0**-21
+# Operators whose results in single precision IEEE 754 determines.
+DETERMINED = (
+    *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Div", "Equal", "Floor", "Greater"),
+    *("GreaterOrEqual", "Identity", "LeakyRelu", "Less", "LessOrEqual", "Max", "Min", "Mul"),
+    *("Neg", "Not", "Or", "PRelu", "Reciprocal", "Relu", "Round", "Sign", "Sqrt", "Sub"),
+    *("Where", "Xor"),
+)
+
+
+def table_of_chain(
+    chain: RealChain,
+    source: TensorType,
+    scale: Quantisation,
+    constants: ModelConstants,
+    opset: int,
+) -> tuple[int, ...]:
+    """Elements of the result, quantised to `scale`, for the elements -128 .. 127 of the source.
+
+    Every node is evaluated in single precision, as constants are.  Raises UnsupportedError if an
+    operator has no evaluation, or if results differ among runtimes by more than a step."""
+    found, down, up = (
+        _table(chain, source, scale, constants, opset, nudge) for nudge in (0.0, -INEXACT, INEXACT)
+    )
+    if max(np.abs(found - down).max(), np.abs(found - up).max()) > 1:
+        node = chain.nodes[-1]
+        raise UnsupportedError(
+            "model-020",
+            f"{node.name}: its result depends on the last bits of real numbers before it",
+            where=node.where,
+            why="runtimes differ in these bits of functions such as Tanh, and a step such as Floor "
+            "turns them into whole steps of the result",
+            help="quantise the input of the node: put a QuantizeLinear and a DequantizeLinear "
+            "before it",
+            cause="last bits of real numbers",
+        )
+    return tuple(int(y) for y in found)
+
+
+def _table(
+    chain: RealChain,
+    source: TensorType,
+    scale: Quantisation,
+    constants: ModelConstants,
+    opset: int,
+    nudge: float,
+) -> Array:
+    """The table, with the results of functions that IEEE 754 does not determine off by `nudge`,
+    relative to them."""
+    elements = np.arange(-128, 128).astype(np.float32)
+    reals = {chain.source: (elements - source.zero_point) * np.float32(source.scale)}
+    for node in chain.nodes:
+        inputs = [_input(name, reals, constants, source.rank) for name in node.inputs]
+        found = folded(node, inputs, opset)
+        if found is None:
+            raise UnsupportedError(
+                "model-020",
+                f"{node.name}: operator is not supported",
+                where=node.where,
+                help="replace it in the model by operators that `penstock ops` lists",
+                cause=f"operator {node.name}",
+            )
+        result = found[0].reshape(-1).astype(np.float32)
+        off = 0.0 if node.name in DETERMINED else nudge
+        reals[node.outputs[0]] = result * np.float32(1 + off)
+    with np.errstate(all="ignore"):
+        steps = np.rint(reals[chain.nodes[-1].outputs[0]] / np.float32(scale.scales[0]))
+    bounded = np.nan_to_num(steps, nan=-512.0, posinf=512.0, neginf=-512.0).clip(-512, 512)
+    return np.clip(bounded + scale.zero_points[0], -128, 127).astype(np.int64)
+
+
+def _input(
+    name: str, reals: dict[str, Array], constants: ModelConstants, rank: int
+) -> Array | None:
+    """The elements of an input of a node; constants have one element."""
+    if not name:
+        return None
+    if name in reals:
+        return reals[name]
+    constant = constants[name].reals
+    if constant.ndim > rank:
+        raise ValueError(f'constant "{name}" has rank {constant.ndim}, the tensor has rank {rank}')
+    return constant.reshape(())

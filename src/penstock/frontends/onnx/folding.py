@@ -16,27 +16,24 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from penstock.allowance import SizeLimitError, take
 from penstock.errors import ModelError
 from penstock.frontends.onnx.element_types import operator_schema
 from penstock.frontends.onnx.file import FileNode
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.tensor import Array
+from penstock.limits import SizeLimitError, take
 
-MOST_ELEMENTS = 2**26
-"""Largest number of elements of a result."""
-ELEMENT_BYTES = 4
-"""Of most results."""
-SHORT = 1000
-"""Largest number of elements of an input whose values may determine a shape."""
+MOST_ELEMENTS = 2**26  # Largest number of elements of a result.
+ELEMENT_BYTES = 4  # Of most results.
+SHORT = 1000  # Largest number of elements of an input whose values may determine a shape.
+# Operators whose results have as many elements as their inputs' values decide, no more than the
+# inputs have for each of their axes.
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators whose results have as many elements as their inputs' values decide, no more than the
-inputs have for each of their axes."""
+# Operators whose results their inputs do not determine.
 UNPREDICTABLE = (
     *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
     *("RandomUniform", "RandomUniformLike"),
 )
-"""Operators whose results their inputs do not determine."""
 
 
 def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[Array, ...] | None:
@@ -130,7 +127,6 @@ def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator | None:
 
 
 def _evaluated(evaluator: ReferenceEvaluator, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """The results of a node.  The only place where the importer computes."""
     named = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
     with np.errstate(all="ignore"):
         results: Any = evaluator.run(None, named)

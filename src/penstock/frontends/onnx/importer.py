@@ -12,24 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
-from penstock.frontends.causes import collected, operator_remedy
-from penstock.frontends.node_checks import check_node, check_rows
+from penstock.frontends.causes import check_node, check_rows, collected, operator_remedy
 from penstock.frontends.onnx import folding, operators
-from penstock.frontends.onnx.attribute_kinds import check_attribute_kinds
-from penstock.frontends.onnx.chains import table_of_chain
 from penstock.frontends.onnx.domains import (
     Domains,
     RealChain,
     RealStorage,
     domains,
     operands,
+    table_of_chain,
     unit_scale,
 )
-from penstock.frontends.onnx.element_types import REAL, element_types
+from penstock.frontends.onnx.element_types import REAL, check_attribute_kinds, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
-from penstock.frontends.onnx.interface import check_interface
-from penstock.frontends.onnx.model_constants import ModelConstants
+from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
     CAST,
     EIGHT_BITS,
@@ -39,9 +36,8 @@ from penstock.frontends.onnx.operators import (
     SAME,
     SHAPE,
 )
-from penstock.frontends.onnx.presentation import Presenter
+from penstock.frontends.onnx.presentation import Presenter, check_interface
 from penstock.frontends.onnx.rewrites import rewritten
-from penstock.frontends.onnx.scales import activation_scale
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
 from penstock.guides import guide
@@ -58,8 +54,7 @@ from penstock.ops.element_table import ElementTable
 from penstock.ops.quantize import Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 
-PLAIN = ("bool", "int32", "int64")
-"""Element types that Cast makes of real numbers."""
+PLAIN = ("bool", "int32", "int64")  # Element types that Cast makes of real numbers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,6 @@ def _live(file: File) -> File:
 
 
 def _not_written(node: FileNode, name: str) -> UnsupportedError:
-    """The error for an output that operator files do not compute, such as a mask."""
     return UnsupportedError(
         "model-020",
         f'{node.name}: output {node.outputs.index(name)} "{name}" is read, must not be',
@@ -261,7 +255,6 @@ class _Importer:
     def _stored_input(
         self, border: Border, scales: tuple[Quantisation, ...], where: str
     ) -> tuple[DType, Quantisation | None]:
-        """Element type and quantisation of the value of an input."""
         name = border.name
         offset = self._offset(name)
         if offset is not None:
@@ -295,7 +288,6 @@ class _Importer:
         return scales
 
     def _extent(self, extent: int | str, where: str) -> int:
-        """The extent, or the user's value for a symbolic one."""
         if isinstance(extent, int) and 0 < extent < 2**31:
             return extent
         given = dict(self._reading.dimensions)
@@ -359,7 +351,6 @@ class _Importer:
         return node
 
     def _is_empty(self, name: str) -> bool:
-        """Whether a tensor or constant has no elements."""
         if name in self._constants:
             return not self._constants[name].elements.size
         return name in self._tensors and 0 in self._tensors.shape(name)
@@ -371,7 +362,6 @@ class _Importer:
             raise error.at(where) from None
 
     def _move(self, node: FileNode) -> None:
-        """Imports a node that computes nothing but the elements of its first input."""
         if not node.inputs or not node.outputs:
             raise wrong(node, f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
         source, target = node.inputs[0], node.outputs[0]
@@ -399,14 +389,12 @@ class _Importer:
                 self._move_copies(node, source, target)
 
     def _is_training(self, node: FileNode) -> bool:
-        """Whether a Dropout draws elements, or may do so."""
         if len(node.inputs) < 3 or not node.inputs[2]:
             return False
         found = self._constants.numbers(node.inputs[2])
         return found is None or bool(found.any())
 
     def _move_copies(self, node: FileNode, source: str, target: str) -> None:
-        """Imports a node that moves elements, for every copy of its input."""
         storage = self._domains.reals.get(source)
         if storage is None or not storage.every:
             self._move_one(node, source, target)
@@ -426,8 +414,6 @@ class _Importer:
             self._tensors.transpose(source, target, axes)
 
     def _quantise(self, node: FileNode, source: str, target: str) -> None:
-        """QuantizeLinear: the elements of a copy that is stored so, or of one that is requantised
-        first."""
         if self._domains.types[source] != REAL:
             raise self._on_integers(node, source)
         wanted = activation_scale(node, self._constants)
@@ -443,7 +429,6 @@ class _Importer:
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
 
     def _dequantise(self, node: FileNode, source: str, target: str) -> None:
-        """DequantizeLinear: the stored elements under its quantisation."""
         scale = self._domains.reals[target].exact
         if self._offset(source) is None or scale is None:
             raise UnsupportedError(
@@ -503,7 +488,6 @@ class _Importer:
         self._tensors.put(target, OrderedTensor(value, placed.order))
 
     def _on_integers(self, node: FileNode, name: str) -> UnsupportedError:
-        """The error that a node has no meaning on the elements of a tensor, to be raised."""
         return UnsupportedError(
             "onnx-009",
             f"{node.name} of integers is not supported",
@@ -515,7 +499,6 @@ class _Importer:
         )
 
     def _read(self, name: str, wanted: Quantisation | None, where: str) -> str:
-        """The copy of a tensor for a reader that computes under `wanted`."""
         storage = self._domains.reals.get(name)
         if storage is None:
             return name
@@ -533,7 +516,6 @@ class _Importer:
         return self._copies[name, scale]
 
     def _new_copy(self, name: str, scale: Quantisation) -> str:
-        """A name in `Tensors` for a copy of a tensor: its own for the first one."""
         first = self._domains.reals[name].every[0] == scale
         number = self._domains.reals[name].every.index(scale)
         copy = name if first else self._tensors.name(f"{name}/copy{number}")
@@ -559,7 +541,6 @@ class _Importer:
         return label
 
     def _compute(self, node: FileNode) -> None:
-        """Imports a node by its operator file, once for each quantisation of its outputs."""
         if not node.outputs:
             raise wrong(node, "it has no output")
         stored = [self._domains.reals.get(name, RealStorage()).every for name in node.outputs]
@@ -595,7 +576,6 @@ class _Importer:
         self._tensors.same(self._read(chain.source, None, node.where), name)
 
     def _tabulate(self, chain: RealChain, name: str, scale: Quantisation) -> None:
-        """Imports element-wise nodes as a table of the elements of their source."""
         found = self._tensors.placed(self._read(chain.source, None, self._tensors.where))
         results = table_of_chain(chain, found.value.type, scale, self._constants, self._file.opset)
         copy = self._new_copy(name, scale)
@@ -610,10 +590,8 @@ class _Importer:
         wanted: Quantisation | None,
         scales: Sequence[Quantisation | None],
     ) -> None:
-        """Imports a node whose inputs are read under `wanted` where possible, for the run `number`.
-
-        `scales`: of the outputs; None for integers, for float32, and for outputs that another run
-        supplies."""
+        """Imports a node whose inputs are read under `wanted` where possible, for the run
+        `number`."""
         presentation, from_onnx = onnx_names()[node.name]
         elements = self._elements(node, presentation)
         inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
@@ -660,7 +638,6 @@ class _Importer:
     def _operand(
         self, node: FileNode, name: str, wanted: Quantisation | None, elements: _Elements | None
     ) -> str:
-        """The name, in `Tensors` or among the constants, of an input as a node reads it."""
         if elements is not None and name and self._domains.types[name] == elements.type:
             return self._alike(node, name, elements)
         if not name or name in self._constants:
@@ -695,9 +672,6 @@ class _Importer:
         other: Quantisation | None,
         elements: _Elements | None,
     ) -> tuple[str, Quantisation | None, bool]:
-        """Name and quantisation of output k, and whether the run `number` supplies it.
-
-        other: the quantisation of another output, for one that it does not supply."""
         name = node.outputs[k]
         if name in self._domains.reals:
             if scale is None:
@@ -708,7 +682,6 @@ class _Importer:
         return name, elements.label if elements and is_selected else None, True
 
     def _no_scale(self, node: FileNode, name: str) -> UnsupportedError:
-        """The error that no scale is known for an output, to be raised."""
         return UnsupportedError(
             "onnx-007",
             f'no scale is known for "{name}"',
@@ -778,9 +751,8 @@ def _check_size(value: Value, where: str) -> None:
 
 
 def _with_output_names(graph: Graph, borders: Iterable[Border]) -> tuple[Graph, Mapping[str, str]]:
-    """The graph whose outputs have the model's names, unless other values have taken them.
-
-    Also returns new names by old names."""
+    """The graph whose outputs have the model's names, unless other values have taken them."""
+    # Also returns new names by old names.
     taken = {v.name for v in (*graph.variables(), *graph.constants())}
     names: dict[str, str] = {}
     inputs = {v.name for v in graph.inputs}

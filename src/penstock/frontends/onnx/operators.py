@@ -7,17 +7,16 @@ DEQUANTISE = "DequantizeLinear"
 CAST = "Cast"
 SHAPE = "Shape"
 DROPOUT = "Dropout"
-SAME = ("Identity", DROPOUT)
-"""Nodes that return their input; a Dropout in training does not."""
+SAME = ("Identity", DROPOUT)  # Nodes that return their input; a Dropout in training does not.
 RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+# Nodes that move whole tensors, which have the same meaning in every domain.
 MOVING = (*SAME, *RESHAPING, "Transpose")
-"""Nodes that move whole tensors, which have the same meaning in every domain."""
 KNOWN = (*MOVING, QUANTISE, DEQUANTISE, CAST, SHAPE)
+# Nodes that make tensors without elements of such tensors, which nothing has to compute.
 EMPTY = (*KNOWN, "Slice", "Split")
-"""Nodes that make tensors without elements of such tensors, which nothing has to compute."""
-JOINING = ("Concat",)
-"""Nodes of which inputs without elements are no part."""
+JOINING = ("Concat",)  # Nodes of which inputs without elements are no part.
 EIGHT_BITS = ("int8", "uint8")
+# Functions of real numbers, element by element.
 ELEMENTWISE = (
     *("Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Ceil"),
     *("Celu", "Clip", "Cos", "Cosh", "Div", "Elu", "Erf", "Exp", "Floor"),
@@ -26,4 +25,3 @@ ELEMENTWISE = (
     *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish"),
     *("Tan", "Tanh", "ThresholdedRelu"),
 )
-"""Functions of real numbers, element by element."""

@@ -11,17 +11,41 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.errors import UnsupportedError
+from penstock.errors import UnsupportedError, UsageError
 from penstock.frontends.onnx import folding
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.tensors import Order, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder
 from penstock.ir.tensor import DType, Quantisation, TensorType
+
+# The element types of inputs and outputs in an ONNX file, compared with those in the graph.
+
+
+def check_interface(file: File, graph: Graph, reading: Reading) -> None:
+    """Raises UsageError if an input or output, states excepted, has another element type in the
+    graph than in the file, and `reading` asks for the same."""
+    if not reading.same_interface:
+        return
+    states = {name for pair in reading.states for name in pair}
+    roles = (("input", file.inputs, graph.inputs), ("output", file.outputs, graph.outputs))
+    for role, borders, values in roles:
+        for border, value in zip(borders, values, strict=True):
+            found = value.type.dtype.value
+            if border.dtype != found and border.name not in states:
+                raise UsageError(
+                    "usage-123",
+                    f"--io model is not supported for the {role}s of this ONNX model",
+                    where=f'{file.name}: {role} "{border.name}"',
+                    why=f"it is {border.dtype} in the file and {found} in the generated code: the "
+                    "conversions at the border of an ONNX model are not compiled",
+                    help="leave --io model out; the generated header has functions that convert",
+                )
+
 
 IMAGE_RANK = 4
 
@@ -58,10 +82,9 @@ class Presenter:
                 return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
 
     def _with_channels_last(self, node: FileNode) -> OnnxNode:
-        """Input 0 as (N, H, W, C), whatever its rank; the others as they are.
-
-        With the attribute `channels_last`, which some of onnxruntime's own operators have, it has
-        that order in the model."""
+        """Input 0 as (N, H, W, C), whatever its rank; the others as they are."""
+        # With the attribute `channels_last`, which some of onnxruntime's own operators have, it has
+        # that order in the model.
         first = self._computed_input(node)
         shape = self.tensors.shape(first)
         is_own = bool(node.attributes.get("channels_last"))
@@ -109,9 +132,8 @@ class Presenter:
         return self._onnx_node(node, inputs, order)
 
     def _vector_axis(self, node: FileNode, rank: int) -> int:
-        """The axis along which the vectors lie.
-
-        Before opset 13 vectors run along that axis and all later ones, which must have extent 1."""
+        """The axis along which the vectors lie."""
+        # Before opset 13 vectors run along that axis and all later ones, which must have extent 1.
         old = self.file.opset < 13
         axis = folding.whole(node, "axis", 1 if old else -1)
         if not -rank <= axis < rank:

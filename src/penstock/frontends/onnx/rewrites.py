@@ -59,7 +59,6 @@ class _Growing:
         return _Growing(file, dict(file.constants), file.names())
 
     def name(self, wanted: str) -> str:
-        """A new, unused tensor name."""
         return free_name(wanted, self.taken)
 
     def constant(self, name: str, elements: Array) -> str:
@@ -120,9 +119,8 @@ _QUANTISED: Mapping[str, _Quantised] = {
 }
 
 
+# Takes any number of tensors, each followed by scale and zero point; those of the output are first.
 _CONCATENATION = "QLinearConcat"
-"""Takes any number of tensors, each followed by scale and zero point; those of the output are
-first."""
 
 
 def quantised_names() -> tuple[str, ...]:
@@ -146,7 +144,6 @@ def _real_operators(file: File) -> File:
 
 
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
-    """The floating-point operator between explicit quantisation nodes."""
     name = node.outputs[0] if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
@@ -181,7 +178,6 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
 
 
 def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
-    """x.scale * w.scale, in single precision as stored."""
     found = [new.constants.get(_named(node, scale)) for _, scale, _ in form.operands]
     if found[0] is None or found[1] is None:
         raise wrong(node, "scales are computed, must be constant")
@@ -225,7 +221,6 @@ def _is_number(node: FileNode, file: File) -> bool:
 
 
 def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
-    """Gather at one index as Gather at a list of one, followed by Squeeze."""
     name, index = node.outputs[0], new.constants[node.inputs[1]]
     listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
     kept = new.name(f"{name}/kept")
@@ -270,7 +265,6 @@ def _product(new: _Growing, node: FileNode) -> FileNode:
 
 
 def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
-    """The reduction with kept axes, followed by Squeeze."""
     constants = [new.constants.get(name) for name in node.inputs]
     axes = (whole(node, "axis", 0),) if node.name in _INDICES else listed_axes(node, constants)
     kept = new.name(f"{node.outputs[0]}/kept")
@@ -373,16 +367,14 @@ def _layer_before(norm: FileNode, readers: _Readers) -> FileNode | None:
 
 
 def _output_axis(layer: FileNode) -> int:
-    """The axis of the weights that counts output channels."""
     if layer.name == "Gemm":
         return 0 if layer.attributes.get("transB", 0) else 1
     return int(layer.name == "ConvTranspose")
 
 
 def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
-    """The nodes without those that write a name in `gone`.
-
-    The fused node replaces the second of the two, so that all its inputs are available."""
+    """The nodes without those that write a name in `gone`."""
+    # The fused node replaces the second of the two, so that all its inputs are available.
     merged = {node.outputs[0]: node for node in gone.values()}
     kept = (n for n in file.nodes if not (n.outputs and n.outputs[0] in gone))
     return [merged.get(n.outputs[0], n) if n.outputs else n for n in kept]
@@ -433,7 +425,6 @@ class _Weights:
 
 
 def _constant_weights(new: _Growing, readers: _Readers, name: str) -> _Weights | None:
-    """Weights of that name, constant or the result of dequantising a constant."""
     if name in new.constants:
         found = new.constants[name]
         return _Weights(found) if found.dtype.kind == "f" else None
@@ -461,7 +452,6 @@ def _reals(new: _Growing, readers: _Readers, name: str) -> Array | None:
 
 
 def _along(numbers: Array, weights: _Weights) -> Array:
-    """Numbers by index of the axis of scales, in the rank of the weights."""
     shape = [1] * weights.elements.ndim
     shape[weights.axis] = -1
     return numbers.reshape(shape if numbers.size > 1 else ()).astype(np.float64)
@@ -519,7 +509,6 @@ def _either_way(node: FileNode) -> tuple[tuple[str, str], ...]:
 
 
 def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> bool:
-    """Whether the added input is a constant vector, and the matrix a constant."""
     constants: list[Array | None] = []
     for name in (product.inputs[-1], bias):
         writer = readers.writers.get(name)

@@ -23,8 +23,7 @@ from penstock.ir.tensor import Array, Quantisation, TensorType
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
-Order = tuple[int, ...]
-"""Axis a of the value is axis order[a] of the model's tensor."""
+Order = tuple[int, ...]  # Axis a of the value is axis order[a] of the model's tensor.
 
 
 def own(rank: int) -> Order:
@@ -200,9 +199,8 @@ class Tensors:
 
 
 def _orders(found: OrderedTensor, shape: tuple[int, ...]) -> tuple[Order, Order]:
-    """Orders before and after a reshape that moves no elements.
-
-    Axes of a group that the reshape splits or merges are adjacent; groups keep their order."""
+    """Orders before and after a reshape that moves no elements."""
+    # Axes of a group that the reshape splits or merges are adjacent; groups keep their order.
     groups = list(_groups(found.shape, shape))
 
     def comes(group: tuple[tuple[int, ...], tuple[int, ...]]) -> int:

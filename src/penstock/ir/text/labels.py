@@ -10,8 +10,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.scanner import Scanner, TokenKind, is_name, quoted
 
-MAX_NAME = 32
-"""Longer names are printed once; all other references use a handle."""
+MAX_NAME = 32  # Longer names are printed once; all other references use a handle.
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,7 @@ from penstock.errors import InternalError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Queue, State, Value
 from penstock.ir.tensor import Quantisation, TensorType
-from penstock.ir.text.attributes import attribute, record
-from penstock.ir.text.constants import ConstantTable, data_lines
+from penstock.ir.text.attributes import ConstantTable, attribute, data_lines, record
 from penstock.ir.text.labels import Labels
 from penstock.scanner import name_or_string, quoted
 
@@ -113,21 +112,17 @@ class _Scope:
         self._declared: dict[str, Value] = {}
 
     def input(self, value: Value) -> str:
-        """The line of an input."""
         return f"{self._indent}input {self._declare(value)}"
 
     def kept(self, keyword: str, state: State | Queue) -> str:
-        """The line of a state or queue with its initial elements."""
         data = self._table.data(state.initial, state.before.type)
         return f"{self._indent}{keyword} {self._declare(state.before)} = {data}"
 
     def update(self, state: State) -> str:
-        """The line of the node that updates a state."""
         text = print_node(state.update, self._labels, self._table)
         return f"{self._indent}update {text}"
 
     def keep(self, queue: Queue) -> Iterator[str]:
-        """The lines that name the window of a queue, and its sections."""
         before = self.use(queue.before)
         yield f"{self._indent}keep {before} from {self.use(queue.window)}"
         for section in queue.sections:
@@ -151,14 +146,12 @@ class _Scope:
             yield f"{self._indent}}}" + (f" at {quoted(node.origin)}" if node.origin else "")
 
     def constants(self, values: tuple[Value, ...]) -> Iterator[str]:
-        """Yields the lines of the constants among these values that are not declared yet."""
         for value in values:
             if value.data is not None and self._known(value.name) != value:
                 data = self._table.data(value.data, value.type)
                 yield f"{self._indent}constant {self._declare(value)} = {data}"
 
     def use(self, value: Value) -> str:
-        """The label of a value at its use."""
         self._check(value)
         return self._labels(value.name)
 
@@ -189,7 +182,6 @@ class _Scope:
         return f"{text} with ({', '.join(told)})" if op.attributes else text
 
     def _inside(self, op: Composite) -> tuple[str, ...]:
-        """The lines of a composite's nodes, preceded by the inputs that are other values inside."""
         inner = _Scope(self._labels, self._table, self)
         first_reads = {v.name: v for n in reversed(op.nodes) for v in reversed(n.inputs)}
         read = (first_reads[name] for name in op.inputs if name in first_reads)
@@ -198,7 +190,6 @@ class _Scope:
 
 
 def _declaration(value: Value, labels: Labels, table: ConstantTable) -> str:
-    """The declaration of a value: its label and type."""
     origin = "" if value.origin is None else f" origin {value.origin}"
     return f"{labels.declaration(value.name)}: {print_type(value.type, table)}{origin}"
 

@@ -9,8 +9,13 @@ from typing import Any
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
-from penstock.ir.text.attributes import AttributeReader, Classes
-from penstock.ir.text.constants import ConstantReader, Constants, split_data_lines
+from penstock.ir.text.attributes import (
+    AttributeReader,
+    Classes,
+    ConstantReader,
+    Constants,
+    split_data_lines,
+)
 from penstock.ir.text.labels import LabelReader
 from penstock.scanner import Scanner, Token, TokenKind
 
@@ -75,7 +80,6 @@ class GraphReader:
         return self._node(output, self._declared)
 
     def _inputs(self, known: _Scope) -> tuple[Value, ...]:
-        """Parses declarations `input ..`."""
         found: list[Value] = []
         while self._keyword("input"):
             self._scanner.take()
@@ -135,7 +139,6 @@ class GraphReader:
         return tuple(found[name] for name in initial)
 
     def _sections(self, known: _Scope, queue: str) -> Iterator[QueueSection]:
-        """Parses lines `section ..` of a queue."""
         scanner = self._scanner
         while self._keyword("section"):
             scanner.take()
@@ -157,7 +160,6 @@ class GraphReader:
         return self._scanner.is_word(*words) and not self._scanner.is_followed_by(":")
 
     def _nodes(self, known: _Scope) -> tuple[Node, ...]:
-        """Parses nodes and constants up to "update", "keep", "output" or a closing brace."""
         scanner = self._scanner
         nodes: list[Node] = []
         declared: set[str] = set()
@@ -214,8 +216,6 @@ class GraphReader:
         return Quantisation(scales, zeros, axis)
 
     def _node(self, output: Value, known: Mapping[str, Value]) -> Node:
-        """Parses the right-hand side of a node: an operator or a composite, and the node's
-        origin."""
         scanner = self._scanner
         at = scanner.peek()
         if at.kind is not TokenKind.NAME:
@@ -233,7 +233,6 @@ class GraphReader:
         return Node(op, inputs, output, origin)
 
     def _operands(self, known: Mapping[str, Value]) -> tuple[Value, ...]:
-        """Parses the values before the first `field=value`."""
         scanner = self._scanner
         found: list[Value] = []
         while not scanner.is_symbol(")") and not scanner.is_followed_by("="):
@@ -271,7 +270,6 @@ class GraphReader:
         return Composite(name, engine, nodes, tuple(inside), attributes), tuple(inputs)
 
     def _use(self, known: Mapping[str, Value]) -> Value:
-        """Parses a reference to a declared value."""
         at: Token = self._scanner.peek()
         name = self.labels.name()
         if name not in known:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from penstock.ir.text.constants import ConstantTable
+from penstock.ir.text.attributes import ConstantTable
 from penstock.program.expr import Binary, Expr, TableEntry, Var
 from penstock.scanner import name_or_string, quoted
 

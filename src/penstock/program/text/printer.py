@@ -49,7 +49,7 @@ from dataclasses import fields
 
 from penstock.errors import InternalError
 from penstock.ir.op import row_axis, row_count
-from penstock.ir.text.constants import ConstantTable, data_lines
+from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.ir.text.printer import print_type
 from penstock.program.expr import Expr
 from penstock.program.program import (

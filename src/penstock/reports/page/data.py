@@ -47,8 +47,7 @@ from penstock.reports.report import (
 from penstock.reports.timeline import EngineTimes, MemorySpan, Stretch, Timeline
 
 Data = Mapping[str, Json]
-MOST_COLUMNS = 4.0
-"""Maximum number of columns per layer of a cascade in the figure of a memory."""
+MOST_COLUMNS = 4.0  # Maximum number of columns per layer of a cascade in the figure of a memory.
 _STREAM_INPUT = "--stream-input"
 
 
@@ -136,7 +135,7 @@ def frontier_data(found: FrontierReport) -> Data:
 
 
 def _budget_bytes(report: Report) -> int | None:
-    """Return the maximum size of the arena; None without a budget."""
+    """The maximum size of the arena; None without a budget."""
     sram_bytes = report.command.sram_bytes
     return None if sram_bytes is None else sram_bytes - report.ram_bytes.stack
 
@@ -154,7 +153,6 @@ def _figure(label: str, value: str, unit: str, notes: Sequence[str]) -> Data:
 
 
 def _figures(report: Report) -> Sequence[Data]:
-    """Return the key figures."""
     ram, flash, macs, cycles = report.ram_bytes, report.flash_bytes, report.macs, report.cycles
     code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
     shown = cycles.estimated if cycles.simulated is None else cycles.simulated
@@ -172,12 +170,11 @@ def _figures(report: Report) -> Sequence[Data]:
 
 
 def _is_streamed(report: Report) -> bool:
-    """Return whether the compiled program itself has a streamed input."""
     return _STREAM_INPUT in report.command.options
 
 
 def _streamed_figure(report: Report) -> Iterator[Data]:
-    """Yield the least RAM with a streamed input, if that was planned and the report does not
+    """The least RAM with a streamed input, if that was planned and the report does not
     stream it itself; with the point that the same goal selects."""
     least = report.ram_bytes_streamed_input
     if least is None or _is_streamed(report):
@@ -215,7 +212,7 @@ def _cycle_notes(report: Report) -> Sequence[str]:
 
 
 def _ram_parts(ram: RamUsage) -> Sequence[Data]:
-    """Return the parts of the RAM, in bytes."""
+    """The parts of the RAM, in bytes."""
     parts = (
         ("arena", ram.arena, "the buffer that holds all tensors"),
         ("– io", ram.io, "inputs and outputs, inside the arena"),
@@ -245,7 +242,6 @@ def _ram_notes(report: Report) -> Sequence[str]:
 
 
 def _statements(report: Report) -> Sequence[Data]:
-    """Return certificates and checks as phrases."""
     proved = ({"subject": one.subject, "words": one.words} for one in verdicts(report.optimality))
     checked = (
         {
@@ -259,7 +255,7 @@ def _statements(report: Report) -> Sequence[Data]:
 
 
 def _found(rung: RungReport) -> str:
-    """Return the counts of a rung as text; the reason if it was not run."""
+    """The counts of a rung as text; the reason if it was not run."""
     if rung.mismatches is None:
         return rung.note
     counts = (
@@ -353,7 +349,7 @@ def _cycles(line: Layer | Step) -> Data:
 
 
 def _step(step: Step) -> Data:
-    """Return a step of a layer that is computed in several; `bands` says which ones it computes."""
+    """A step of a layer that is computed in several; `bands` says which ones it computes."""
     return {
         "step": step.step,
         "kind": step.kind,
@@ -366,7 +362,7 @@ def _step(step: Step) -> Data:
 
 
 def _tensor(one: LayerTensor) -> Data:
-    """Return a tensor. `scale` states one scale, or the range of several, which `scales` lists."""
+    """A tensor. `scale` states one scale, or the range of several, which `scales` lists."""
     scale = ""
     if one.scales:
         least, most = one.scales
@@ -409,19 +405,18 @@ def stretches(found: Sequence[Stretch], layers: Sequence[Layer]) -> Sequence[Dat
 
 
 def _kernel_calls(steps: range, layers: Sequence[Layer]) -> int:
-    """Return the calls of some steps; a layer may have further steps elsewhere."""
+    """The calls of some steps; a layer may have further steps elsewhere."""
     counts = (zip(layer.indices, layer.steps, strict=True) for layer in layers)
     return sum(step.calls for pairs in counts for index, step in pairs if index in steps)
 
 
 def _step_intervals(found: Sequence[Stretch]) -> Iterator[range]:
-    """Yield the indices of the steps of each stretch."""
     for first, end in pairwise(accumulate((one.layers for one in found), initial=0)):
         yield range(first, end)
 
 
 def _stretch_layers(steps: range, layers: Sequence[Layer]) -> tuple[int, ...]:
-    """Return the indices of the layers of some steps, in the order of their first steps."""
+    """The indices of the layers of some steps, in the order of their first steps."""
     own = [k for k, layer in enumerate(layers) if any(index in steps for index in layer.indices)]
     return tuple(sorted(own, key=lambda k: -1 if layers[k].step is None else layers[k].step or 0))
 
@@ -475,8 +470,6 @@ def _block_layers(
     indices: Mapping[str, Sequence[int]],
     layers: Sequence[Layer],
 ) -> Sequence[int]:
-    """Return the layers that a block belongs to: those that write a tensor, or those of the cascade
-    that uses a scratch buffer or a copied constant."""
     if span.layers or span.kind not in ("scratch", "constant"):
         return [k for name in span.layers for k in indices.get(name, ())]
     tick = span.dead - 1  # a copy may begin in the cascade before
@@ -488,7 +481,7 @@ def _block_layers(
 
 
 def _tick_cycles(times: EngineTimes) -> Sequence[int]:
-    """Return the cycles at which each tick begins; the caller's ticks take no time."""
+    """The cycles at which each tick begins; the caller's ticks take no time."""
     return (0, *map(round, times.call_cycles), round(times.call_cycles[-1]))
 
 
@@ -508,7 +501,7 @@ def _engines(report: Report) -> Sequence[Data]:
 
 
 def _spans(times: EngineTimes, indices: Mapping[str, Sequence[int]]) -> Sequence[Data]:
-    """Return the spans of the engines; none if the processor is the only one."""
+    """The spans of the engines; none if the processor is the only one."""
     if len({span.engine for span in times.spans} - {CALLER}) < 2:
         return ()
     return [
@@ -525,7 +518,6 @@ def _spans(times: EngineTimes, indices: Mapping[str, Sequence[int]]) -> Sequence
 
 
 def _compiled_series(report: Report) -> Data:
-    """Return the points of the frontier, each with the command that compiles it."""
     points = [
         {**encoded_fields(point), "command": str(report.command.selecting(point.ram_bytes))}
         for point in report.frontier
@@ -540,7 +532,6 @@ def _series(
     command: CompileCommand,
     chosen: int | None,
 ) -> Data:
-    """Return a frontier: its points, least memory first, each with the command that compiles it."""
     return {
         "label": label,
         "points": [
@@ -584,7 +575,6 @@ def _point_figure(label: str, found: FrontierReport, point: FrontierPoint) -> Da
 
 
 def _notes(report: Report) -> Sequence[str]:
-    """Return the notes below the table of layers."""
     layers = report.model_layers
     found = [
         "Bytes are those of the regions that kernels access, not of load instructions. MACs are "

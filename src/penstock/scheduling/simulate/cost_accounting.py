@@ -10,8 +10,8 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
+from penstock.ir.breakdown import Filling
 from penstock.ir.op import ConstantPrefetch, Kernel, row_before
-from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem

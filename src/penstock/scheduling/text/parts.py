@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.ir.text.constants import ConstantTable, data_lines
+from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.ir.text.labels import Labels
 from penstock.ir.text.printer import graph_lines, print_node
 from penstock.scanner import name_or_string, quoted

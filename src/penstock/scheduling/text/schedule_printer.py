@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.ir.text.attributes import attribute
-from penstock.ir.text.constants import ConstantTable
+from penstock.ir.text.attributes import ConstantTable, attribute
 from penstock.ir.text.labels import Labels
 from penstock.scanner import name_or_string, quoted
 from penstock.scheduling.bands.tensor_configs import plan_configs

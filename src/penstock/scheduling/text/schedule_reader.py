@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from penstock.ir.text.attributes import AttributeReader, Classes
-from penstock.ir.text.constants import ConstantReader
+from penstock.ir.text.attributes import AttributeReader, Classes, ConstantReader
 from penstock.ir.text.labels import LabelReader, Labels
 from penstock.scanner import Scanner, Token, TokenKind
 from penstock.scheduling.bands.variant import AssignedPlan, BandSource

@@ -11,8 +11,7 @@ operations that run concurrently do not conflict (`hazards.py`). It does not mod
 
 from __future__ import annotations
 
-from penstock_ethos_u.interpreter.assembly import assemble, disassemble
+from penstock_ethos_u.interpreter.commands import assemble, disassemble, driver_payload
 from penstock_ethos_u.interpreter.execution import Execution, execute
-from penstock_ethos_u.interpreter.payload import driver_payload
 
 __all__ = ["Execution", "assemble", "disassemble", "driver_payload", "execute"]

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from penstock_ethos_u.interpreter.operation import BlockOperation, ScaleFactor
-from penstock_ethos_u.interpreter.scaling import scaled
+from penstock_ethos_u.interpreter.output import scaled
 
-LEAST = -(1 << 48)
-"""Padding of maximum pooling; less than any element."""
+LEAST = -(1 << 48)  # Padding of maximum pooling; less than any element.
+# Left shift in bits of the scaled operand of a sum of which only one operand is scaled, by size of
+# an element in bytes. The other operand is shifted by one bit less.
+#
+# Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit.
 SHIFT = {1: 20, 2: 15, 4: 15}
-"""Left shift in bits of the scaled operand of a sum of which only one operand is scaled, by size of
-an element in bytes. The other operand is shifted by one bit less.
-
-Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit."""
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
@@ -98,7 +97,7 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return (left, right), the operands of an element-wise sum or difference, scaled and shifted
+    """(left, right), the operands of an element-wise sum or difference, scaled and shifted
     as the operation's field `operand_scaling` specifies."""
     of = operation.operand_scaling
     if of.scaled == "both":
@@ -111,31 +110,25 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Scale `left` and `right` with `_operands`, and return `left` plus `right`."""
     one, two = _operands(operation, left, right)
     return one + two
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` minus `right`, after scaling both as `operand_scaling` of the operation
-    specifies."""
     one, two = _operands(operation, left, right)
     return one - two
 
 
 def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
-    """Return `left` shifted right by `right` bits, rounded in the operation's rounding mode."""
     return scaled(left, 1, right, operation.rounding)
 
 
 def _leaky(operation: BlockOperation, one: Any) -> Any:
-    """Return the leaky ReLU of each element of `one`: negative elements are multiplied by the
-    scale of the operation, others are unchanged."""
     return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
 
 
 def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
-    """Return the number of leading zeros of each element of `one` in 32-bit two's complement."""
+    """The number of leading zeros of each element of `one` in 32-bit two's complement."""
     bits = one & 0xFFFFFFFF
     return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
 
@@ -162,9 +155,8 @@ def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
 
 def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
     """Return `values` as the windows read them: upscaled by a factor of two if the operation
-    requires it, then padded with `fill`.
-
-    The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element."""
+    requires it, then padded with `fill`."""
+    # The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element.
     height, width = operation.height, operation.width
     if operation.upscale != "none":
         values = values.repeat(2, axis=0).repeat(2, axis=1)[:height, :width]
@@ -177,13 +169,10 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield ((row, column), elements) for each tap of the kernel: its position, and the input
-    elements that it reads.
-
-    padded: the padded input, an array (height, width, depth).
-
-    `elements` is an array (output height, output width, depth). At [y, x], it contains the input
-    pixel that the tap reads for the output pixel (y, x)."""
+    """((row, column), elements) for each tap of the kernel: its position, and the input
+    elements that it reads."""
+    # `elements` is an array (output height, output width, depth).  At [y, x], it contains the input
+    # pixel that the tap reads for the output pixel (y, x).
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

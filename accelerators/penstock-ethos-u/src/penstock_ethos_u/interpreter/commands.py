@@ -6,6 +6,7 @@ the command code and a 16-bit parameter, the optional second a 32-bit payload.
 
 from __future__ import annotations
 
+import struct
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,10 +18,57 @@ import numpy as np
 
 from penstock.uma import BackendError
 
-CODE = 0x3FF
-"""Mask of the command code in the first word."""
+# Extraction of the command stream from a payload of Arm's driver.
+#
+# A payload is "COP1" or "COP2", followed by driver actions. The first word of an action contains
+# its kind in bits 7:0. The command stream follows an action of kind `STREAM`, which contains the
+# size of the stream in words. Source: ethosu_driver.c of Arm's ethos-u-core-driver.
+
+
+MAGIC = (b"COP1", b"COP2")
+CONFIGURE, STREAM, NOTHING = 1, 2, 5  # Kinds of driver actions.
+# Number of words of an action, including its first word, by kind.
+WORDS_OF = {CONFIGURE: 3, NOTHING: 1}
+
+
+def driver_payload(payload: bytes) -> bytes:
+    """Return the command stream in a payload of Arm's Ethos-U driver. Raises BackendError if the
+    payload is invalid or contains no command stream."""
+    if payload[:4] not in MAGIC or len(payload) % 4:
+        raise _wrong(0, f"it begins with {payload[:4]!r}")
+    words = np.frombuffer(payload, "<u4").tolist()
+    at = 1
+    while at < len(words):
+        kind = words[at] & 0xFF
+        if kind == STREAM:
+            return _stream(payload, words[at], at + 1)
+        if kind not in WORDS_OF:
+            raise _wrong(at, f"there is no driver action {kind}")
+        at += WORDS_OF[kind]
+    raise _wrong(at, "it has no command stream")
+
+
+def _stream(payload: bytes, action: int, at: int) -> bytes:
+    """The command stream that begins at the 32-bit word with index `at` of a payload."""
+    size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
+    if len(payload) < 4 * at + size:
+        raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")
+    return payload[4 * at : 4 * at + size]
+
+
+def _wrong(word: int, what: str) -> BackendError:
+    return BackendError(
+        "ethosu-102",
+        what,
+        where=f"a payload for Arm's Ethos-U driver, word {word}",
+        why="a payload is COP1 or COP2 and driver actions, one of which is a command stream",
+        help="pass a command stream that is not in a payload directly to execute()",
+    )
+
+
+CODE = 0x3FF  # Mask of the command code in the first word.
+# Mask of the bits of the first word that give the number of words: `ONE_WORD` or `TWO_WORDS`.
 KIND = 0xC000
-"""Mask of the bits of the first word that give the number of words: `ONE_WORD` or `TWO_WORDS`."""
 ONE_WORD, TWO_WORDS = 0x0000, 0x4000
 STOP = "NPU_OP_STOP"
 
@@ -147,7 +195,7 @@ def wrong_stream(word: int, what: str) -> BackendError:
 
 
 def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
-    """Return the command whose first word has the index `at`, and its number of words. Raises
+    """The command whose first word has the index `at`, and its number of words. Raises
     BackendError if the words are not a command."""
     word = words[at]
     format = formats().get(word & (KIND | CODE))
@@ -164,8 +212,91 @@ def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
 
 
 def _field(text: str) -> BitField:
-    """Return the field that `text` defines, in the form "name high:low" or "name high:low
-    signed"."""
     name, bits, *signed = text.split()
     high, low = map(int, bits.split(":"))
     return BitField(name, low, high, bool(signed))
+
+
+# Conversion of command streams to text and back.
+#
+# A line contains one command: the byte offset of the command, its name, and its fields as
+# `name=value`. The name of a field is omitted if it is "value":
+#
+#     0x000008 NPU_SET_IFM_DEPTH_M1 15
+#
+# An empty line follows each operation. When text is read, offsets and fields that are 0 may be
+# omitted; `#` begins a comment.
+
+
+ONLY = ["value"]  # The field names of a command whose value is written without a name.
+
+
+def disassemble(stream: bytes) -> str:
+    """Return a register command stream as text, one command per line. Raises BackendError if the
+    stream is invalid."""
+    return "".join(map(_line, decode_commands(stream)))
+
+
+def assemble(text: str) -> bytes:
+    """Return the register command stream that `text` describes, one command per line as written by
+    `disassemble`. Raises BackendError if a line is not a command."""
+    return b"".join(_words(text))
+
+
+def _line(command: RegisterCommand) -> str:
+    """A command as a line of text, followed by an empty line if it starts an operation."""
+    name, fields = command.format.name, command.fields
+    shown = {key: _number(name, value) for key, value in fields.items()}
+    if list(fields) == ONLY:
+        text = shown["value"]
+    else:
+        text = " ".join(f"{key}={value}" for key, value in shown.items())
+    end = "\n\n" if name.startswith("NPU_OP_") and not name.endswith("_WAIT") else "\n"
+    return f"{4 * command.word:#08x} {name} {text}".rstrip() + end
+
+
+def _number(name: str, value: int) -> str:
+    """The value of a field of command `name` as text, in hexadecimal if it is an address."""
+    return f"{value:#x}" if "BASE" in name or name.endswith(("SRC", "DST")) else str(value)
+
+
+def _words(text: str) -> Iterator[bytes]:
+    """The bytes of each command of a text that contains one command per line. Empty lines and
+    comments yield nothing. Raises BackendError if a line is not a command."""
+    by_name = {format.name: format for format in formats().values()}
+    for number, line in enumerate(text.splitlines(), 1):
+        first, *rest = [*line.split("#")[0].split(), ""]
+        words = rest[:-1] if first.startswith("0x") else [first, *rest[:-1]]
+        if not any(words):
+            continue
+        try:
+            format = by_name[words[0]]
+            yield _packed(format, _value(format, words[1:]))
+        except (KeyError, ValueError, struct.error) as error:
+            raise BackendError(
+                "ethosu-112",
+                f"unknown command, field or value: {' '.join(words)}",
+                where=f"text of a register command stream for Ethos-U, line {number}",
+                why=f"{type(error).__name__}: {error}",
+                help="write NAME field=value .., as disassemble() does",
+            ) from error
+
+
+def _value(format: CommandFormat, settings: list[str]) -> int:
+    by_name = {field.name: field for field in format.fields}
+    found = 0
+    for setting in settings:
+        name, equals, number = setting.rpartition("=")
+        field = by_name[name if equals else "value"]
+        value = int(number, 0)
+        if not -field.span // 2 <= value < field.span:
+            raise ValueError(f"{value} does not fit bits {field.high}:{field.low}")
+        found |= (value % field.span) << field.low
+    return found
+
+
+def _packed(format: CommandFormat, value: int) -> bytes:
+    """A command as bytes: one 32-bit word, or two if the format has a payload."""
+    if format.code & KIND:
+        return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
+    return struct.pack("<HH", format.code, value)

@@ -4,7 +4,7 @@ Shared memory is the internal memory of the NPU."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import frexp
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 
 from penstock.uma import BackendError, UnsupportedError, UsageError
 from penstock_ethos_u.interpreter import arithmetic
-from penstock_ethos_u.interpreter.alignment import check_alignment
 from penstock_ethos_u.interpreter.commands import RegisterCommand, decode_commands
+from penstock_ethos_u.interpreter.feature_map import BLOCK_CHANNELS, FeatureMap, size_bytes
 from penstock_ethos_u.interpreter.footprint import Footprint, operation_footprint
 from penstock_ethos_u.interpreter.hardware import NpuHardware, find_hardware
 from penstock_ethos_u.interpreter.hazards import Flight
@@ -34,9 +34,81 @@ from penstock_ethos_u.interpreter.output import (
     scaled_output,
     table_bytes,
 )
-from penstock_ethos_u.interpreter.ranges import size_bytes
 from penstock_ethos_u.interpreter.registers import Registers
 from penstock_ethos_u.interpreter.weights import decode_biases, decode_weights
+
+# Checks that addresses and sizes are multiples of 16 bytes where the hardware requires it.
+#
+# Source: the checks of the register command stream generator of Arm's compiler Vela, for U55 and
+# U65.
+
+
+ALIGNMENT = 16  # Alignment in bytes.
+
+
+def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
+    """Raise BackendError if an address, stride or size of an operation is not a multiple of 16
+    bytes although the hardware requires it."""
+    if isinstance(operation, DmaOperation):
+        numbers = _copy_registers(operation, hardware)
+    else:
+        numbers = _block_operation_registers(operation)
+    for name, number in numbers:
+        if number % ALIGNMENT:
+            raise BackendError(
+                "ethosu-113",
+                f"{name} {number:#x} is not a multiple of {ALIGNMENT}",
+                where=operation.where,
+                why="channel blocks, weights and copies are at multiples of 16; on U65, copies only"
+                " if they access shared memory",
+                help="align buffers to 16 bytes, and pad their contents",
+            )
+
+
+def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
+    """(name, value) of the registers of a copy whose values must be multiples of 16."""
+    # These are the source address, the target address and the size in bytes.  If the hardware
+    # supports unaligned copies (U65), there are two restrictions only.  An address must be a
+    # multiple of 16 if it is in shared memory, the internal memory of the NPU.  The size must be a
+    # multiple of 16 if the target is in shared memory.
+    source, target = operation.source, operation.target
+    anywhere = hardware.unaligned_copies
+    for span in (source, target):
+        if span.region == SHARED or not anywhere:
+            yield f"NPU_SET_{span.name}", span.lower
+    if target.region == SHARED or not anywhere:
+        yield "NPU_SET_DMA0_LEN", source.upper - source.lower
+
+
+def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str, int]]:
+    """(name, value) of the registers of a block operation (any operation but a copy) whose
+    values must be multiples of 16."""
+    for map in (*operation.inputs, operation.ofm):
+        if map.nhcwb16:
+            yield from _feature_map_registers(map)
+    if operation.weights is not None:
+        weights = operation.weights
+        yield "NPU_SET_WEIGHT_BASE", weights.lower
+        yield "NPU_SET_WEIGHT_LENGTH", weights.upper - weights.lower
+    if operation.scales is not None:
+        yield "NPU_SET_SCALE_LENGTH", operation.scales.upper - operation.scales.lower
+
+
+def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
+    """(name, value) of the registers of a feature map in layout NHCWB16 whose values must be
+    multiples of 16: base addresses of the tiles that are in use, and strides."""
+    height, width, depth = map.shape
+    name = f"NPU_SET_{map.name.upper()}"
+    right, below = width > map.width_0, height > map.height_0
+    used = (True, right, below, right and height > map.height_1)
+    for tile, base in enumerate(map.bases):
+        if used[tile]:
+            yield f"{name}_BASE{tile}", base
+    if height > 1:
+        yield f"{name}_STRIDE_Y", map.stride_y
+    if depth > BLOCK_CHANNELS:
+        yield f"{name}_STRIDE_C", map.stride_c
+
 
 WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
 POOLED = {
@@ -44,17 +116,16 @@ POOLED = {
     "average_pool": arithmetic.window_sum,
     "reduce_sum": arithmetic.depth_sum,
 }
-SCALED = ("mul", "add", "sub", "abs")
-"""Element-wise operations whose result is scaled."""
+SCALED = ("mul", "add", "sub", "abs")  # Element-wise operations whose result is scaled.
+# Size in bytes of the elements of products that are shifted but not multiplied by the factor in
+# OFM_SCALE.
+#
+# Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and
+# products shifted by 31 bits implement gemmlowp's high multiplication (8 bits).
 WIDE = 4
-"""Size in bytes of the elements of products that are shifted but not multiplied by the factor in
-OFM_SCALE.
-
-Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and products
-shifted by 31 bits implement gemmlowp's high multiplication (8 bits)."""
+# Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
+# compute its average.
 POOLING_BITS = 31
-"""Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
-compute its average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +214,6 @@ class _Run:
         self.flight = Flight(self.hardware)
 
     def run(self, stream: bytes) -> Execution:
-        """Execute the whole stream and return a summary of it."""
         registers = Registers()
         for command in decode_commands(stream):
             name = command.format.name
@@ -158,7 +228,6 @@ class _Run:
         return Execution(*counters, tuple(self.flight.ordered), unfinished)
 
     def _operation(self, registers: Registers, command: RegisterCommand) -> None:
-        """Check and execute the operation that `command` starts."""
         operation = registers.operation(command, self.counts.total())
         self._check(operation)
         footprint = operation_footprint(operation, self.hardware)
@@ -209,7 +278,7 @@ class _Run:
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the requantised result of a convolution or depthwise convolution, including
+        """The requantised result of a convolution or depthwise convolution, including
         biases: an int64 array in the shape of the output, to which the zero point of the output has
         not been added."""
         assert operation.weights is not None
@@ -225,7 +294,7 @@ class _Run:
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the result of an element-wise operation, in the shape of the output. It is
+        """The result of an element-wise operation, in the shape of the output. It is
         requantised if the operation requires it; the zero point has not been added."""
         other = self._second(operation.second)
         found = arithmetic.elementwise(operation, ifm, other)
@@ -236,14 +305,14 @@ class _Run:
         return scaled_output(operation, found, scale, operation.scale.shift)
 
     def _second(self, second: SecondOperand | None) -> Any:
-        """Return the elements of the second input: an array, a scalar, or None if there is no
+        """The elements of the second input: an array, a scalar, or None if there is no
         second input."""
         if second is None:
             return None
         return self.memory.read(second.map) if second.map else second.scalar
 
     def _table(self, operation: BlockOperation) -> Any:
-        """Return the bytes of an operation's look-up table. Raises BackendError if the table has
+        """The bytes of an operation's look-up table. Raises BackendError if the table has
         not been copied to shared memory."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
@@ -261,7 +330,7 @@ class _Run:
 
 
 def _is_bytes(region: Any) -> bool:
-    """Return whether `region` is a contiguous one-dimensional array of uint8."""
+    """Whether `region` is a contiguous one-dimensional array of uint8."""
     if not isinstance(region, np.ndarray):
         return False
     return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
@@ -272,14 +341,11 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the requantised result of a pooling operation. Each sum or maximum is
-
-    - multiplied by the global scale (a single scale for all channels) if the operation has one and
-      is not an average pool with padding
-    - in any other average pool, divided by the number of elements that are not padding
-    - in all other cases, unchanged
-
-    Raises UnsupportedError for an average of a window that contains only padding."""
+    # Pooled elements are
+    # - multiplied by the global scale (a single scale for all channels) if the operation has one
+    #   and is not an average pool with padding
+    # - in any other average pool, divided by the number of elements that are not padding
+    # - in all other cases, unchanged
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -302,11 +368,7 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return (scale, shift) such that `scale` / 2 ** `shift` is slightly greater than 1 / `count`:
-    the relative error is at most 2 ** -`POOLING_BITS` (2 ** -31).
-
-    Source: the global scale that Arm's compiler Vela emits for average pools without padding. With
-    padding, the hardware computes the scale of each window itself; it is assumed to use the same
-    formula."""
+    """(scale, shift) such that `scale` / 2 ** `shift` is slightly greater than 1 / `count`:
+    the relative error is at most 2 ** -`POOLING_BITS` (2 ** -31)."""
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

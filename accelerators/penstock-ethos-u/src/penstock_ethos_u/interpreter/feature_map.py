@@ -20,10 +20,69 @@ from typing import Any
 
 import numpy as np
 
-from penstock_ethos_u.interpreter.ranges import Ranges, runs
+# Sets of byte addresses, represented by half-open ranges.
+#
+# A set is an int64 array of shape (n, 2) with the lower and upper bound of each range. Ranges are
+# sorted, disjoint and not adjacent. For example, bytes 0 to 3 and byte 8 are [[0, 4], [8, 9]].
 
-BLOCK_CHANNELS = 16
-"""Number of channels in a channel block of layout NHCWB16."""
+
+Ranges = Any  # An int64 array of shape (n, 2): lower and upper bound of each range.
+NONE: Ranges = np.zeros((0, 2), np.int64)  # The empty set.
+
+
+def span(lower: int, upper: int) -> Ranges:
+    """Return the set of bytes [lower, upper)."""
+    return np.array([[lower, upper]], np.int64) if upper > lower else NONE
+
+
+def runs(starts: Any, sizes: Any) -> Ranges:
+    """Return the set of all bytes in the ranges [start, start + size), for corresponding elements
+    of `starts` and `sizes`. These arrays are broadcast against each other.
+
+    >>> runs(np.array([8, 0, 4]), 4).tolist()
+    [[0, 12]]
+    """
+    lowers, uppers = (x.ravel() for x in np.broadcast_arrays(starts, starts + sizes))
+    order = np.argsort(lowers, kind="stable")
+    lowers, uppers = lowers[order], np.maximum.accumulate(uppers[order])
+    if not len(lowers):
+        return NONE
+    first = np.flatnonzero(np.r_[True, lowers[1:] > uppers[:-1]])
+    last = np.r_[first[1:] - 1, len(lowers) - 1]
+    return np.stack([lowers[first], uppers[last]], axis=1)
+
+
+def union(*sets: Ranges) -> Ranges:
+    """Return the union of sets of bytes."""
+    joined = np.concatenate([NONE, *sets])
+    return runs(joined[:, 0], joined[:, 1] - joined[:, 0])
+
+
+def first_overlap(one: Ranges, other: Ranges) -> tuple[int, int] | None:
+    """Return the first range [lower, upper) of bytes that are in both sets, or None if the sets are
+    disjoint.
+
+    >>> first_overlap(span(0, 8), span(6, 20))
+    (6, 8)
+    """
+    if not len(one) or not len(other):
+        return None
+    first = np.searchsorted(other[:, 1], one[:, 0], side="right")
+    inside = np.minimum(first, len(other) - 1)
+    hits = np.flatnonzero((first < len(other)) & (other[inside, 0] < one[:, 1]))
+    if not len(hits):
+        return None
+    lower, upper = one[hits[0]]
+    other_lower, other_upper = other[inside[hits[0]]]
+    return int(max(lower, other_lower)), int(min(upper, other_upper))
+
+
+def size_bytes(ranges: Ranges) -> int:
+    """Return the number of bytes in a set of ranges."""
+    return int((ranges[:, 1] - ranges[:, 0]).sum())
+
+
+BLOCK_CHANNELS = 16  # Number of channels in a channel block of layout NHCWB16.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +171,7 @@ class FeatureMap:
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
-        """Return the set of byte addresses that the elements of a box occupy (`ranges.py`). Without
-        `box`, all elements are included."""
+        """The byte addresses that the elements of a box occupy; without it, all elements."""
         box = box or self.whole
         lower, upper = box.channels
         step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
@@ -134,10 +192,8 @@ class FeatureMap:
         )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return an array of shape (len(rows), len(columns)). Its element [i, j] is the byte
-        address of channel 0 of the pixel in row `rows[i]` and column `columns[j]`.
-
-        rows, columns: arrays of row indices and of column indices."""
+        """An array of shape (len(rows), len(columns)). Its element [i, j] is the byte
+        address of channel 0 of the pixel in row `rows[i]` and column `columns[j]`."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -151,9 +207,6 @@ class FeatureMap:
 def _corners(size: int, *cuts: int) -> Any:
     """Return the first and last index of each section of an axis, in ascending order. Only elements
     with such indices can have the lowest or the highest address.
-
-    size: number of elements of the axis.
-    cuts: first indices of the sections after the first; numbers outside the axis have no effect.
 
     >>> _corners(10, 4).tolist()
     [0, 3, 4, 9]

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from penstock.uma import UsageError
 from penstock_ethos_u.interpreter.commands import tables
 
-BANK_BYTES = 1024
-"""Size of a bank of shared memory, in bytes."""
+BANK_BYTES = 1024  # Size of a bank of shared memory, in bytes.
+# Size of the part of shared memory that holds look-up tables, at its end, in bytes.
 TABLE_BYTES = 2048
-"""Size of the part of shared memory that holds look-up tables, at its end, in bytes."""
+# In configurations with this number of banks, accumulators use the banks of the look-up tables.
 SHARED_BANKS = 16
-"""In configurations with this number of banks, accumulators use the banks of the look-up tables."""
-MOST_KERNELS = 2
-"""Maximum number of block operations that are executing or queued."""
+MOST_KERNELS = 2  # Maximum number of block operations that are executing or queued.
 
 
 @dataclass(frozen=True, slots=True)

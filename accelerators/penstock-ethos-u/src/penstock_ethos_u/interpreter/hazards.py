@@ -46,19 +46,17 @@ from typing import Any
 import numpy as np
 
 from penstock.uma import BackendError
-from penstock_ethos_u.interpreter.blocks import (
-    block,
-    block_count,
-    block_reads,
-    job_count,
-)
-from penstock_ethos_u.interpreter.feature_map import FeatureMap
+from penstock_ethos_u.interpreter.feature_map import NONE, FeatureMap
 from penstock_ethos_u.interpreter.footprint import (
     Bytes,
     Footprint,
+    block,
+    block_count,
     block_input,
     block_output,
+    block_reads,
     first_common_range,
+    job_count,
     job_input,
 )
 from penstock_ethos_u.interpreter.hardware import MOST_KERNELS, NpuHardware
@@ -68,7 +66,6 @@ from penstock_ethos_u.interpreter.operation import (
     DmaOperation,
     Operation,
 )
-from penstock_ethos_u.interpreter.ranges import NONE
 
 READ_EARLY = "reads what the earlier operation writes"
 WRITTEN_EARLY = "writes what the earlier operation reads"
@@ -96,8 +93,8 @@ class AccessConflict:
         return f"{self.how}: bytes [{self.lower:#x}, {self.upper:#x}) of {place}"
 
 
+# An operation that may be outstanding, and the bytes that it accesses.
 InFlight = tuple[Operation, Footprint]
-"""An operation that may be outstanding, and the bytes that it accesses."""
 
 
 @dataclass(slots=True)
@@ -171,13 +168,7 @@ class Flight:
         used: Footprint,
     ) -> None:
         """Check a block operation against `earlier`, the previous block operation, whose last
-        blocks may be unfinished.
-
-        footprint: the bytes that `operation` accesses.
-        used: the bytes that `earlier` accesses.
-
-        Raises BackendError if `operation` may read bytes before `earlier` has written them, or may
-        overwrite a look-up table that `earlier` still uses."""
+        blocks may be unfinished."""
         _check_table(operation, footprint, earlier, used)
         if _first_conflict(_without_shared(footprint), _without_shared(used)) is None:
             return
@@ -189,15 +180,6 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Check one job of `operation` against one block of `earlier`, the previous block
-        operation. The block may be unfinished when the job starts.
-
-        job: index of the job in `operation`.
-        number: index of the block in `earlier`.
-
-        Raises BackendError if the job reads bytes that the block writes. An overwrite of bytes that
-        the block reads or writes is not an error, because blocks complete in order; a description
-        of it is appended to `self.ordered`."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -222,10 +204,7 @@ def _keep_last(flight: list[InFlight], most: int) -> None:
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
     """Raise BackendError if an operation conflicts with one of the operations that may be
-    unfinished.
-
-    footprint: the bytes that `operation` accesses.
-    others: the operations that may be unfinished, each with the bytes that it accesses."""
+    unfinished."""
     for earlier, used in others:
         conflict = _first_conflict(footprint, used)
         if conflict:
@@ -238,10 +217,7 @@ def _check_table(
     operation: BlockOperation, footprint: Footprint, earlier: Operation, used: Footprint
 ) -> None:
     """Raise BackendError if the accumulators of `operation` overwrite the look-up table of
-    `earlier`, which may be unfinished.
-
-    footprint: the bytes that `operation` accesses.
-    used: the bytes that `earlier` accesses."""
+    `earlier`, which may be unfinished."""
     found = first_common_range(
         {SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)}
     )
@@ -254,10 +230,8 @@ def _check_table(
 
 
 def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
-    """Return the first conflict between two concurrent operations, or None if there is none. They
-    conflict if both access a byte and at least one of them writes it.
-
-    later, earlier: the bytes that each operation accesses."""
+    """The first conflict between two concurrent operations, or None if there is none. They
+    conflict if both access a byte and at least one of them writes it."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (
         (READ_EARLY, later.reads, earlier.writes),
         (WRITTEN_EARLY, later.writes, earlier.reads),
@@ -268,7 +242,7 @@ def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | No
 
 
 def _without_shared(footprint: Footprint) -> Footprint:
-    """Return a footprint without the bytes in shared memory, the internal memory of the NPU. Block
+    """A footprint without the bytes in shared memory, the internal memory of the NPU. Block
     operations write accumulators there, which is not a conflict between block operations."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
@@ -303,11 +277,7 @@ def _check_order(
     read: tuple[Any, Any],
 ) -> None:
     """Raise BackendError if a block of an operation writes a byte that a later block of the same
-    operation reads.
-
-    map: an input of the operation.
-    written: (byte addresses of the output, index of the last block that writes each byte).
-    read: (byte addresses of the input `map`, index of the last block that reads each byte)."""
+    operation reads."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -327,12 +297,9 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Return (addresses, values): the address of each byte of a feature map, in ascending order,
+    """(addresses, values): the address of each byte of a feature map, in ascending order,
     and the value of the element to which the byte belongs. If a byte belongs to several elements,
-    the result contains their greatest value.
-
-    values: a value for each element, in the shape of the map: the index of the last block that
-        reads or writes the element."""
+    the result contains their greatest value."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)
@@ -345,10 +312,8 @@ def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
 def _hazard(
     later: Operation, earlier: Operation, conflict: AccessConflict, why: str
 ) -> BackendError:
-    """Return the error for a conflict between two operations, or within one operation if `later`
-    and `earlier` are the same.
-
-    why: the reason why the hardware does not prevent the conflict."""
+    """The error for a conflict between two operations, or within one operation if `later`
+    and `earlier` are the same."""
     alone = later is earlier
     return BackendError(
         "ethosu-110",

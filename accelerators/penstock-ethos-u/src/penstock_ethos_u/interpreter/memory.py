@@ -12,8 +12,7 @@ import numpy as np
 from penstock.uma import BackendError, CapacityError
 from penstock_ethos_u.interpreter.feature_map import FeatureMap
 
-SHARED = -1
-"""Region number of shared memory, the NPU's internal memory."""
+SHARED = -1  # Region number of shared memory, the NPU's internal memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +74,13 @@ class RegionMemory:
         return region[span.lower : span.upper]
 
     def _elements(self, map: FeatureMap) -> Any:
-        """Return the whole memory region that contains a feature map, as an array of the map's
-        element type."""
         region = self.regions[map.region]
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
-        """Return the index of each element of a feature map in the array that `_elements` returns:
-        its offset in the memory region, divided by the element size."""
         return map.addresses() // map.element_bytes
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:
-        """Return the array of the memory region with number `number`.
-
-        name: name of the accessed feature map or span, for messages.
-        where: position of the operation in the stream, for messages.
-        written: whether the operation is going to write to the region.
-
-        Raises CapacityError if the region does not exist, or if a read-only region would be
-        written."""
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -108,10 +95,7 @@ class RegionMemory:
         return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
-        """Raise CapacityError if bytes [lower, upper) are not inside region `number`.
-
-        name: name of the accessed feature map or span, for messages.
-        where: position of the operation in the stream, for messages."""
+        """Raise CapacityError if bytes [lower, upper) are not inside region `number`."""
         size = len(self.regions[number])
         if lower < 0 or upper > size:
             raise _outside(
@@ -122,17 +106,11 @@ class RegionMemory:
 
 
 def _named(region: int) -> str:
-    """Return the name of a region for messages, such as "region 2" or "shared memory"."""
+    """The name of a region for messages, such as "region 2" or "shared memory"."""
     return "shared memory" if region == SHARED else f"region {region}"
 
 
 def _outside(what: str, where: str, why: str) -> CapacityError:
-    """Return the error for an access that is not inside its memory region, or that writes to a
-    read-only one.
-
-    what: description of the access.
-    where: position of the operation in the stream.
-    why: the limits that the access violates."""
     return CapacityError(
         "ethosu-103",
         what,
@@ -143,7 +121,7 @@ def _outside(what: str, where: str, why: str) -> CapacityError:
 
 
 def _misplaced(map: FeatureMap, where: str) -> BackendError:
-    """Return the error for a feature map with elements whose addresses are not multiples of the
+    """The error for a feature map with elements whose addresses are not multiples of the
     element size. `where` is the position of the operation in the stream."""
     return BackendError(
         "ethosu-104",

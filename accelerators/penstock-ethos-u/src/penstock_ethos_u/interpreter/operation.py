@@ -100,7 +100,7 @@ class OperandScaling:
     scaled: "both": the left operand is multiplied by `a`, the right operand by `b`. "a": only the
         left operand is multiplied, by `a`. "b": only the right operand is multiplied, also by `a`.
         An operand that is not multiplied is shifted left by a constant.
-    rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `scaling.py`)."""
+    rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `output.py`)."""
 
     scaled: str = "both"
     a: ScaleFactor = ScaleFactor()
@@ -130,7 +130,7 @@ class BlockOperation:
     global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
     scale: factor by which accumulators are multiplied if `global_scale` is True.
     rounding: rounding mode of the scaling: "tfl", "truncate" or "natural" (defined in
-        `scaling.py`).
+        `output.py`).
     operand_scaling: scaling of the operands of an element-wise sum or difference.
     activation: clamping of the output, and look-up table.
     accumulator_bits: width of accumulators; 0 if the register has an undefined value.

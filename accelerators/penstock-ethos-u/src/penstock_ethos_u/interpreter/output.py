@@ -8,20 +8,57 @@ import numpy as np
 
 from penstock.uma import BackendError, UnsupportedError
 from penstock_ethos_u.interpreter.operation import BlockOperation
-from penstock_ethos_u.interpreter.scaling import scaled
 
-TABLE_ENTRIES = 256
-"""Number of entries of a look-up table for 8-bit and 32-bit elements."""
-WIDE_ENTRIES = 512
-"""Number of entries of a look-up table for 16-bit elements."""
+# Multiplication by a scale and rounding right shift, in the rounding modes of the hardware.
+#
+#     tfl        like TFLite's MultiplyByQuantizedMultiplier; rounds twice if the shift exceeds 31
+#     truncate   towards zero
+#     natural    to nearest, ties upwards
+#
+# Source: TOSA specification (apply_scale_32 with double_round, which equals TFLite's rounding) for
+# the first mode; the API of Arm's compiler Vela for the names of the other two.
+
+
+DOUBLED = 31  # Number of bits by which TFLite's high multiplication shifts.
+SAFE = 1 << 62  # Products below this bound can be computed and rounded in int64 without overflow.
+
+
+def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
+    """Return `values` * `scale` / 2 ** `shift` as int64. The shapes of the three arrays are
+    broadcast.
+
+    rounding: "tfl" (as in TFLite), "truncate" (towards zero) or "natural" (to nearest, ties
+        upwards)."""
+    values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
+    if _greatest(values) * _greatest(scale) >= SAFE:
+        values, scale, shift = (x.astype(object) for x in (values, scale, shift))
+    product = values * scale
+    one = shift - shift + 1
+    half = (one << shift) >> 1
+    if rounding == "truncate":
+        found = np.sign(product) * (abs(product) >> shift)
+    elif rounding == "natural":
+        found = (product + half) >> shift
+    else:
+        twice = np.where(values >= 0, 1, -1) * (one << DOUBLED - 1) * (shift > DOUBLED)
+        found = (product + half + twice) >> shift
+    return np.asarray(found).astype(np.int64)
+
+
+def _greatest(values: Any) -> int:
+    """The greatest absolute value, or 0 if the array is empty."""
+    return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
+
+
+TABLE_ENTRIES = 256  # Number of entries of a look-up table for 8-bit and 32-bit elements.
+WIDE_ENTRIES = 512  # Number of entries of a look-up table for 16-bit elements.
+# log2 of the distance between the elements of two consecutive entries of a table for 16-bit
+# elements.
 WIDE_STEP_BITS = 7
-"""log2 of the distance between the elements of two consecutive entries of a table for 16-bit
-elements."""
-SLOT_BYTES = 256
-"""Look-up tables begin at multiples of this number of bytes."""
+SLOT_BYTES = 256  # Look-up tables begin at multiples of this number of bytes.
+# Whether elements that index a look-up table are signed, by `ActivationRange.clip_range`. For other
+# codes, the type of the output determines this.
 SIGNED_RANGES = {2: False, 3: True, 5: True}
-"""Whether elements that index a look-up table are signed, by `ActivationRange.clip_range`. For
-other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
@@ -93,12 +130,7 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
 
 
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
-    """Return 16-bit results, interpolated linearly between the entries of a look-up table.
-
-    values: the 16-bit values to look up.
-    table: the bytes of the table. The low 16 bits of an entry are the base, the high 16 bits the
-        slope: the difference between the next base and this base.
-    signed: whether `values` are signed."""
+    """Return 16-bit results, interpolated linearly between the entries of a look-up table."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

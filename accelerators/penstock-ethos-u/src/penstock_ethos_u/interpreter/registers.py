@@ -29,15 +29,13 @@ from penstock_ethos_u.interpreter.operation import (
 UNARY = ("lrelu", "abs", "clz")
 SUMS = ("add", "sub")
 WEIGHTED = ("conv", "depthwise")
+# Maximum number of elements of a feature map; protects the host against invalid streams.
 MOST_ELEMENTS = 1 << 24
-"""Maximum number of elements of a feature map; protects the host against invalid streams."""
+# Maximum number of rows times columns that a window spans, including dilation; the hardware
+# supports 64 x 64 taps with dilation 2.
 MOST_TAPS = 1 << 14
-"""Maximum number of rows times columns that a window spans, including dilation; the hardware
-supports 64 x 64 taps with dilation 2."""
-FIRST_TABLE, LAST_TABLE = 16, 23
-"""Codes of activations that use look-up tables 0 to 7."""
-NO_FUNCTION = 0
-"""Code of an activation that only clamps."""
+FIRST_TABLE, LAST_TABLE = 16, 23  # Codes of activations that use look-up tables 0 to 7.
+NO_FUNCTION = 0  # Code of an activation that only clamps.
 
 
 @dataclass(slots=True)
@@ -97,7 +95,7 @@ class _Reader:
         )  # fmt: skip
 
     def _copy_span(self, name: str, length: int) -> ByteSpan:
-        """Return the source or target of a copy of `length` bytes. `name` is the name of the
+        """The source or target of a copy of `length` bytes. `name` is the name of the
         address register: DMA0_SRC or DMA0_DST."""
         if self._get(f"{name}_REGION", "stride_mode"):
             raise self._not_modelled(f"strided copies ({name}_REGION)")
@@ -107,12 +105,6 @@ class _Reader:
         return ByteSpan(name, region, at, at + length)
 
     def _block(self, kind: str, elementwise: bool) -> BlockOperation:
-        """Return the block operation that the registers describe.
-
-        kind: kind of the operation, for example conv, max_pool or add.
-        elementwise: whether the operation is element-wise. Such operations have no window.
-
-        Raises UnsupportedError if the operation is not modelled."""
         kernel = KernelWindow() if elementwise else self._kernel()
         padding = WindowPadding() if elementwise else self._padding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
@@ -148,7 +140,6 @@ class _Reader:
         )  # fmt: skip
 
     def _kernel(self) -> KernelWindow:
-        """Return the window of the operation."""
         of = self._fields("KERNEL_STRIDE")
         reach = tuple(self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
         if prod(reach) > MOST_TAPS:
@@ -177,9 +168,7 @@ class _Reader:
         return height, width, depth
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
-        """Return the feature map `name`: IFM (first input), IFM2 (second input) or OFM (output).
-
-        shape: height, width and depth of the feature map."""
+        """The feature map `name`: IFM (first input), IFM2 (second input) or OFM (output)."""
         if prod(shape) > MOST_ELEMENTS:
             raise self._not_modelled(f"{name} of {shape} elements")
         precision = self._fields(f"{name}_PRECISION")
@@ -200,12 +189,8 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> SecondOperand | None:
-        """Return the second input of an element-wise operation; None if operations of this kind
-        have one input.
-
-        kind: kind of the operation, for example add.
-        shape: shape of the output. The extent of the second input is 1 along axes where it is
-            broadcast."""
+        """The second input of an element-wise operation; None if operations of this kind
+        have one input."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -219,14 +204,13 @@ class _Reader:
         return SecondOperand(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
     def _span(self, name: str) -> ByteSpan:
-        """Return the span of bytes that contains the weights (`name` is WEIGHT) or the biases
+        """The span of bytes that contains the weights (`name` is WEIGHT) or the biases
         and scales (`name` is SCALE)."""
         at = self._get(f"{name}_BASE")
         length = self._get(f"{name}_LENGTH")
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
 
     def _operands(self) -> OperandScaling:
-        """Return the scaling of the operands of an element-wise sum or difference."""
         return OperandScaling(
             self._meaning("scale_mode", "IFM_PRECISION", "scale_mode"),
             self._scale("OPA_SCALE"),
@@ -241,8 +225,6 @@ class _Reader:
         return self._meaning("rounding", name, "rounding")
 
     def _activation(self, ofm: FeatureMap) -> ActivationRange:
-        """Return the clamping limits and the look-up table of an operation with output `ofm`.
-        Raises UnsupportedError if the activation is not modelled."""
         function = self._get("ACTIVATION", "function")
         table = function - FIRST_TABLE if FIRST_TABLE <= function <= LAST_TABLE else None
         if table is None and function != NO_FUNCTION:
@@ -253,10 +235,8 @@ class _Reader:
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _meaning(self, what: str, register: str, field: str) -> str:
-        """Return the meaning of the value of a register field, for example "truncate" for a
-        rounding mode. Raises UnsupportedError if the value is undefined.
-
-        what: name of the list of meanings in section `choices` of `registers.toml`."""
+        """The meaning of the value of a register field, for example "truncate" for a
+        rounding mode. Raises UnsupportedError if the value is undefined."""
         value = self._get(register, field)
         found = choice(what, value)
         if found is None:
@@ -264,12 +244,12 @@ class _Reader:
         return found
 
     def _get(self, register: str, field: str = "value") -> int:
-        """Return the value of a register field. Raises BackendError if the register was not
+        """The value of a register field. Raises BackendError if the register was not
         set."""
         return self._fields(register)[field]
 
     def _fields(self, register: str) -> dict[str, Any]:
-        """Return the values of a register's fields by name. Raises BackendError if the register was
+        """The values of a register's fields by name. Raises BackendError if the register was
         not set."""
         if register not in self.values:
             raise BackendError(
@@ -298,5 +278,5 @@ _AXES = ("HEIGHT", "WIDTH", "DEPTH")
 
 
 def _number(value: int, signed: bool) -> int:
-    """Return a 16-bit register value as a number, in two's complement if `signed` is True."""
+    """A 16-bit register value as a number, in two's complement if `signed` is True."""
     return value - (1 << 16) if signed and value >= 1 << 15 else value

@@ -25,15 +25,15 @@ from typing import Any
 
 import numpy as np
 
+# Special divider codes. For runs: end of the stream, no runs. For weights: remainders only.
 END, NO_RUNS, NOT_CODED = 7, 6, 7
-"""Special divider codes. For runs: end of the stream, no runs. For weights: remainders only."""
+# Number of symbols in a chunk. The short one is used for runs with a large divider, and for weights
+# with many bits.
 CHUNK, SHORT_CHUNK = 12, 8
-"""Number of symbols in a chunk. The short one is used for runs with a large divider, and for
-weights with many bits."""
+# Maximum number of weights by which chunks of weights may precede the chunks of runs.
 MOST_AHEAD = 8
-"""Maximum number of weights by which chunks of weights may precede the chunks of runs."""
+# Maximum number of weights of a slice; protects the host against invalid streams.
 MOST_WEIGHTS = 1 << 24
-"""Maximum number of weights of a slice; protects the host against invalid streams."""
 
 
 class DamagedError(ValueError):
@@ -78,7 +78,6 @@ class _Bits:
         self.one_by_one = np.unpackbits(np.frombuffer(self.data, np.uint8), bitorder="little")
 
     def take(self, count: int) -> int:
-        """Read `count` bits and return them as an unsigned number."""
         at = self.skip(count)
         raw = self.data[at >> 3 : (at + count + 7) >> 3]
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
@@ -93,9 +92,6 @@ class _Bits:
         return begin
 
     def numbers(self, places: Any, width: int) -> Any:
-        """Return an array of unsigned numbers of `width` bits each.
-
-        places: array of the bit positions at which the numbers begin."""
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -118,7 +114,6 @@ class _Palette:
 
     @staticmethod
     def read(bits: _Bits) -> _Palette:
-        """Read a palette from the position `bits.at` of a stream."""
         offset, size = bits.take(5), bits.take(5)
         width = bits.take(3) + 2
         numbers = [bits.take(width) for _ in range(size + 1 if size else 0)]
@@ -133,7 +128,7 @@ class _Palette:
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Return the signed weights for an array of palette indices. Raises DamagedError if an
+        """The signed weights for an array of palette indices. Raises DamagedError if an
         index has more than 9 bits."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
@@ -172,22 +167,14 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def add_chunk(self, quotients: int) -> None:
-        """Count the quotients of a chunk that the caller has read from the stream.
-
-        The remainders of these values come later; `skip_remainders` finds them.
-
-        quotients: number of quotients that end in the chunk."""
+        # The remainders of these values come later; `skip_remainders` finds them.
         self.begun += quotients
         self.unlocated = quotients
 
     def skip_remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Skip the remainders of the chunk that was last passed to `add_chunk`, and store their bit
-        positions in `places`.
-
-        The remainders of a chunk follow the next chunk in the stream. So the caller reads the next
-        chunk (if there is one) before this call, and passes it to `add_chunk` after this call.
-
-        has_chunk: whether there is a next chunk; if not, these are the last remainders."""
+        # The remainders of a chunk follow the next chunk in the stream.  So the caller reads the
+        # next chunk (if there is one) before this call, and passes it to `add_chunk` after this
+        # call.
         count = min(self.unlocated, self.count - self.located)
         self.located += count
         if count:
@@ -196,10 +183,8 @@ class _Coded:
             self.unlocated = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return the `count` values as an int64 array: quotient << divider, plus the remainder,
-        which is read from `bits`. Raises DamagedError if the slice contains fewer values.
-
-        quotients: array of the quotients of the values; any after the first `count` are ignored."""
+        """The `count` values as an int64 array: quotient << divider, plus the remainder,
+        which is read from `bits`. Raises DamagedError if the slice contains fewer values."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -250,14 +235,13 @@ class _Slice:
 
     def _read_chunks(self) -> bool:
         """Read the next chunk of weights and the next chunk of run lengths. Return False if there
-        was no further chunk to read.
-
-        A chunk holds the quotients of several numbers. In the stream, the remainders of the
-        previous chunks follow; they are skipped.
-
-        If the slice has runs, one of the two chunks may be missing: that of weights if the weights
-        read so far outnumber the run lengths by 8 (`MOST_AHEAD`) or more; that of run lengths if
-        the run lengths outnumber the weights."""
+        was no further chunk to read."""
+        # A chunk holds the quotients of several numbers.  In the stream, the remainders of the
+        # previous chunks follow; they are skipped.
+        #
+        # If the slice has runs, one of the two chunks may be missing: that of weights if the
+        # weights read so far outnumber the run lengths by 8 (`MOST_AHEAD`) or more; that of run
+        # lengths if the run lengths outnumber the weights.
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -276,11 +260,10 @@ class _Slice:
         return on or on_runs
 
     def _quotients(self) -> Any:
-        """Return the quotients of the weight indices, decoded from symbols with values 0, 1 and 2.
-
-        Each quotient is the sum of consecutive symbols, the last of which is the first below 2: the
-        symbols 2, 2, 1, 0 encode the quotients 5 and 0. If the header of the slice states that
-        quotients are truncated, each symbol is a quotient."""
+        """The quotients of the weight indices, decoded from symbols with values 0, 1 and 2."""
+        # Each quotient is the sum of consecutive symbols, the last of which is the first below 2:
+        # the symbols 2, 2, 1, 0 encode the quotients 5 and 0.  If the header of the slice states
+        # that quotients are truncated, each symbol is a quotient.
         first, second = np.array(self.coded.symbol_masks, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
@@ -288,7 +271,7 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.truncated)
 
     def _run_quotients(self) -> Any:
-        """Return the quotients of the lengths of zero runs: each length is its quotient, shifted
+        """The quotients of the lengths of zero runs: each length is its quotient, shifted
         left by `runs.divider` bits, plus a remainder of as many bits (a Golomb-Rice code). A
         quotient q is encoded in unary: q ones, followed by a zero."""
         chunks = np.array(self.runs.symbol_masks, np.int64)[:, 0]
@@ -296,11 +279,9 @@ class _Slice:
         return _sums(ones, ones == 0)
 
     def _with_runs(self, weights: Any, runs: Any) -> Any:
-        """Return the weights with runs of zeros inserted: one run after each weight and, if the
+        """The weights with runs of zeros inserted: one run after each weight and, if the
         slice has a new palette, one before the first weight. Raises DamagedError if the result is
-        too long.
-
-        runs: lengths of the runs; a length may be 0."""
+        too long."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
             raise DamagedError("it has more zeros than the maximum number of weights")
         before = (
@@ -314,10 +295,5 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Return the numbers that a sequence of symbols encodes. Each number is the sum of consecutive
-    symbols.
-
-    ends: array of bool, True at the last symbol of each number. For example, the symbols 2, 1, 0
-        with the ends False, True, True encode 3 and 0."""
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

@@ -20,15 +20,13 @@ from penstock_ethos_u.interpreter.hardware import NpuHardware
 from penstock_ethos_u.interpreter.operation import BlockOperation, KernelWindow
 from penstock_ethos_u.interpreter.weight_stream import DamagedError, decoded
 
+# Maximum number of weights of an operation; protects the host against invalid streams.
 MOST_WEIGHTS = 1 << 24
-"""Maximum number of weights of an operation; protects the host against invalid streams."""
-BIAS_BYTES = 10
-"""Bytes per channel: a bias of 40 bits, a scale of 32 bits and a shift of 6 bits."""
+BIAS_BYTES = 10  # Bytes per channel: a bias of 40 bits, a scale of 32 bits and a shift of 6 bits.
+# For 8-bit inputs, the taps of a part of a kernel are padded to a multiple of this number, in
+# depthwise and part-kernel-first order.
 PARALLEL_TAPS = 4
-"""For 8-bit inputs, the taps of a part of a kernel are padded to a multiple of this number, in
-depthwise and part-kernel-first order."""
-WIDE_PARALLEL_TAPS = 2
-"""The corresponding number for 16-bit inputs in part-kernel-first order."""
+WIDE_PARALLEL_TAPS = 2  # The corresponding number for 16-bit inputs in part-kernel-first order.
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +141,17 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=256)
 def _weights(stream: bytes) -> Any:
-    """Return the decoded weights of a compressed stream, in the order of the stream; results are
+    """The decoded weights of a compressed stream, in the order of the stream; results are
     cached. Raises DamagedError if the stream is invalid."""
     return decoded(stream)
 
 
 @lru_cache(maxsize=256)
 def _places(order: WeightLayout) -> Any:
-    """Return an array with the place of each weight of the stream, in the order of the stream.
-
-    The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
-    The zeros that pad the stream have the place N, the number of elements of this array, which is
-    not a valid index."""
+    """An array with the place of each weight of the stream, in the order of the stream."""
+    # The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
+    # The zeros that pad the stream have the place N, the number of elements of this array, which is
+    # not a valid index.
     parts = [
         _part_places(order, first_output, first_input, part)
         for first_output in range(0, order.outputs, order.block)
@@ -165,7 +162,7 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the number of channels of a block of input channels; the last block may have fewer.
+    """The number of channels of a block of input channels; the last block may have fewer.
     For each block of output channels, the stream contains the weights of all taps of the kernel for
     one block of input channels, then those for the next block of input channels."""
     if order.depthwise:
@@ -174,7 +171,7 @@ def _input_block(order: WeightLayout) -> int:
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield (rows, columns) for each part of a kernel: the part consists of the taps with these row
+    """(rows, columns) for each part of a kernel: the part consists of the taps with these row
     and column indices. Including dilation, it spans at most `kernel.decomposition` rows and
     columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
@@ -189,24 +186,19 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 def _part_places(
     order: WeightLayout, first_output: int, first_input: int, part: tuple[range, range]
 ) -> Any:
-    """Return the places of the weights that the stream contains for one part of a kernel and one
+    """The places of the weights that the stream contains for one part of a kernel and one
     block of channels; `_places` concatenates them. The place of a weight is its flat index in an
     array of shape (height, width, inputs, outputs). The zeros that pad the stream have the place N,
-    the number of elements of this array.
-
-    order: parameters that determine the order of the stream.
-    first_output, first_input: first output channel and first input channel of the block.
-    part: rows and columns of the taps (elements of the kernel) in the part.
-
-    The result is in the order of the stream. Its axes are the loops over the weights, from the
-    outermost to the innermost. A micro block consists of the channels that the hardware processes
-    at a time.
-    - micro blocks of input channels; if the order is depth first, of length 1
-    - micro blocks of output channels
-    - taps, including those that pad the part
-    - micro blocks of input channels; if the order is part kernel first, of length 1
-    - output channels of a micro block
-    - input channels of a micro block"""
+    the number of elements of this array."""
+    # The result is in the order of the stream. Its axes are the loops over the weights, from the
+    # outermost to the innermost. A micro block consists of the channels that the hardware processes
+    # at a time.
+    # - micro blocks of input channels; if the order is depth first, of length 1
+    # - micro blocks of output channels
+    # - taps, including those that pad the part
+    # - micro blocks of input channels; if the order is part kernel first, of length 1
+    # - output channels of a micro block
+    # - input channels of a micro block
     rows, columns = part
     kernel, part_first = order.kernel, order.kernel.part_kernel_first
     block = _input_block(order)
@@ -229,7 +221,7 @@ def _part_places(
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps that the stream contains for a part of the kernel with `taps` taps.
+    """The number of taps that the stream contains for a part of the kernel with `taps` taps.
     It is rounded up to a multiple that depends on the order of weights and the input type; the
     additional taps are zeros. For example, 9 taps become 12 in a depthwise convolution."""
     if order.depthwise:

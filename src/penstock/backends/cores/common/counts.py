@@ -1,4 +1,18 @@
-"""What the counts of portable and of special kernels have in common."""
+"""Counts how often each section of a portable kernel (a loop body or a copy, for example) is
+executed while the kernel computes a whole output.
+
+A kernel is a loop nest.  Its cycles are a linear function of these counts:
+
+    row      a row of the output                  output   an output element
+    pixel    a column of an output row            loop     an entry into an innermost loop
+    read     a lookup of an input row's address   step     an iteration of an innermost loop
+    copy     a run of bytes that is copied        byte     a byte of such a run
+    fill     a run of bytes that is filled        filled   a byte of such a run
+    wide step     an iteration of an innermost loop over int16 or int32 elements
+    get N         a read of an input element of N bytes, such as "get 4"
+    put N         a write of an output element of N bytes
+
+`cycle_model.py` multiplies each count by the cycles that one execution of the section takes."""
 
 from __future__ import annotations
 
@@ -10,10 +24,8 @@ from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.opkit.lstm import GATES
 
-Counts = Mapping[str, float]
-"""How often each section of a kernel runs, by the section's name."""
-Params = Mapping[str, int]
-"""Parameters of a kernel by name (`Kernel.params`)."""
+Counts = Mapping[str, float]  # How often each section of a kernel runs, by the section's name.
+Params = Mapping[str, int]  # Parameters of a kernel by name (`Kernel.params`).
 
 
 def taps_inside(
@@ -93,10 +105,9 @@ def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
 # padding, permutations, concatenations and gathers.  `counts.py` lists the sections.
 
 
+# Largest constant size that compilers copy inline; least size that memcpy copies in a loop.
 MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
-"""Largest constant size that compilers copy inline; least size that memcpy copies in a loop."""
-INLINE_RUNS = (1, 3, 8)
-"""Sizes of runs in bytes that `channel_runs` copies inline."""
+INLINE_RUNS = (1, 3, 8)  # Sizes of runs in bytes that `channel_runs` copies inline.
 
 
 def gathered(p: Params, site: Site) -> Counts:
@@ -129,7 +140,7 @@ def channel_runs(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Return the counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; or "small
+    """The counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; or "small
     copy" and "small byte" for up to `MOST_SMALL_BYTES` bytes, which compilers copy inline."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
@@ -185,25 +196,7 @@ def concatenated_columns(p: Params, site: Site) -> Counts:
     return {"short copy": p["inputs"] * pieces - copies, "copy": copies, "byte": sum(long)}
 
 
-# Counts how often each section of a portable kernel (a loop body or a copy, for example) is
-# executed while the kernel computes a whole output.
-#
-# A kernel is a loop nest.  Its cycles are a linear function of these counts:
-#
-#     row      a row of the output                  output   an output element
-#     pixel    a column of an output row            loop     an entry into an innermost loop
-#     read     a lookup of an input row's address   step     an iteration of an innermost loop
-#     copy     a run of bytes that is copied        byte     a byte of such a run
-#     fill     a run of bytes that is filled        filled   a byte of such a run
-#     wide step     an iteration of an innermost loop over int16 or int32 elements
-#     get N         a read of an input element of N bytes, such as "get 4"
-#     put N         a write of an output element of N bytes
-#
-# `cycle_model.py` multiplies each count by the cycles that one execution of the section takes.
-
-
-SVDF_BLOCK = 8
-"""Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time."""
+SVDF_BLOCK = 8  # Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time.
 
 
 def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
@@ -218,10 +211,9 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def _elementwise(op: Op, site: Site) -> Counts:
-    """Return the counts of a portable kernel that has no entry in `COUNT_FUNCTIONS`.
-
-    Such kernels are mostly element-wise.  The counted sections are "pixel", "output" (output
-    elements) and "step" (multiply-accumulates)."""
+    """The counts of a portable kernel that has no entry in `COUNT_FUNCTIONS`."""
+    # Such kernels are mostly element-wise.  The counted sections are "pixel", "output" (output
+    # elements) and "step" (multiply-accumulates).
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     channels = y.shape[-1] if y.shape else 1
@@ -247,10 +239,8 @@ def _windows(p: Params, site: Site) -> tuple[int, int, int]:
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Return how often each section of `conv2d_s8` runs.
-
-    An innermost loop processes a whole row of a window if the taps of the row are contiguous, and a
-    single tap otherwise."""
+    # An innermost loop processes a whole row of a window if the taps of the row are contiguous, and
+    # a single tap otherwise.
     rows, columns, images = _windows(p, site)
     channels, depth = p["out_c"], p["in_c"] // p["groups"]
     is_run = p["groups"] == 1 and p["dilation_w"] == 1
@@ -286,7 +276,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _reduction(p: Params, site: Site) -> Counts:
-    """Return the counts of a reduction kernel, whose inner loop is over the channels to reduce."""
+    """The counts of a reduction kernel, whose inner loop is over the channels to reduce."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -294,17 +284,15 @@ def _reduction(p: Params, site: Site) -> Counts:
 
 
 def _resampled(p: Params, site: Site) -> Counts:
-    """Return how often each section of `resample_s8` runs: one innermost loop per input row."""
+    """How often each section of `resample_s8` runs: one innermost loop per input row."""
     outputs = site.output.elements
     reads = outputs * p["taps_h"]
     return {"output": outputs, "read": reads, "step": reads * p["taps_w"]}
 
 
 def _running(p: Params, site: Site) -> Counts:
-    """Return how often each section of `running_max_s8` or `running_sum_s8` runs.
-
-    These kernels accumulate over the input rows: they compute row r of the output from row r of the
-    input and row r - 1 of the output."""
+    # These kernels accumulate over the input rows: they compute row r of the output from row r of
+    # the input and row r - 1 of the output.
     rows = row_count(site.inputs[0].shape)
     columns = taps_inside(
         p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], p["dilation_w"]
@@ -322,11 +310,9 @@ def _running_product(p: Params, site: Site) -> Counts:
 
 
 def _lstm(p: Params, site: Site) -> Counts:
-    """Return how often each section of `lstm_s8` runs.
-
-    The kernel computes one output per time step, batch element and unit.  For each of the unit's
-    four gates, it runs an innermost loop over the int8 inputs ("step") and one over the int16
-    hidden state ("wide step")."""
+    # The kernel computes one output per time step, batch element and unit.  For each of the unit's
+    # four gates, it runs an innermost loop over the int8 inputs ("step") and one over the int16
+    # hidden state ("wide step").
     outputs = row_count(site.output.shape) * p["batch"] * p["units"]
     return {
         "output": outputs,
@@ -336,10 +322,8 @@ def _lstm(p: Params, site: Site) -> Counts:
 
 
 def _real_recurrence(p: Params, site: Site) -> Counts:
-    """Return how often each section of `lstm_s8_f32` or `gru_s8_f32` runs.
-
-    For each unit and gate, an innermost loop over the int8 inputs ("step") precedes one over the
-    fixed-point hidden state ("wide step")."""
+    # For each unit and gate, an innermost loop over the int8 inputs ("step") precedes one over the
+    # fixed-point hidden state ("wide step").
     *_, weights, _, _ = site.inputs
     sequences = row_count(site.output.shape) * p["batch"]
     return {
@@ -354,10 +338,8 @@ def _fully_connected(p: Params, site: Site) -> Counts:
 
 
 def _transposed(p: Params, site: Site) -> Counts:
-    """Return how often each section of `transpose_conv_s8` runs.
-
-    Row k of the window contributes to an output row only if the stride divides
-    (output row + padding - k).  The same holds for columns."""
+    # Row k of the window contributes to an output row only if the stride divides (output row +
+    # padding - k).  The same holds for columns.
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
     products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]
@@ -370,60 +352,49 @@ def _transposed(p: Params, site: Site) -> Counts:
 
 
 def _each_element(p: Params, site: Site) -> Counts:
-    """Return the count "output" of a kernel with a single loop: the number of output elements."""
     return {"output": site.output.elements}
 
 
 def _clamped(p: Params, site: Site) -> Counts:
-    """Return how often each section of `relu_f32` runs.
-
-    "output" counts all elements.  "bounded" counts comparisons with an upper bound: one per element
-    if the clamp has an upper bound, otherwise none."""
+    # "output" counts all elements.  "bounded" counts comparisons with an upper bound: one per
+    # element if the clamp has an upper bound, otherwise none.
     elements = site.output.elements
     return {"output": elements, "bounded": elements * p["bounded"]}
 
 
 def _converted(p: Params, site: Site) -> Counts:
-    """Return how often each section of a conversion between element types runs.
-
-    The sections are "get N", which reads an element of N bytes, and "put N", which writes one."""
+    # The sections are "get N", which reads an element of N bytes, and "put N", which writes one.
     elements = site.output.elements
     sizes = site.inputs[0].dtype.size_bytes, site.output.dtype.size_bytes
     return {f"get {sizes[0]}": elements, f"put {sizes[1]}": elements}
 
 
 def _truncated(p: Params, site: Site) -> Counts:
-    """Return how often the section of `cast_f32_integers` that writes an element runs: "bool" for
+    """How often the section of `cast_f32_integers` that writes an element runs: "bool" for
     Booleans, "put N" for integers of N bytes."""
     form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
     return {form: site.output.elements}
 
 
 def _cumulative(p: Params, site: Site) -> Counts:
-    """Return how often each section of a cumulative sum runs.
-
-    "loop" counts the vectors along the summed axis, including the first addition of each: it adds
-    to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
-    counts the bits of all quotients, since the kernel divides each vector's index by `inner`."""
+    # "loop" counts the vectors along the summed axis, including the first addition of each: it adds
+    # to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
+    # counts the bits of all quotients, since the kernel divides each vector's index by `inner`.
     loops = p["outer"] * p["inner"]
     bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
 
 
 def _softmax(p: Params, site: Site) -> Counts:
-    """Return how often each section of a floating-point softmax runs.
-
-    "pixel" counts vectors; its cycles include those of a vector's greatest element, because the
-    exponential of this element, exp(0), is computed fast.  "output" counts all other elements."""
+    # "pixel" counts vectors; its cycles include those of a vector's greatest element, because the
+    # exponential of this element, exp(0), is computed fast.  "output" counts all other elements.
     outputs = site.output.elements
     pixels = outputs // p["depth"]
     return {"pixel": pixels, "output": outputs - pixels}
 
 
 def _svdf_time(p: Params, site: Site) -> Counts:
-    """Return how often each section of `svdf_time_s8` or `svdf_time_s16` runs.
-
-    These kernels read each time step once per block of `SVDF_BLOCK` filters."""
+    # These kernels read each time step once per block of `SVDF_BLOCK` filters.
     blocks = -(-p["filters"] // SVDF_BLOCK)
     return {
         "output": site.output.elements,
@@ -433,6 +404,7 @@ def _svdf_time(p: Params, site: Site) -> Counts:
     }
 
 
+# Count functions by kernel name; `_elementwise` applies to all other portable kernels.
 COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "abs_f32": _each_element,
     "arg_extreme_f32": _reduction,
@@ -493,4 +465,3 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "total_s8": _reduction,
     "transpose_conv_s8": _transposed,
 }
-"""Count functions by kernel name; `_elementwise` applies to all other portable kernels."""

@@ -24,10 +24,10 @@ from importlib import resources
 from penstock.backends.cores.common.counts import Counts, portable_counts
 from penstock.ir.op import Kernel, Op, Site
 
+# Key of the count that is a number of cycles, those of loops in assembly.
 ASSEMBLY_CYCLES = "cycles"
-"""Key of the count that is a number of cycles, those of loops in assembly."""
+# The fitted cycles per run of each section of a kernel, by the section's name.
 Figures = Mapping[str, float]
-"""The fitted cycles per run of each section of a kernel, by the section's name."""
 
 
 def no_odd_cycles(kernel: Kernel) -> int:

@@ -31,10 +31,10 @@ from penstock.requantisation.form import Class, Form
 # Accumulator ranges and reference requantisation of the output channels of a layer.
 
 
+# Operators whose accumulators are a bias plus products of inputs and constant weights.
 Weighted = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
-"""Operators whose accumulators are a bias plus products of inputs and constant weights."""
+# Operators that requantise accumulators with constants for each output channel.
 Requantised = Weighted | SumRequantisation
-"""Operators that requantise accumulators with constants for each output channel."""
 
 
 def reference_channels(op: Requantised, site: Site) -> Channels:
@@ -93,12 +93,11 @@ def _channels(
 # The form of a channel is encoded as six numbers that `runtime/certified.h` reads.
 
 
-NUMBERS = 6
-"""Numbers per channel in the table of forms."""
+NUMBERS = 6  # Numbers per channel in the table of forms.
+# First number of a channel without a proved form, which uses the arithmetic of the reference.
+#
+# The first number of other channels is their number of fraction bits.
 _REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
-"""First number of a channel without a proved form, which uses the arithmetic of the reference.
-
-The first number of other channels is their number of fraction bits."""
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
@@ -157,10 +156,10 @@ def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
     return channel_forms(reference_channels(op, site))
 
 
+# Number of consecutive channels that share the base of their requantisation form.
 CHANNELS_PER_BASE = 4
-"""Number of consecutive channels that share the base of their requantisation form."""
+# Operators whose requantisation can be certified.
 LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
-"""Operators whose requantisation can be certified."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from penstock.ir.region import Region
 from penstock.opkit.sliding import Window
 from penstock.ops.add import Add
 from penstock.ops.sub import Sub
-from penstock.requantisation.pairs import INPUTS, weighted_sum
+from penstock.requantisation.form import INPUTS, weighted_sum
 
 
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
@@ -66,11 +66,6 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 def _of_every_pair(
     op: Add | Sub, site: Site, left: tuple[int, ...], right: tuple[int, ...]
 ) -> tuple[tuple[str, int], ...] | None:
-    """Compute the result of `weighted_pairs`.
-
-    site: the operator on tensors that contain each pair of values once.  It is the same for tensors
-        of different shapes but equal types, so that their results are computed once.
-    left, right: the values of the inputs, ascending."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     inputs = np.array(left, np.int64), np.array(right, np.int64)
@@ -90,8 +85,8 @@ def _of_every_pair(
 # Restriction of functions that choose kernels to the element types that the kernels support.
 
 
+# Returns a kernel for an operator, or None if there is none.
 Choice = Callable[[Op, Site], Kernel | None]
-"""Returns a kernel for an operator, or None if there is none."""
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:

@@ -3,7 +3,7 @@ while the kernel computes a whole output.
 
 The count "cycles" is the number of cycles of the loops in assembly, counted instruction by
 instruction with the timing of `simulators/cortex_m_timing.py`.  The other counts are for sections
-of the surrounding C code, as in `common/portable_counts.py`; "window four", for example, is the
+of the surrounding C code, as in `common/counts.py`; "window four", for example, is the
 number of copies of four bytes of a window.
 """
 
@@ -16,23 +16,21 @@ from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.ir.op import Kernel, Op, Site, row_count
 
 QUAD = 4
+# Name of the kernel that computes pairs of consecutive pixels, even if they are in two rows.
 PAIRED = "conv2d_s8_dsp"
-"""Name of the kernel that computes pairs of consecutive pixels, even if they are in two rows."""
-BLOCK_PAIRS = 4
-"""Pairs of inputs per iteration of the unrolled loop."""
+BLOCK_PAIRS = 4  # Pairs of inputs per iteration of the unrolled loop.
+# Cycles of two windows and four outputs: prologue, epilogue and the first two pairs of inputs; each
+# further block of four pairs; a half block of two pairs; corrections of negative accumulators.
 TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
-"""Cycles of two windows and four outputs: prologue, epilogue and the first two pairs of inputs;
-each further block of four pairs; a half block of two pairs; corrections of negative
-accumulators."""
+# Cycles of one window and four outputs: per sixteen inputs; per four remaining inputs; prologue and
+# epilogue.
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
-"""Cycles of one window and four outputs: per sixteen inputs; per four remaining inputs; prologue
-and epilogue."""
+# Cycles of two pixels read in place and four outputs: prologue and epilogue; per contiguous run;
+# per sixteen inputs of a run; per four remaining inputs of a run.
 RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
-"""Cycles of two pixels read in place and four outputs: prologue and epilogue; per contiguous run;
-per sixteen inputs of a run; per four remaining inputs of a run."""
+# Cycles of one pixel read in place and four outputs: prologue and epilogue; per sixteen inputs of a
+# run; per four remaining inputs. Each run takes `RUN` cycles as well.
 LONE_QUAD, LONE_BLOCK, LONE_FOUR = 64, 87, 25
-"""Cycles of one pixel read in place and four outputs: prologue and epilogue; per sixteen inputs of
-a run; per four remaining inputs.  Each run takes `RUN` cycles as well."""
 
 
 def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
@@ -71,10 +69,8 @@ def row_cycles(fours: int, signed: int) -> int:
 
 
 def _clamped(p: Params, site: Site) -> int:
-    """Return the number of outputs that the kernel clamps after the loops in assembly.
-
-    An activation with bounds narrower than int8 clamps every output.  Otherwise the number is 0,
-    because the instructions of the loops saturate to int8 anyway."""
+    # An activation with bounds narrower than int8 clamps every output.  Otherwise the number is 0,
+    # because the instructions of the loops saturate to int8 anyway.
     return site.output.elements * (p["least"] > -128 or p["most"] < 127)
 
 
@@ -98,15 +94,13 @@ def odd_cycles(kernel: Kernel) -> int:
 
 
 def _quads(p: Params) -> int:
-    """Return the number of groups of four output channels; the last group may be incomplete."""
+    """The number of groups of four output channels; the last group may be incomplete."""
     return p["quads"] + (p["quads_rest"] > 0)
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Return how often each section of `conv2d_s8_dsp` runs.
-
-    The kernel gathers windows: it copies their elements to scratch.  It gathers two neighbouring
-    windows at once if all their taps are inside the input, and other windows one by one."""
+    # The kernel gathers windows: it copies their elements to scratch.  It gathers two neighbouring
+    # windows at once if all their taps are inside the input, and other windows one by one.
     images, height, width, channels = site.output.shape
     twos, alone, lines = _windows(p)
     fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
@@ -168,11 +162,9 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
 
 def _direct(p: Params, site: Site) -> Counts:
-    """Return how often each section of `conv2d_direct_s8_dsp` runs.
-
-    The kernel computes two output pixels at a time, each from a window of the input.  In an
-    innermost loop, it processes a run: taps that are contiguous in each of the two windows.  If
-    both windows are inside the input, a run is a row of the window; otherwise, it is one tap."""
+    # The kernel computes two output pixels at a time, each from a window of the input.  In an
+    # innermost loop, it processes a run: taps that are contiguous in each of the two windows.  If
+    # both windows are inside the input, a run is a row of the window; otherwise, it is one tap.
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -211,10 +203,8 @@ def _direct(p: Params, site: Site) -> Counts:
 
 
 def _groups(p: Params, site: Site) -> Counts:
-    """Return how often each section of `conv2d_groups_s8_dsp` runs.
-
-    The kernel computes two pixels of a merged group at a time.  A merged group consists of
-    neighbouring channel groups that are computed as one."""
+    # The kernel computes two pixels of a merged group at a time.  A merged group consists of
+    # neighbouring channel groups that are computed as one.
     images, height, width, _ = site.output.shape
     taps = p["kernel_h"] * p["kernel_w"]
     blocks, rest = divmod(p["group_in"] // QUAD, 4)
@@ -237,10 +227,8 @@ def _groups(p: Params, site: Site) -> Counts:
 
 
 def _depthwise(p: Params, site: Site) -> Counts:
-    """Return how often each section of the depthwise kernel runs.
-
-    The kernel computes four channels at a time.  If 4 does not divide the number of channels, the
-    last group of four overlaps the one before."""
+    # The kernel computes four channels at a time.  If 4 does not divide the number of channels, the
+    # last group of four overlaps the one before.
     images, height, width, _ = site.output.shape
     taps = p["kernel_h"] * p["kernel_w"]
     runs = _runs(p, images)
@@ -283,11 +271,9 @@ def _runs(p: Params, images: int) -> int:
 
 
 def _fully_connected(p: Params, site: Site) -> Counts:
-    """Return how often each section of `fully_connected_s8_dsp` runs.
-
-    A loop in assembly ("cycles") computes groups of four outputs.  After the full groups, it is
-    called a second time for the remaining one to three outputs, if any ("tail").  These outputs are
-    then copied one by one ("rest")."""
+    # A loop in assembly ("cycles") computes groups of four outputs.  After the full groups, it is
+    # called a second time for the remaining one to three outputs, if any ("tail").  These outputs
+    # are then copied one by one ("rest").
     batches, fours = p["batches"], p["in_c"] // QUAD
     quads, rest = divmod(p["out_c"], QUAD)
     return {
@@ -300,10 +286,7 @@ def _fully_connected(p: Params, site: Site) -> Counts:
 
 
 def _separate_forms(p: Params, site: Site) -> Counts:
-    """Return how often each section of `fully_connected_forms_s8_dsp` runs, a kernel that has a
-    requantisation form for each output.
-
-    "quad": groups of four outputs.  "step": four inputs times the weights of four outputs."""
+    # "quad": groups of four outputs.  "step": four inputs times the weights of four outputs.
     quads = p["batches"] * -(-p["out_c"] // QUAD)
     return {
         "batch": p["batches"],
@@ -314,10 +297,8 @@ def _separate_forms(p: Params, site: Site) -> Counts:
 
 
 def _pool(p: Params, site: Site) -> Counts:
-    """Return how often each section of `pool2d_s8_dsp` runs.
-
-    The kernel computes eight channels at a time.  If 8 does not divide the number of channels, the
-    last group of eight overlaps the one before."""
+    # The kernel computes eight channels at a time.  If 8 does not divide the number of channels,
+    # the last group of eight overlaps the one before.
     images, height, width, channels = site.output.shape
     rows = taps_inside(
         p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], p["dilation_h"]
@@ -342,10 +323,8 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _pairs(p: Params, site: Site) -> Counts:
-    """Return how often each section of an element-wise kernel of two inputs runs.
-
-    The kernels process runs of consecutive elements, four elements at a time.  If 4 does not divide
-    the length of a run, the last group of four overlaps the one before."""
+    # The kernels process runs of consecutive elements, four elements at a time.  If 4 does not
+    # divide the length of a run, the last group of four overlaps the one before.
     rows = row_count(site.output.shape)
     calls = rows * p["calls"]
     runs = calls * p["runs"]
@@ -362,11 +341,9 @@ def _pairs(p: Params, site: Site) -> Counts:
 
 
 def _partial(p: Params, site: Site) -> Counts:
-    """Return how often each section of `partial_product_s8_dsp` runs.
-
-    "pixel" counts the output vectors, "quad" their groups of four outputs, and "rest" the groups
-    with fewer than four.  "step" counts the iterations of the inner loop, each of which multiplies
-    four inputs by the weights of four outputs."""
+    # "pixel" counts the output vectors, "quad" their groups of four outputs, and "rest" the groups
+    # with fewer than four.  "step" counts the iterations of the inner loop, each of which
+    # multiplies four inputs by the weights of four outputs.
     vectors = site.output.elements // p["out_c"]
     quads = vectors * -(-p["out_c"] // QUAD)
     return {
@@ -377,6 +354,7 @@ def _partial(p: Params, site: Site) -> Counts:
     }
 
 
+# Count functions by kernel name.
 COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "add_s8_dsp": _pairs,
     "conv2d_direct_s8_dsp": _direct,
@@ -389,7 +367,6 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "partial_product_s8_dsp": _partial,
     "pool2d_s8_dsp": _pool,
 }
-"""Count functions by kernel name."""
 
 
 # Cycle model of Cortex-M4, M7 and M33.

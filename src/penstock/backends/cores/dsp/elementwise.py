@@ -18,10 +18,9 @@ from penstock.requantisation.certify import certify
 from penstock.requantisation.channels import Channels
 
 FOUR = 4
+# Fraction bits of the requantisation form; a product of two inputs has 17 bits with its sign.
 FRACTION_BITS = 12
-"""Fraction bits of the requantisation form; a product of two inputs has 17 bits with its sign."""
-Params = tuple[tuple[str, int], ...]
-"""Kernel parameters as (name, value) pairs."""
+Params = tuple[tuple[str, int], ...]  # Kernel parameters as (name, value) pairs.
 
 
 def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
@@ -40,10 +39,8 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
-    """Return a kernel that looks up each output in a table, indexed by the element of one input.
-
-    Returns None unless this input has the output's shape, and the other input is a constant whose
-    elements all have the same value."""
+    # Returns None unless this input has the output's shape, and the other input is a constant whose
+    # elements all have the same value.
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:
@@ -60,12 +57,8 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, value: Array) -> Array:
-    """Return the 256 outputs of an operator whose input `k` is constant, for a look-up table.
-
-    Entry i is the output for the element i - 128 of the other input.
-
-    k: index of the constant input; all its elements are equal.
-    value: the element of the constant input, as an array of length 1."""
+    """The 256 outputs of an operator whose input `k` is constant, for a look-up table."""
+    # Entry i is the output for the element i - 128 of the other input.
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(value, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
@@ -74,13 +67,11 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, value: Array) -> Array:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return a kernel that adds or subtracts two tensors, with broadcasting.
-
-    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the inputs;
-    left, right, offset and shift are constants.
-
-    Returns None if no such constants yield the operator's outputs for all inputs, or if the output
-    cannot be divided into runs of at least four elements (`_run_params`)."""
+    # The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
+    # inputs; left, right, offset and shift are constants.
+    #
+    # Returns None if no such constants yield the operator's outputs for all inputs, or if the
+    # output cannot be divided into runs of at least four elements (`_run_params`).
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -88,10 +79,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
-    """Return a kernel that multiplies two tensors and requantises the products, with broadcasting.
-
-    Returns None if the requantisation is not proved bit-exact, or if the output cannot be divided
-    into runs of at least four elements (`_run_params`)."""
+    # Returns None if the requantisation is not proved bit-exact, or if the output cannot be divided
+    # into runs of at least four elements (`_run_params`).
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -114,10 +103,9 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """Return the requantisation of products, as `Channels` with a single channel.
-
-    The result holds the multiplier and shift of the reference runtime, and the range of the
-    products."""
+    """The requantisation of products, as `Channels` with a single channel."""
+    # The result holds the multiplier and shift of the reference runtime, and the range of the
+    # products.
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)
@@ -132,24 +120,21 @@ def _channel(op: Mul, site: Site) -> Channels:
 
 
 def _range(site: Site, k: int) -> tuple[int, int]:
-    """Return the smallest and the largest quantised value of the input of index `k`.
-
-    These are the extremes of its elements if it is constant, and otherwise those of int8."""
+    """The smallest and the largest quantised value of the input of index `k`."""
+    # These are the extremes of its elements if it is constant, and otherwise those of int8.
     if site.constants[k] is None:
         return -128, 127
     return int(site.constant(k).min()), int(site.constant(k).max())
 
 
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
-    """Return the parameters that the kernels of sums and products have in common.
-
-    Most of them divide output rows into runs, which the kernels compute four elements at a time.
-    In a run, each input has either one element per output element, or a single element for the
-    whole run (broadcasting).  If the whole row is such a run, it is not divided; otherwise, each
-    pixel is a run.  For example, if one input has shape (H, W, 1), its element changes from pixel
-    to pixel, so each pixel is a run.
-
-    Returns None if a run has fewer than four elements."""
+    # Most of them divide output rows into runs, which the kernels compute four elements at a time.
+    # In a run, each input has either one element per output element, or a single element for the
+    # whole run (broadcasting).  If the whole row is such a run, it is not divided; otherwise, each
+    # pixel is a run.  For example, if one input has shape (H, W, 1), its element changes from pixel
+    # to pixel, so each pixel is a run.
+    #
+    # Returns None if a run has fewer than four elements.
     steps = dict(broadcast.params(site))
     _, _, width, channels = broadcast.extended(site.output.shape)
     shapes = [broadcast.extended(x.shape)[2:] for x in site.inputs]

@@ -22,12 +22,11 @@ from penstock.opkit import sliding
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 
-MOST_TAPS = 25
-"""Largest number of taps of the kernel, the size of its array of pointers."""
+MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.
+# Largest number of groups that are merged into an ordinary convolution.
+#
+# Merging g groups makes the weights g times as large.
 MOST_MERGED = 4
-"""Largest number of groups that are merged into an ordinary convolution.
-
-Merging g groups makes the weights g times as large."""
 GroupedOp = Conv2D | DepthwiseConv2D
 
 
@@ -142,13 +141,10 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Yield at most two ways to merge channel groups, of which `group_kernel` chooses one.
-
-    The number of input channels of a merged group must be a multiple of four.  The first result
-    merges as few groups as possible, and the second twice as many.  A result that would merge more
-    groups than exist is omitted.
-
-    groups: the channel groups, none of which are merged."""
+    """Yield at most two ways to merge channel groups, of which `group_kernel` chooses one."""
+    # The number of input channels of a merged group must be a multiple of four.  The first result
+    # merges as few groups as possible, and the second twice as many.  A result that would merge
+    # more groups than exist is omitted.
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
@@ -156,12 +152,9 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 
 
 def _products(groups: ChannelGroups, taps: int) -> int:
-    """Return the number of multiplications per output pixel.
-
-    The number includes multiplications by the zero weights of merged groups, and multiplications
-    for channels that are repeated to fill groups of four.
-
-    taps: number of taps of a window."""
+    """The number of multiplications per output pixel."""
+    # The number includes multiplications by the zero weights of merged groups, and multiplications
+    # for channels that are repeated to fill groups of four.
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 

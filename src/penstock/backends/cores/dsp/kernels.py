@@ -92,11 +92,10 @@ def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
-    """Return the kernel in which all outputs share one requantisation form (arithmetic from
-    accumulator to output).
-
-    Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
-    (`tiles.packed_weights`)."""
+    """The kernel in which all outputs share one requantisation form (arithmetic from
+    accumulator to output)."""
+    # Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
+    # (`tiles.packed_weights`).
     x, w, _ = site.inputs
     outputs, depth = w.shape
     layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
@@ -123,8 +122,7 @@ def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 LEAST_CHANNELS = 8
-MOST_TAPS = 256
-"""Largest number of taps: the sum of that many int8 elements fits 16 bits."""
+MOST_TAPS = 256  # Largest number of taps: the sum of that many int8 elements fits 16 bits.
 
 
 def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
@@ -166,12 +164,11 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
     )
 
 
-MOST_STACK_BYTES = 192
-"""Largest working memory that a kernel keeps on the stack; more is scratch."""
-MOST_RUNS = 25
-"""Largest number of contiguous runs per window in `conv2d_direct_s8_dsp`."""
+MOST_STACK_BYTES = 192  # Largest working memory that a kernel keeps on the stack; more is scratch.
+MOST_RUNS = 25  # Largest number of contiguous runs per window in `conv2d_direct_s8_dsp`.
+# Placeholder for a table that the kernel does not read, because C has no empty arrays.
 _UNUSED = np.zeros(1, np.int16)
-"""Placeholder for a table that the kernel does not read, because C has no empty arrays."""
+# The element types that the kernels support, by operator.
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -183,7 +180,6 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     MaxPool2D: INT8,
     PartialProduct: ElementTypes((DType.INT32, DType.INT8), DType.INT32),
 }
-"""The element types that the kernels support, by operator."""
 
 
 @for_element_types(ELEMENT_TYPES)
@@ -213,7 +209,7 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
-    """Return the kernel of `direct_kernel` if the output has only one pixel and this kernel is
+    """The kernel of `direct_kernel` if the output has only one pixel and this kernel is
     faster than that of `_convolution`; otherwise None."""
     # The direct kernel is faster if the other one copies the inputs to scratch, and if negative
     # accumulators need no correction (`is_signed`).  For 128 inputs and outputs on a Cortex-M4, it
@@ -224,10 +220,9 @@ def _one_pixel(op: Conv2D, site: Site) -> Kernel | None:
 
 
 def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
-    """Return the fastest of the kernels that can compute a grouped convolution.
-
-    These are the grouped kernel, the ordinary kernel with zero weights between groups, and the
-    portable kernel."""
+    """The fastest of the kernels that can compute a grouped convolution."""
+    # These are the grouped kernel, the ordinary kernel with zero weights between groups, and the
+    # portable kernel.
     one = as_one_group(op, site)
     found = (group_kernel(op, site), None if one is None else _convolution(*one))
     special = [kernel for kernel in found if kernel is not None]
@@ -237,12 +232,11 @@ def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the faster of two ordinary convolution kernels; None if neither is possible.
-
-    One computes all output channels.  The other computes only the variable channels; it copies the
-    constant ones, whose output is the same for every input, from a table.  It is used only if the
-    layer has channels of both sorts.  Either is impossible if its weights cannot be packed
-    (`_im2col`)."""
+    """The faster of two ordinary convolution kernels; None if neither is possible."""
+    # One computes all output channels.  The other computes only the variable channels; it copies
+    # the constant ones, whose output is the same for every input, from a table.  It is used only if
+    # the layer has channels of both sorts.  Either is impossible if its weights cannot be packed
+    # (`_im2col`).
     is_constant, _ = constant_outputs(op, site)
     channels = np.arange(len(is_constant))
     every = _im2col(op, site, channels)
@@ -258,17 +252,13 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
-    """Return a convolution kernel that copies two windows at a time to working memory (im2col).
-
-    The kernel multiplies the windows by the weights of four output channels at a time.  The
-    channels in `channels` share one requantisation form.  A channel for which this form is not
-    proved bit-exact is computed separately.
-
-    channels: indices of the output channels to compute.  The kernel copies the others from a table,
-        so they must be constant for every input.
-
-    Returns None if the weights cannot be packed (`tiles.packed_weights`): the weights a and b of
-    two channels become a 16-bit number a + 256 b, which overflows if both are -128."""
+    """A convolution kernel that copies two windows at a time to working memory (im2col)."""
+    # The kernel multiplies the windows by the weights of four output channels at a time.  The
+    # channels in `channels` share one requantisation form.  A channel for which this form is not
+    # proved bit-exact is computed separately.
+    #
+    # Returns None if the weights cannot be packed (`tiles.packed_weights`): the weights a and b of
+    # two channels become a 16-bit number a + 256 b, which overflows if both are -128.
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -318,12 +308,9 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
 ) -> tuple[tuple[str, Table], ...]:
-    """Return the tables (name, table) of channels that need requantisation forms of their own.
-
-    These are the channels in `layer.outside`.  The tables contain the channels' indices in the
-    output, weights in the order of multiplication, biases, and the numbers that encode the forms.
-
-    channels: for each channel of `layer`, its index in the output."""
+    """The tables (name, table) of channels that need requantisation forms of their own."""
+    # These are the channels in `layer.outside`.  The tables contain the channels' indices in the
+    # output, weights in the order of multiplication, biases, and the numbers that encode the forms.
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -336,18 +323,16 @@ def _outside(
 
 
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
-    """Return the indices of a window's elements in the order in which kernels multiply them.
-
-    All groups of four elements of a row come first, row by row, then the remaining elements of all
-    rows.  In a group, the order is 0, 2, 1, 3: bytes 0 and 2 are widened together, then 1 and 3."""
+    """The indices of a window's elements in the order in which kernels multiply them."""
+    # All groups of four elements of a row come first, row by row, then the remaining elements of
+    # all rows.  In a group, the order is 0, 2, 1, 3: bytes 0 and 2 are widened together, then 1 and
+    # 3.
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
-    """Return an output pixel that contains the values of constant channels.
-
-    A constant channel has the same output for every input.  The kernel copies this pixel to each
-    output pixel, and then overwrites the values of the other channels, which are placeholders."""
+    # A constant channel has the same output for every input.  The kernel copies this pixel to each
+    # output pixel, and then overwrites the values of the other channels, which are placeholders.
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
@@ -360,7 +345,7 @@ def fallback_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
-    """Return the portable kernel, with requantisation that is proved bit-exact."""
+    """The portable kernel, with requantisation that is proved bit-exact."""
     return with_forms(op, site, op.kernel(site))
 
 
@@ -375,12 +360,11 @@ def direct_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _direct(op: Conv2D, site: Site) -> Kernel | None:
-    """Return a kernel that computes two pixels of four output channels at a time.
-
-    It reads its inputs without copying them to scratch, four channels at a time.  Returns None if
-    the number of input channels is not a multiple of four, if the window has more than `MOST_RUNS`
-    taps, if the requantisation is not proved bit-exact, or if the weights cannot be packed in pairs
-    (`tiles.packed_weights`)."""
+    """A kernel that computes two pixels of four output channels at a time."""
+    # It reads its inputs without copying them to scratch, four channels at a time.  Returns None if
+    # the number of input channels is not a multiple of four, if the window has more than
+    # `MOST_RUNS` taps, if the requantisation is not proved bit-exact, or if the weights cannot be
+    # packed in pairs (`tiles.packed_weights`).
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -434,18 +418,15 @@ def _packed(
 
 
 def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
-    """Return one pixel of input padding: the zero point, repeated for each input channel.
-
-    Without padding, the table is a placeholder of one element, because C has no empty arrays."""
+    # Without padding, the table is a placeholder of one element, because C has no empty arrays.
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the depthwise kernel without a channel multiplier, which computes four channels at a
-    time.
-
-    Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
-    if the kernel's requantisation is not proved bit-exact."""
+    """The depthwise kernel without a channel multiplier, which computes four channels at a
+    time."""
+    # Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
+    # if the kernel's requantisation is not proved bit-exact.
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
@@ -472,11 +453,11 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     )
 
 
+# Kernel parameters: no output column has window rows that are contiguous in memory.
 _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
-"""Kernel parameters: no output column has window rows that are contiguous in memory."""
 
 
 def _padding(op: Conv2D | DepthwiseConv2D) -> int:
-    """Return how many rows and columns of padding there are in total; 0 if there is no padding."""
+    """How many rows and columns of padding there are in total; 0 if there is no padding."""
     windows = (op.rows, op.columns)
     return sum(window.before + window.after for window in windows)

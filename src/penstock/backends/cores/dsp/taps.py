@@ -12,13 +12,11 @@ from penstock.backends.cores.common.layer import CertifiedLayer
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Table
 
-FRACTION_BITS = 9
-"""Fraction bits of the requantisation form."""
+FRACTION_BITS = 9  # Fraction bits of the requantisation form.
 QUAD = 4
-MOST_TAPS = 25
-"""Largest number of taps of the kernel, the size of its array of pointers."""
+MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.
+# Order of four bytes after they are widened to two pairs of 16-bit numbers.
 _EVEN_THEN_ODD = [0, 2, 1, 3]
-"""Order of four bytes after they are widened to two pairs of 16-bit numbers."""
 
 
 def fours(channels: int) -> Int64s:

@@ -12,12 +12,10 @@ from penstock.backends.cores.common.layer import CertifiedLayer
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Table
 
-FRACTION_BITS = 8
-"""Fraction bits of the requantisation form."""
-QUAD = 4
-"""Number of output channels that kernels compute together."""
+FRACTION_BITS = 8  # Fraction bits of the requantisation form.
+QUAD = 4  # Number of output channels that kernels compute together.
+# Order of four bytes after they are widened to two pairs of 16-bit numbers.
 _EVEN_THEN_ODD = (0, 2, 1, 3)
-"""Order of four bytes after they are widened to two pairs of 16-bit numbers."""
 
 
 def window_order(rows: int, row_elements: int) -> Int64s:

@@ -11,26 +11,25 @@ output ("corrections").
 
 from __future__ import annotations
 
+# Convolution: instructions per pair of windows; per tile of two windows and four channels; per tile
+# and vector of the window after the first; corrections per tile.
 PAIR, TILE, TILE_STEP, TILE_CORRECTIONS = 60, 45, 15, 5
-"""Convolution: instructions per pair of windows; per tile of two windows and four channels; per
-tile and vector of the window after the first; corrections per tile."""
+# Gathering of windows: instructions per window; per row of a window; per vector; per copy of one
+# pixel of a strip.
 GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR, STRIP = 50, 20, 3, 9
-"""Gathering of windows: instructions per window; per row of a window; per vector; per copy of one
-pixel of a strip."""
+# Depthwise convolution: instructions per nine taps of sixteen channels; their corrections; per
+# pixel; per computation of the tap addresses.
 NINE_TAPS, NINE_CORRECTIONS, PIXEL, RUN = 119, 12, 20, 200
-"""Depthwise convolution: instructions per nine taps of sixteen channels; their corrections; per
-pixel; per computation of the tap addresses."""
+# Fully connected layer: instructions per eight outputs; per eight outputs and vector after the
+# first; corrections per eight outputs; per batch.
 EIGHT, EIGHT_STEP, EIGHT_CORRECTIONS, ROW = 45, 18, 6, 80
-"""Fully connected layer: instructions per eight outputs; per eight outputs and vector after the
-first; corrections per eight outputs; per batch."""
+# Fully connected layer with a requantisation form for each output: instructions per four outputs;
+# per four outputs and vector; per output.
 FOUR_SUMS, FOUR_STEP, OWN_FORM = 10, 10, 34
-"""Fully connected layer with a requantisation form for each output: instructions per four outputs;
-per four outputs and vector; per output."""
-FOUR, SUM_ROW = 8, 45
-"""Sum of two tensors: instructions per four elements; per row."""
+FOUR, SUM_ROW = 8, 45  # Sum of two tensors: instructions per four elements; per row.
+# Average pooling: instructions per eight outputs; per eight outputs and window row; per eight
+# outputs and tap.
 POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
-"""Average pooling: instructions per eight outputs; per eight outputs and window row; per eight
-outputs and tap."""
 
 
 def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:

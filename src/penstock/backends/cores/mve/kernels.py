@@ -63,14 +63,14 @@ def separate_forms(op: FullyConnected, site: Site) -> Kernel:
     )
 
 
+# Numbers of fraction bits of a requantisation form, in the order in which they are tried.
 FRACTION_BITS = (9, 8)
-"""Numbers of fraction bits of a requantisation form, in the order in which they are tried."""
-MOST_STRIP_BYTES = 4096
-"""Largest scratch for the windows of an output row."""
+MOST_STRIP_BYTES = 4096  # Largest scratch for the windows of an output row.
+# Window sizes, in elements, of the pooling kernel.
+#
+# Smaller windows are faster in portable C; sums of larger windows may exceed 16 bits.
 LEAST_POOLED, MOST_POOLED = 16, 255
-"""Window sizes, in elements, of the pooling kernel.
-
-Smaller windows are faster in portable C; sums of larger windows may exceed 16 bits."""
+# The element types that the kernels support, by operator.
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -79,7 +79,6 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Sub: INT8,
     AveragePool2D: INT8,
 }
-"""The element types that the kernels support, by operator."""
 
 
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
@@ -113,22 +112,15 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """Return an operator's weights and bit-exact requantisation as (layer, bits).
-
-    bits: number of bits by which requantisation shifts accumulators to the left, one of
-        `FRACTION_BITS`.
-    order: indices of output channels in the kernel's order.
-
-    Returns None if no number of bits yields requantisation that is proved bit-exact for all
-    channels."""
+    """An operator's weights and bit-exact requantisation as (layer, bits)."""
+    # Returns None if no number of bits yields requantisation that is proved bit-exact for all
+    # channels.
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Return the requantisation parameters that all channels share, as (name, value) pairs.
-
-    bits: number of bits by which requantisation shifts accumulators to the left."""
+    """The requantisation parameters that all channels share, as (name, value) pairs."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -140,16 +132,15 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the convolution kernel, which computes two pixels of four output channels at a time.
-
-    The output pixels of a call are paired in row-major order, so the last pixel of a row of odd
-    length is paired with the first one of the next row.  If the kernel copies the input of a whole
-    output row to scratch (`_strip_columns`), only pixels of the same row are paired.  A pixel
-    without a partner takes as long as a pair.
-
-    Requires that each output channel reads all input channels: an ordinary convolution, or a
-    depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
-    proved bit-exact."""
+    """The convolution kernel, which computes two pixels of four output channels at a time."""
+    # The output pixels of a call are paired in row-major order, so the last pixel of a row of odd
+    # length is paired with the first one of the next row.  If the kernel copies the input of a
+    # whole output row to scratch (`_strip_columns`), only pixels of the same row are paired.  A
+    # pixel without a partner takes as long as a pair.
+    #
+    # Requires that each output channel reads all input channels: an ordinary convolution, or a
+    # depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
+    # proved bit-exact.
     x, outputs = site.inputs[0], site.output.shape[3]
     found = _layer(op, site, np.arange(outputs))
     if found is None:
@@ -200,13 +191,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _gather_instructions(
     op: Conv2D | DepthwiseConv2D, site: Site, strip_columns: int, steps: int
 ) -> int:
-    """Return the number of instructions that copy the inputs of all windows to scratch.
-
-    The kernel copies each window separately, or one strip for all windows of an output row.  A
-    strip is a copy, with padding, of the input that these windows read.
-
-    strip_columns: number of input columns of a strip; 0 if each window is copied separately.
-    steps: number of vectors of 16 bytes that hold a window."""
+    # The kernel copies each window separately, or one strip for all windows of an output row.  A
+    # strip is a copy, with padding, of the input that these windows read.
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
@@ -215,11 +201,10 @@ def _gather_instructions(
 
 
 def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
-    """Return the number of input columns in a strip; 0 if the kernel uses no strips.
-
-    A strip is a copy, with padding, of the input that the windows of one output row read.  The
-    kernel uses strips if neighbouring windows overlap, columns are not dilated, a pixel fills at
-    least a vector of 16 bytes, and a strip has at most `MOST_STRIP_BYTES` bytes."""
+    """The number of input columns in a strip; 0 if the kernel uses no strips."""
+    # A strip is a copy, with padding, of the input that the windows of one output row read.  The
+    # kernel uses strips if neighbouring windows overlap, columns are not dilated, a pixel fills at
+    # least a vector of 16 bytes, and a strip has at most `MOST_STRIP_BYTES` bytes.
     channels = site.inputs[0].shape[3]
     columns = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
     shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
@@ -228,17 +213,14 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Return the output column from which on the kernel copies windows to scratch to read them.
-
-    The kernel reads a window in whole vectors, and copies it if they would extend beyond the input
-    row.  For example, if input rows have 10 pixels of 8 bytes, a 1x3 window has 24 bytes and takes
-    2 vectors, which cover 4 pixels.  With stride 1 and no padding, the vectors of columns 0 to 6
-    end within the row, so the result is 7.  The result is 0 for windows of several rows.
-
-    The caller excludes dilated windows and windows that begin in the padding.
-
-    shape: the input's shape.
-    steps: number of vectors of 16 bytes that contain a window."""
+    """The output column from which on the kernel copies windows to scratch to read them."""
+    # The kernel reads a window in whole vectors, and copies it if they would extend beyond the
+    # input row.  For example, if input rows have 10 pixels of 8 bytes, a 1x3 window has 24 bytes
+    # and takes 2 vectors, which cover 4 pixels.  With stride 1 and no padding, the vectors of
+    # columns 0 to 6 end within the row, so the result is 7.  The result is 0 for windows of several
+    # rows.
+    #
+    # The caller excludes dilated windows and windows that begin in the padding.
     if op.rows.size > 1:
         return 0
     last = shape[2] - -(-steps * VECTOR // shape[3])
@@ -246,17 +228,15 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Return the half-open range of output indices, along an axis, whose windows cover no padding.
-
-    The input has `extent` elements along this axis."""
+    """The half-open range of output indices, along an axis, whose windows cover no padding."""
+    # The input has `extent` elements along this axis.
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the depthwise kernel for 3x3 windows; None if it does not support the layer.
-
-    The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time."""
+    """The depthwise kernel for 3x3 windows; None if it does not support the layer."""
+    # The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time.
     x = site.inputs[0]
     channels, together = x.shape[3], _pixels_together(op, site)
     if not together:
@@ -294,9 +274,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pixels_together(op: DepthwiseConv2D, site: Site) -> int:
-    """Return the number of pixels that the depthwise kernel computes together.
-
-    It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported."""
+    """The number of pixels that the depthwise kernel computes together."""
+    # It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported.
     channels = site.inputs[0].shape[3]
     if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
         return 0
@@ -320,10 +299,8 @@ def _blocks(channels: int) -> Int64s:
 
 
 def _pairs_fit(weights: Int64s) -> bool:
-    """Return whether w0 * x0 + w1 * x1 fits 16 bits for all weight pairs and int8 inputs x0, x1.
-
-    `weights`: of shape (channels, 9).  Weights 0 to 7 of a channel form four pairs (w0, w1).  The
-    product of weight 8 always fits."""
+    """Whether w0 * x0 + w1 * x1 fits 16 bits for all weight pairs and int8 inputs x0, x1."""
+    # Weights 0 to 7 of a channel form four pairs (w0, w1); the product of weight 8 always fits.
     pairs = weights[:, : NINE - 1].reshape(-1, 2)
     lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
@@ -344,10 +321,9 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
-    """Return the fully connected kernel, which computes eight outputs at a time.
-
-    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
-    is proved bit-exact.  Otherwise, each output has a requantisation form of its own."""
+    """The fully connected kernel, which computes eight outputs at a time."""
+    # All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    # is proved bit-exact.  Otherwise, each output has a requantisation form of its own.
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))
@@ -379,11 +355,10 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return a kernel that adds or subtracts two tensors of the same shape.
-
-    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
-    inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs for
-    all inputs."""
+    """A kernel that adds or subtracts two tensors of the same shape."""
+    # The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
+    # inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs
+    # for all inputs.
     found = sum_params(op, site)
     if found is None:
         return None
@@ -397,10 +372,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _average_pool(op: AveragePool2D, site: Site) -> Kernel | None:
-    """Return the average pooling kernel, which computes eight channels at a time.
-
-    Returns None if 8 does not divide the number of channels, or if the window has fewer than
-    `LEAST_POOLED` or more than `MOST_POOLED` elements."""
+    """The average pooling kernel, which computes eight channels at a time."""
+    # Returns None if 8 does not divide the number of channels, or if the window has fewer than
+    # `LEAST_POOLED` or more than `MOST_POOLED` elements.
     elements = op.rows.size * op.columns.size
     if site.output.shape[3] % EIGHT or not LEAST_POOLED <= elements <= MOST_POOLED:
         return None

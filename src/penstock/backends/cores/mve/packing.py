@@ -14,8 +14,8 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.op import Table
 
 VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
+# The channels of a block of sixteen in the order that results from widening bytes to words.
 LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
-"""The channels of a block of sixteen in the order that results from widening bytes to words."""
 
 
 def packed_weights(weights: Int64s, together: int) -> Table:
@@ -71,10 +71,8 @@ def packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 
 
 def _form_rows(layer: CertifiedLayer) -> Int64s:
-    """Return the constants of the requantisation form, with one column per channel.
-
-    The rows are base, offset (with the bias), correction (omitted if the layer needs none) and
-    factor."""
+    # The rows are base, offset (with the bias), correction (omitted if the layer needs none) and
+    # factor.
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])

@@ -12,34 +12,32 @@ a constant to each.  The code has no branches, so this takes extra cycles for ev
 
 from __future__ import annotations
 
+# Cycles of the requantisation of one channel of two pixels; corrections of accumulators.
 OUTPUTS, CORRECTIONS = 48, 11
-"""Cycles of the requantisation of one channel of two pixels; corrections of accumulators."""
+# Cycles of dot products of two pixels with two channels: per word of weights (two taps); per block
+# of words; per pair of channels.
 WORD, BLOCK, GROUP = 19, 13, 17
-"""Cycles of dot products of two pixels with two channels: per word of weights (two taps); per block
-of words; per pair of channels."""
+# Cycles of gathering the windows of two pixels: per pair of pixels; per window row; per input.
 PIXELS, WINDOW_ROW, INPUT = 251, 71, 9.44
-"""Cycles of gathering the windows of two pixels: per pair of pixels; per window row; per input."""
+# Cycles of gathering a window row that is not contiguous: per column; per byte.
 LINE_COLUMN, LINE_BYTE = 73, 3.42
-"""Cycles of gathering a window row that is not contiguous: per column; per byte."""
+# Cycles of writing constant channels of two pixels: per pair of pixels; per byte of a pixel.
 CONSTANT_PIXELS, CONSTANT_BYTE = 177, 8.58
-"""Cycles of writing constant channels of two pixels: per pair of pixels; per byte of a pixel."""
-OUTPUT_ROW = 180
-"""Cycles per output row of a convolution."""
+OUTPUT_ROW = 180  # Cycles per output row of a convolution.
+# Cycles of a depthwise channel of two pixels: with nine taps; with any other number of taps, a
+# constant and a cost per tap.
 TAPS_CHANNEL, OTHER_CHANNEL, OTHER_TAP = 123, 319, 24.4
-"""Cycles of a depthwise channel of two pixels: with nine taps; with any other number of taps, a
-constant and a cost per tap."""
+# Cycles of a depthwise convolution: per pair of pixels; per tap address; per output row.
 TAPS_PIXELS, FOUND_TAP, TAPS_ROW = 131, 65, 150
-"""Cycles of a depthwise convolution: per pair of pixels; per tap address; per output row."""
+# Cycles of four outputs of a fully connected layer: per four inputs; per remaining input; constant
+# part.
 FOUR_INPUTS, REST_INPUT, FOUR_OUTPUTS = 77, 22, 24
-"""Cycles of four outputs of a fully connected layer: per four inputs; per remaining input; constant
-part."""
+# Cycles of a fully connected layer with a requantisation form for each output: per four outputs,
+# besides their inputs; per output.
 FOUR_SUMS, OWN_FORM = 174, 91
-"""Cycles of a fully connected layer with a requantisation form for each output: per four outputs,
-besides their inputs; per output."""
-ELEMENT, SUM_ROW = 25.6, 60
-"""Cycles of the sum of two tensors: per element; per row."""
+ELEMENT, SUM_ROW = 25.6, 60  # Cycles of the sum of two tensors: per element; per row.
+# Cycles of an output of portable average pooling: per window row; per tap.
 POOL_ROW, POOL_TAP = 16, 4
-"""Cycles of an output of portable average pooling: per window row; per tap."""
 
 
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:

@@ -31,10 +31,10 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.sub import Sub
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
 
-MOST_TAPS = 25
-"""Largest number of taps of the depthwise kernel, the size of its array of pointers."""
+MOST_TAPS = 25  # Largest number of taps of the depthwise kernel, the size of its array of pointers.
+# Exclusive upper bound of a channel's sum of absolute weights, so that dot products fit int32.
 MOST_WEIGHT_SUM = 2**24
-"""Exclusive upper bound of a channel's sum of absolute weights, so that dot products fit int32."""
+# The element types that the kernels support, by operator.
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -43,7 +43,6 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Sub: INT8,
     AveragePool2D: INT8,
 }
-"""The element types that the kernels support, by operator."""
 
 
 @for_element_types(ELEMENT_TYPES)
@@ -77,10 +76,9 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """Return the weights and requantisation of an operator.
-
-    Returns None if the requantisation is not proved bit-exact for all channels, or if dot products
-    may exceed int32 because a channel's absolute weights add up to `MOST_WEIGHT_SUM` or more."""
+    # Returns None if the requantisation is not proved bit-exact for all channels, or if dot
+    # products may exceed int32 because a channel's absolute weights add up to `MOST_WEIGHT_SUM` or
+    # more.
     found = certificate(op, site)
     if (form := found.form) is None:
         return None
@@ -94,12 +92,11 @@ def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the convolution kernel, which computes two pixels of two output channels at a time.
-
-    Each output channel must read all input channels, so a depthwise convolution must have a single
-    input channel.  Returns None if the kernel's requantisation is not proved bit-exact, if a
-    channel's weights are too large (`_layer`), or if the sum of the products of two taps may exceed
-    16 bits."""
+    """The convolution kernel, which computes two pixels of two output channels at a time."""
+    # Each output channel must read all input channels, so a depthwise convolution must have a
+    # single input channel.  Returns None if the kernel's requantisation is not proved bit-exact, if
+    # a channel's weights are too large (`_layer`), or if the sum of the products of two taps may
+    # exceed 16 bits.
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:
@@ -141,27 +138,22 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pixel_pairs(site: Site) -> float:
-    """Return the number of pairs of output pixels; a remaining pixel counts as half a pair."""
+    """The number of pairs of output pixels; a remaining pixel counts as half a pair."""
     return math.prod(site.output.shape[:3]) / 2
 
 
 def _odd_cycles(site: Site, pair: float) -> int:
-    """Return the additional cycles of a call that computes an odd number of rows.
-
-    The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a pair
-    for each pixel.  An odd number of rows of odd length has an odd number of pixels: the last one
-    takes as long as a pair, so the result is half the cycles of a pair.  If the length of a row is
-    even, the result is 0.
-
-    pair: cycles of two pixels."""
+    # The kernel computes pixels in pairs, and `Kernel.work_cycles` includes half the cycles of a
+    # pair for each pixel.  An odd number of rows of odd length has an odd number of pixels: the
+    # last one takes as long as a pair, so the result is half the cycles of a pair.  If the length
+    # of a row is even, the result is 0.
     return round(site.output.shape[2] % 2 * pair / 2)
 
 
 def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Return the cycles of a convolution that are not counted per pair of pixels.
-
-    They are a constant per output row, plus the cycles of gathering window rows column by column.
-    The kernel gathers rows that extend into the padding, and rows of dilated windows."""
+    """The cycles of a convolution that are not counted per pair of pixels."""
+    # They are a constant per output row, plus the cycles of gathering window rows column by column.
+    # The kernel gathers rows that extend into the padding, and rows of dilated windows.
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
@@ -177,11 +169,10 @@ def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Return the depthwise kernel, which computes two pixels of a channel at a time.
-
-    Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if the
-    kernel's requantisation is not proved bit-exact, or if dot products may exceed int32 (`_layer`).
-    """
+    """The depthwise kernel, which computes two pixels of a channel at a time."""
+    # Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if
+    # the kernel's requantisation is not proved bit-exact, or if dot products may exceed int32
+    # (`_layer`).
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:
@@ -212,13 +203,12 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
-    """Return for how many output pixels the depthwise kernel computes the addresses of taps anew,
-    instead of incrementing those of the previous pixel.
-
-    In a row of output pixels, it increments them within one run: the pixels whose windows are
-    entirely inside the input, or all but the last of them if their number is odd.  For example, if
-    5 of 7 windows are inside, the run has 4 pixels.  The kernel computes the addresses for 4 of the
-    7 pixels: the first one of the run, and the three that are not in the run."""
+    """For how many output pixels the depthwise kernel computes the addresses of taps anew,
+    instead of incrementing those of the previous pixel."""
+    # In a row of output pixels, it increments them within one run: the pixels whose windows are
+    # entirely inside the input, or all but the last of them if their number is odd.  For example,
+    # if 5 of 7 windows are inside, the run has 4 pixels.  The kernel computes the addresses for 4
+    # of the 7 pixels: the first one of the run, and the three that are not in the run.
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape
@@ -227,11 +217,11 @@ def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
-    """Return the fully connected kernel, which computes four outputs at a time.
-
-    If requantisation without 64-bit products is proved bit-exact for all outputs, the kernel uses
-    it.  Otherwise, each output has a requantisation form of its own.  Returns None if dot products
-    may exceed int32 because an output's absolute weights add up to `MOST_WEIGHT_SUM` or more."""
+    """The fully connected kernel, which computes four outputs at a time."""
+    # If requantisation without 64-bit products is proved bit-exact for all outputs, the kernel uses
+    # it.  Otherwise, each output has a requantisation form of its own.  Returns None if dot
+    # products may exceed int32 because an output's absolute weights add up to `MOST_WEIGHT_SUM` or
+    # more.
     x, w, _ = site.inputs
     weights = site.constant(1)
     outputs, depth = w.shape
@@ -261,11 +251,10 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return a kernel that adds or subtracts two tensors of the same shape.
-
-    The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
-    inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs for
-    all inputs."""
+    """A kernel that adds or subtracts two tensors of the same shape."""
+    # The kernel computes (a * left + b * right + offset) >> shift for elements a and b of the
+    # inputs.  Returns None if the shapes differ, or if no constants yield the operator's outputs
+    # for all inputs.
     found = sum_params(op, site)
     if found is None:
         return None
@@ -274,14 +263,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Return the kernel parameters (name, value) `inner_lower` and `inner_upper`.
-
-    They are the half-open range of output columns whose window rows are contiguous in memory and
-    entirely inside the input.  For all other columns, the kernel gathers window rows column by
-    column.  With dilation, the range is empty: both are 0.
-
-    columns: the window along the columns.
-    extent: number of pixels of an input row."""
+    """The kernel parameters (name, value) `inner_lower` and `inner_upper`."""
+    # They are the half-open range of output columns whose window rows are contiguous in memory and
+    # entirely inside the input.  For all other columns, the kernel gathers window rows column by
+    # column.  With dilation, the range is empty: both are 0.
     if columns.dilation > 1:
         return ("inner_lower", 0), ("inner_upper", 0)
     return inner_columns(columns, extent)

@@ -16,12 +16,11 @@ from penstock.fixedpoint import Int64s, wrap_int32
 from penstock.ir.tensor import Array
 from penstock.requantisation.clamped import ClampedForm
 
-MOST_WORDS = 8
-"""Largest number of words in a block, for which the kernel's code is unrolled."""
+MOST_WORDS = 8  # Largest number of words in a block, for which the kernel's code is unrolled.
 _WORD = 4
 _LEAST, _MOST = -(2**15), 2**15 - 1
+# Branch offset into the unrolled code of a block, in bytes: constant part, and part per word.
 _NO_WORD_BYTES, _WORD_BYTES = -24, -32
-"""Branch offset into the unrolled code of a block, in bytes: constant part, and part per word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,15 +145,14 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Yield pairs of output channels, by index, whose weights have similar magnitudes.
-
-    Both channels of a pair are computed in the same blocks of taps.  The channel with the larger
-    weights limits the length of these blocks (`block_sizes`), so it would slow down a channel with
-    much smaller weights.
-
-    Channels are sorted by their sums of absolute weights.  Channels whose output is the same for
-    every input are omitted.  If the number of remaining channels is odd, the last one is paired
-    with itself."""
+    """Yield pairs of output channels, by index, whose weights have similar magnitudes."""
+    # Both channels of a pair are computed in the same blocks of taps.  The channel with the larger
+    # weights limits the length of these blocks (`block_sizes`), so it would slow down a channel
+    # with much smaller weights.
+    #
+    # Channels are sorted by their sums of absolute weights.  Channels whose output is the same for
+    # every input are omitted.  If the number of remaining channels is odd, the last one is paired
+    # with itself.
     sums = np.abs(layer.weights).sum(axis=1)
     active = sorted(
         np.flatnonzero(~np.array(layer.is_constant)).tolist(), key=lambda c: int(sums[c])
@@ -194,14 +192,10 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 
 
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
-    """Return the packed weights of two channels, divided into blocks of words.
-
-    weights: of shape (2, taps).
-    sizes: the number of words of each block; a word has two taps of both channels.
-
-    The first word of each block is followed by a branch offset.  After the first word, the kernel
-    jumps by this offset into code that is unrolled for `MOST_WORDS` - 1 words, so that it executes
-    only the code for the other words of the block."""
+    """The packed weights of two channels, divided into blocks of words."""
+    # The first word of each block is followed by a branch offset.  After the first word, the kernel
+    # jumps by this offset into code that is unrolled for `MOST_WORDS` - 1 words, so that it
+    # executes only the code for the other words of the block.
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

@@ -62,8 +62,6 @@ def run(
 ) -> Demonstration:
     """Compile the digits model for a target into a new `folder` and classify the test digits.
 
-    on_step: called with the description of each of the `STEPS` steps when it begins.
-
     Raises OutputError, ToolError."""
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
         wanted = api.request(model, target, trust_target=trust_target)

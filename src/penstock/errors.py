@@ -165,7 +165,6 @@ def escaped(text: str) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """Return lines, each `escaped`."""
     return "\n".join(map(escaped, text.split("\n")))
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 def importer(package: str, modules: Mapping[str, Collection[str]]) -> Callable[[str], object]:
     """Return the function `__getattr__` of a package (PEP 562).
 
-    package: the name of the package, for messages.
     modules: by name of a module, the names that the package imports from it.
     """
 

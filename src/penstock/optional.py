@@ -71,10 +71,7 @@ def recorded() -> Generator[list[Dropped]]:
 
 
 def attempt(plan: str, compute: Callable[[], _Result], otherwise: Callable[[], _Result]) -> _Result:
-    """Return the result of `compute`; if it fails, drop it and return that of `otherwise`.
-
-    plan: what is computed, for the log and the report.
-    """
+    """Return the result of `compute`; if it fails, drop it and return that of `otherwise`."""
     try:
         return compute()
     except BackendError:

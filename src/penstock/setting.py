@@ -110,7 +110,6 @@ class Setting(Generic[_Value]):
 
     @property
     def python_default(self) -> object:
-        """The default in Python."""
         return None if self.default is None else self.kind.default(self.default)
 
     @property

@@ -130,11 +130,9 @@ def cost_of(
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    cost: takes `rows` and `memories`; returns the cycles as a number or as a Breakdown.
     memories: names of the accelerator's memories that hold each input and, last, the output, for
         example ("sram", "", "sram").  "" stands for a constant, or for a memory outside the
         accelerator.  An empty tuple stands for "" everywhere.
-    where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
     """
@@ -152,7 +150,6 @@ def breakdown_of(
     """Return `cost(*arguments)`, the cycles of one kernel call in total and by hardware resource.
 
     expression: the call as text, such as "cost(4)"; errors quote it.
-    where: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
     """

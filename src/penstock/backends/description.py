@@ -78,7 +78,6 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
 
     role: what `value` is, such as "cost function".
     takes: its parameters, such as "a KernelCall".
-    where: the location of the error.
     """
     if not callable(value):
         raise BackendError(
@@ -96,7 +95,6 @@ def backend_code(role: str, where: str) -> Generator[None]:
     PenstockError is not converted.
 
     role: what the block calls, such as "cost function", for the message.
-    where: the location that the message states before the line.
     """
     try:
         yield

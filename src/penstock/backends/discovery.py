@@ -85,7 +85,6 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
     """Return the accelerators that a user has requested.
 
     texts: the requests, each of the form "NAME[:attr=value,...]".
-    chip: the target to which the accelerators are attached.
 
     Raises UsageError if there is no such accelerator, attribute or value, or if an accelerator is
     named twice, and BackendError if the definition of an accelerator is invalid."""

@@ -46,7 +46,6 @@ class Engines:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing a whole output, without the constant cost of each call.
 
-        part: the node that computes the output, and its kernels.
         memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, memory)
@@ -56,7 +55,6 @@ class Engines:
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the constant cost of a call: the cycles that do not depend on its number of rows.
 
-        part: the called node, and its kernels.
         memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, memory)
@@ -71,8 +69,6 @@ class Engines:
     ) -> int:
         """Return the total cycles of the calls that compute a node's output in stripes.
 
-        part: the node, and its kernels.
-        stripes: for each call, its number of output rows.
         memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.cycles(part, stripes, memory)
@@ -84,8 +80,6 @@ class Engines:
     ) -> int:
         """Return the cycles that a call takes longer if another engine ran the command before it.
 
-        part: the called node, and its kernels.
-        rows: the number of output rows that the call computes.
         memory: the memory region of each tensor; None if all are in the default region."""
         asked = part.kernel.cycles
         if asked is None:

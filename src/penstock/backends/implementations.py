@@ -47,7 +47,6 @@ def strategy_record(
 ) -> Strategy:
     """Return the strategy for the operator or pattern `op` that calls `function`.
 
-    function: a function of the backend that returns the implementations of a composite.
     level: the priority of the strategy; higher levels are tried first.
     roofline: cost model of implementations without a cost function; None: the chip's default."""
 

@@ -125,7 +125,6 @@ def _selected_field(name: str, op: type[Op]) -> Attributes:
 def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
     """Return the operators that a name denotes, with restrictions on the nodes to which it applies.
 
-    where: the expression that contains the name, for the error.
     also: further names that the error may suggest, such as names of patterns.
 
     Raises BackendError for an unknown name, with suggestions of similar names.

@@ -222,7 +222,6 @@ def partition(
     - an operator does not support its element types;
     - the predicate of the pattern, or one of `constraints`, does not hold.
 
-    engine: the name of the accelerator.
     merge: whether adjacent composites that can run as one unit share a region number.
 
     Raises BackendError if a function of the backend fails.
@@ -269,7 +268,6 @@ def choose(
     - if other candidates need less working memory, the fastest of those that need least (fallback);
     - each implementation that prefetches constants and whose condition holds.
 
-    processor_cycles: returns the cycles of a node on the processor.
     refusals: the refusals that `partition` returned for the graph; None for no refusals.
 
     Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.

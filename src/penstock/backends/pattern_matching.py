@@ -34,8 +34,6 @@ def matches(
 
     Larger matches come first; matches of the same size are in the order of the alternatives in the
     pattern.
-
-    producers: the node that computes a value, by the value's name.
     """
     search = Search.of(pattern, producers)
     found = search.match(pattern, Term.of(node.output), frozenset())
@@ -130,7 +128,6 @@ class Search:
 
         The matches are in the order in which the pattern lists its alternatives.
 
-        term: a value, or an intermediate result in a node that computes several operators.
         bindings: for each repeated pattern matched so far, its term, which it must match again."""
         key = pattern, term, bindings
         if key not in self.known:

@@ -212,9 +212,6 @@ def explain(
     For each pattern of each accelerator, a line states that a match ends with the node, or why none
     does.  The last line states the engine.
 
-    graph: the simplified network.
-    name: the name of the node.
-
     Raises UsageError if there is no such node or no accelerator."""
     names = [node.name for node in graph.nodes]
     if not accelerators or name not in names:

@@ -58,12 +58,7 @@ def element_type_problem(node: Node) -> ModelError | None:
 def with_queue_access(
     graph: Graph, part: Callable[[Node], Part], streamed: Collection[str]
 ) -> Graph:
-    """Return the graph with copies wherever a node cannot access the ring buffer of a queue.
-
-    part: returns the part of a node, which holds the node's kernels.
-    streamed: names of the inputs whose rows the application supplies during the run; it can write
-        these rows directly into a ring buffer.
-    """
+    """Return the graph with copies wherever a node cannot access the ring buffer of a queue."""
     for queue in graph.queues:
         access = _Access(graph, queue, part, streamed)
         graph = access.with_new_rows_in_ring()
@@ -189,7 +184,6 @@ class Processor:
         of multiply-accumulates, of other operations on elements, and of executions of the
         innermost loop.
 
-        part: the node that computes the output, and its kernels.
         memory: unused."""
         if not part.nodes:
             return 0
@@ -211,7 +205,6 @@ class Processor:
         of rows.  The result includes these cycles, although calls for an even number of rows do not
         take them.
 
-        part: the called node, and its kernels.
         memory: unused."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
@@ -220,9 +213,6 @@ class Processor:
     ) -> int:
         """Return the total cycles of the calls that compute a node's output in stripes.
 
-        part: the node, and its kernels.
-        stripes: for each call, its number of output rows; rows that several calls compute count for
-            each of them.
         memory: unused."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         work = self.work_cycles(part)
@@ -280,8 +270,6 @@ def assign(
 def single_node_part(node: Node, processor: Engine) -> Part:
     """Return the part that consists of a node, with its kernels and its engine.
 
-    processor: the engine of a node that is not a composite; a composite names its own engine.
-
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site
     if isinstance(op, Composite):
@@ -297,7 +285,5 @@ def portable_part(node: Node, processor: Engine) -> Part:
 
     This function is faster than `single_node_part`, which selects the kernels of the core family.
     The portable kernel suffices to determine which input rows each output row depends on.
-
-    processor: the engine that runs the node.
     """
     return Part((node,), processor.name, node.op.kernel(node.site))

@@ -223,9 +223,7 @@ def change_check(engine: str, phase: PassPhase) -> Callable[[Program, Program], 
     """Return a function that checks what a pass of an accelerator has changed.
 
     The function takes the program before and after a pass of `phase`.  It returns a description of
-    the first change that is not permitted; "" if there is none.
-
-    engine: the name of the accelerator."""
+    the first change that is not permitted; "" if there is none."""
     return Permission(engine, phase).violation
 
 
@@ -259,7 +257,6 @@ def with_replaced_kernels(composite: Composite, found: tuple[Kernel, ...]) -> Co
 def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Kernel]) -> Program:
     """Return the program of a graph before stripes, in which each call computes a whole tensor.
 
-    processor: the engine that runs the nodes that are not composites.
     kernel: returns the kernel that the program calls for a composite."""
     owners = storage_owners(graph)
     calls: list[Call] = []

@@ -40,9 +40,7 @@ class Roofline:
     def check(self, where: str) -> None:
         """Raise BackendError unless the parameters of the model are valid, finite numbers.
 
-        `macs_per_cycle` and `bytes_per_cycle` must be above 0, and `cycles_per_call` at least 0.
-
-        where: the location that the error reports."""
+        `macs_per_cycle` and `bytes_per_cycle` must be above 0, and `cycles_per_call` at least 0."""
         figures = (
             ("macs_per_cycle", self.macs_per_cycle, ABOVE_0),
             ("bytes_per_cycle", self.bytes_per_cycle, ABOVE_0),

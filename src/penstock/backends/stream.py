@@ -102,10 +102,6 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
 
     The numbers are at least 0, and different for all `calls`.  They need not be consecutive.
 
-    calls: the rows and offsets of calls of one step, all different.
-    offsets: the result of `offset_variables` for the step.
-    rows: number of rows of the output.
-
     For example, let the output have 4 rows, which two calls compute: [0, 2) and [2, 4).  They are
     executed for two bands: an offset is 16 bytes in the first one and 48 in the second.  The result
     is first + 4 * ((offset - 16) / 32), which is 0 and 2 in the first band, 4 and 6 in the second.

@@ -32,10 +32,7 @@ _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a t
 
 
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
-    """Raise BackendError unless a backend may declare an attribute with this name and default.
-
-    known: the attributes declared so far, with their defaults.
-    where: the location that the error reports."""
+    """Raise BackendError unless a backend may declare an attribute with this name and default."""
     if type(default) not in _KINDS:
         raise BackendError(
             "backend-030",
@@ -73,10 +70,6 @@ def values(
 ) -> dict[str, Value]:
     """Return the value of every declared attribute: the given value, or else the default.
 
-    accelerator: the name of the accelerator, for errors.
-    declared: the defaults, by attribute name.
-    given: the values that the user set; a string is parsed as the type of the default.
-    where: the location that an error reports.
     least: the smallest valid values of some attributes, by name.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
@@ -126,11 +119,7 @@ def _shortened(text: str) -> str:
 def unknown_attribute(
     accelerator: str, declared: Mapping[str, Value], name: str, where: str
 ) -> UsageError:
-    """Return the error for an unknown attribute; its help lists the declared attributes.
-
-    accelerator, name: the names of the accelerator and of the unknown attribute.
-    declared: the defaults, by attribute name.
-    where: the location that the error reports."""
+    """Return the error for an unknown attribute; its help lists the declared attributes."""
     near = difflib.get_close_matches(name, declared, 1)
     listed = ", ".join(f"{known}={default}" for known, default in declared.items())
     return bad_setting(
@@ -145,7 +134,6 @@ def bad_setting(what: str, where: str, help: str) -> UsageError:
     """Return a UsageError about a user's attribute settings.
 
     what: the first line of the message.
-    where: the location that it states.
     help: the advice to the user."""
     return UsageError("usage-023", what, where=where, help=help)
 

@@ -131,8 +131,6 @@ def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:
 def check_output(folder: Path, names: Collection[str] = (), *, force: bool = False) -> None:
     """Check that `write_bundle` can write to a folder, before the work begins.
 
-    names: files to be written, as far as they are known.
-
     Raises OutputError if the folder cannot be written, if it is or contains a symbolic link, or if,
     without `force`, it is not empty.  It may contain an unchanged earlier bundle with one of the
     files `names`."""

@@ -28,7 +28,6 @@ class Elements:
 
     @staticmethod
     def of(type: TensorType) -> Elements:
-        """The elements of a tensor of this type."""
         q = type.quantisation
         plain = type.dtype in (DType.FLOAT32, DType.BOOL)
         single = q is not None and len(q.scales) == len(q.zero_points) == 1
@@ -40,7 +39,6 @@ class Elements:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element."""
         return self.dtype.size_bytes
 
     @property

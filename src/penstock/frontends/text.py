@@ -14,7 +14,6 @@ from penstock.ops.registry import operand_classes
 def graph_from_text(text: str, constants: Constants | None = None) -> Graph:
     """Parses the text of a graph with any operators of penstock.
 
-    `constants`: contents by digest, for constants that the text does not contain.  The rules of
     `verify` are not checked. Raises ModelError if the text is malformed or refers to an unknown
     name."""
     return read_graph(text, classes(), constants)

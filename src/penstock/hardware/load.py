@@ -71,8 +71,6 @@ def _unknown(name: str, option: str) -> UsageError:
 def load_target(name: str, *, trusted: bool = False) -> Target:
     """The shipped target of that name, or the target described by the TOML file at that path.
 
-    trusted: the file may state any compiler flag, see `compiler_flags`.
-
     Raises UsageError if there is neither, TargetError if the file is unreadable or invalid."""
     if name in target_names():
         return parse_target(target_text(name), name)
@@ -107,8 +105,6 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 def parse_target(text: str, file: str, *, trusted: bool = False) -> Target:
     """The target described by a TOML text; `file` names it in messages.
-
-    trusted: see `load_target`.
 
     Raises TargetError for text that is not TOML, or that violates the schema."""
     try:

@@ -49,7 +49,6 @@ class ForeignNode:
         return int(value)
 
     def real(self, attribute: str, default: float = 0.0) -> float:
-        """A real attribute."""
         value = self.attributes.get(attribute, default)
         if not isinstance(value, int | float):
             raise ModelError(

@@ -96,12 +96,7 @@ def band_graph(
     places: Mapping[str, Location],
     taken: frozenset[str],
 ) -> BandGraph | None:
-    """Return the graph of a single band; None if a node cannot compute some columns by itself.
-
-    columns: the columns of the band.
-    spans: the columns of each tensor that the band computes and holds.
-    places: where the band finds the columns of tensors that are kept.
-    """
+    """Return the graph of a single band; None if a node cannot compute some columns by itself."""
     wanted = _wanted(nodes, spans)
     if wanted is None:
         return None
@@ -264,11 +259,9 @@ def column_bands(
 ) -> tuple[BandGraph, ...] | None:
     """Return the graphs that compute the output of the last node in bands of columns, in order.
 
-    name: name of the graphs.
     nodes: in topological order.  Only the output of the last one is read by other nodes.
     width: number of columns of each band; the last one may have fewer.
     taken: names that the values of the graphs must not have.
-    keeps_halos: whether each band keeps the columns that the next one needs, too.
 
     Returns None if a node cannot compute some columns by itself, or if columns cannot be kept.
     """

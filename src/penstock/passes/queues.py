@@ -142,7 +142,6 @@ def _takes_last_rows(node: Node) -> bool:
 
 
 def queue_sections(graph: Graph) -> Graph:
-    """Returns the graph with the sections of its queues."""
     return replace(graph, queues=tuple(_with_sections(queue, graph) for queue in graph.queues))
 
 

@@ -72,7 +72,6 @@ def encoded(value: object) -> Json:
 
 
 def encoded_fields(record: object) -> dict[str, Json]:
-    """Return the fields of a record as JSON."""
     return {key: encoded(getattr(record, name)) for name, key in _keys(record).items()}
 
 

@@ -67,7 +67,6 @@ class CertificateVerdict:
 
 
 def verdicts(optimality: Optimality) -> tuple[CertificateVerdict, ...]:
-    """Return a verdict for each certificate."""
     order, partition, placement = optimality.order, optimality.partition, optimality.placement
     return (
         CertificateVerdict(

@@ -483,8 +483,6 @@ def times(cycles: CycleCounts, clock_hz: int | None) -> dict[str, Json]:
 def report_json(name: str) -> Mapping[str, Json]:
     """Return the JSON object of a report.json, of a profile.json or of the output of `--json`.
 
-    name: the file, or an output directory that contains it.
-
     Raises UsageError."""
     path = _file(Path(name))
     try:

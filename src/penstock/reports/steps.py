@@ -134,10 +134,7 @@ def _steps_in_bands(
 
 
 def band_ranges(schedule: Schedule, name: str) -> Iterator[tuple[Band, BandRange]]:
-    """Yield each sequence of equal bands in which a part of a schedule runs, and its range.
-
-    name: name of the part.
-    """
+    """Yield each sequence of equal bands in which a part of a schedule runs, and its range."""
     chains = [bands.name for bands in schedule.bands if bands.call_rows is not None]
     bands = next(bands for bands in schedule.bands if bands.name == name)
     chain = None if bands.call_rows is None else chains.index(name)
@@ -342,7 +339,6 @@ def constant_channels(part: Part) -> ConstantChannels | None:
 
 
 def constant_by_layer(schedule: Schedule) -> Mapping[str, ConstantChannels]:
-    """Return the constant channels of each layer that has any, by name of the layer."""
     every = ((part.label, constant_channels(part)) for part in schedule.steps)
     return {name: found for name, found in every if found is not None}
 

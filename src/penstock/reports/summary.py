@@ -34,8 +34,6 @@ def summary(
 ) -> RenderableType:
     """Return the totals of a report, its certificates, and commands for other results.
 
-    named: the names of the model and of the target as the user has stated them; by default, those
-        of the report.
     verbose: whether classes of requantisation and certificates that prove nothing are listed."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
     if report.version:

@@ -330,7 +330,6 @@ def merged_areas(pieces: Iterable[LivePiece]) -> tuple[LivePiece, ...]:
 
 
 def engine_times(schedule: Schedule, target: Target) -> EngineTimes:
-    """Return the engine times of a schedule."""
     expanded = ExpandedSchedule(schedule)
     spans: list[EngineSpan] = []
     calls: list[float] = []

@@ -129,9 +129,7 @@ def weighted_sum(
     """Return a sum that reproduces the outputs of all pairs, with weights close to the real ones;
     None if none was found.
 
-    inputs: the values of a and of b.
     outputs: outputs[i, j] is the output of the pair (inputs[0][i], inputs[1][j]).
-    left, right: the real weights.
     least, most: the bounds of the outputs, both inclusive."""
     nearest_0 = tuple(int(abs(values).argmin()) for values in inputs)
     largest = 128 * (abs(left) + abs(right)) + 256 + abs(float(outputs[nearest_0]))

@@ -50,7 +50,6 @@ def require_simulator(core: str) -> None:
 
 
 def simulated_cores() -> tuple[str, ...]:
-    """Names of the cores that can be simulated."""
     return (*(core.name for core in CORES), cortex_m55.NAME)
 
 

@@ -149,7 +149,6 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
     """Return the number of input rows that the window of one output row covers, including rows of
     padding.
 
-    op: name of the operator.
     attrs: attributes of the operator by name.
     inputs: types of the operator's inputs."""
     if op in (*REDUCTIONS, DENSE):

@@ -32,7 +32,6 @@ class MapShape(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
         return self.height * self.width * self.depth
 
 

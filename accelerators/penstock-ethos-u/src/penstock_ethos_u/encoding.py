@@ -95,7 +95,6 @@ def encoded(
     """Return the encoded weights and biases of an operation, in segments of
     `order.channels_per_segment` output channels.
 
-    order: properties of the operation that determine the encoding.
     weights: bytes of an int16 array of shape `shape`.
     shape: (output channels, rows, columns, input channels).
     bias, multipliers, shifts: one element per output channel; multipliers and shifts of TFLite's

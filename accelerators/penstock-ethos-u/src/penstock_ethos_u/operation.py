@@ -287,8 +287,6 @@ class Operation:
         `rows` output rows for the output channels of one segment.
 
         segment: index of the segment.
-        read: number of input rows that are read. The default assumes that the windows of the
-            output rows are entirely inside the input.
         constant_bytes: bytes of constants that are read. The default for weights and biases is a
             fraction of their total size, in proportion to the output channels of the segment. The
             default for a constant second input is the size of the rows that are read."""

@@ -225,7 +225,6 @@ def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
     """Execute a payload on the functional model of the NPU, in the role of the C function
     `ethosu_submit`.
 
-    device: ignored.
     payload: array that contains the payload in its first `size` bytes.
     bases: the memory regions as arrays, in the order of their numbers.
 

@@ -63,7 +63,6 @@ Step = Job | QueueWait
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
     """Return the job of the timeline that represents an operation.
 
-    cycles: cycles of the operation; each field is an array with one element.
     chip: the configuration. If tensors and constants share one port, the field `features` of the
         job includes the accesses to constants, and its field `constants` is 0."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants

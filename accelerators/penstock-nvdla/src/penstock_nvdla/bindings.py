@@ -77,8 +77,6 @@ class Register:
     def word(self, values: Mapping[str, int]) -> int:
         """Return the register word whose fields have the given values; all other fields are 0.
 
-        values: values by field name.
-
         Raises UnsupportedError if a value does not fit its field."""
         found = 0
         for field in self.fields:

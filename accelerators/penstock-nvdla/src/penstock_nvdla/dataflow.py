@@ -59,9 +59,6 @@ def mac_cycles(
     groups of kernels * `stripe_cycles(points)`.  A block has `atomic_c` channels, and a group has
     `atomic_k` kernels.
 
-    points: the number of output pixels.
-    taps: the number of elements of a kernel in each channel, rows times columns.
-    channels: the number of input channels.
     kernels: the number of output channels."""
     blocks = -(-channels // chip.atomic_c) * -(-kernels // chip.atomic_k)
     return blocks * taps * stripe_cycles(points)
@@ -74,9 +71,6 @@ def convolution_cycles(
     "multipliers" (`mac_cycles`) and "post-processing" (the number of output elements, divided by
     the number that post-processing completes in a cycle).
 
-    points: the number of output pixels.
-    taps: the number of elements of a kernel in each channel, rows times columns.
-    channels: the number of input channels.
     kernels: the number of output channels."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
@@ -105,7 +99,6 @@ def layer_cycles(
     The resources are the multipliers, post-processing, the unit for pooling and depthwise
     convolutions (WINDOW), main memory, and the feature buffer, which is a second memory.
 
-    moved: the traffic of the layer.
     inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
         such as "output".  All others are in main memory."""
     points = layer.out_height * layer.out_width

@@ -206,7 +206,6 @@ class LayerGroup:
     def tasks(self, rows: Spans, columns: Spans, size: TileSize) -> Iterator[TileTask]:
         """Yield the tasks that compute a tile, in order of execution.
 
-        rows, columns: the rows and the columns of each tensor that the tile needs.
         size: the size of tiles in the group, which determines the row pitch of inner tensors."""
         shapes = self.tile_shapes(size)
         for k, layer in enumerate(self.layers):
@@ -400,8 +399,6 @@ def parts_cycles(
 ) -> Breakdown:
     """Return the cycles of a group whose tasks run once for each tile.
 
-    row_parts, column_parts: for each task, its heights and its widths, each with the number of rows
-        or columns of tiles that have it.  The task runs for each combination of both.
     inside: the inputs and outputs of the group that are in the feature buffer, by name."""
     every = [
         (task, _buffered(group, layer, names, inside))
@@ -481,8 +478,6 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
 
 def axis_shares(count: int) -> Sequence[int]:
     """Return the sizes of tiles to try along an axis of the outputs, the whole axis first.
-
-    count: the number of rows or columns of the outputs.
 
     >>> axis_shares(10)
     [10, 5, 4, 3, 2]

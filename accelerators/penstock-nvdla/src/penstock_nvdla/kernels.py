@@ -273,7 +273,6 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
     If the input rows of a window have no constant pitch in memory, they are first copied (gathered)
     to scratch.
 
-    reach: the number of rows that a window spans, dilation included.
     packs: the type of the input, stored in packs of channels."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 

@@ -127,8 +127,6 @@ def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -
     54 channels are 7 packs.  At each of the 35 points of the row, 4 packs fill an entry; the other
     3 take a whole entry, too.
 
-    width: the number of columns.
-
     >>> from penstock_nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)
     70
@@ -176,9 +174,7 @@ def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) 
 
     The banks for data must hold the input rows of one window.  The banks for weights must hold one
     group of kernels, because the core applies a whole group at a time.  The sum of `data_banks` and
-    `weight_banks` must not exceed the number of banks of the buffer.
-
-    where: the location that the error message states."""
+    `weight_banks` must not exceed the number of banks of the buffer."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))
@@ -471,9 +467,6 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
     after the input).  The hardware accepts no columns after the last window, so these are omitted.
     Rows are trimmed in the same way.
 
-    width: the number of columns of the input.
-    reach: the number of columns that a window spans, dilation included.
-    stride: the number of columns between consecutive windows.
     before, behind: the columns of padding before and after the input.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)

@@ -27,8 +27,6 @@ def unpack_features(
     """Return a copy of the int8 elements of a surface in a memory, as an array of shape `shape`
     (rows, columns, channels).  In the memory, each pack has `atom_bytes` channels.
 
-    memory: the contents of the memory, as uint8.
-
     Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
     packs = _packs(memory, surface, shape, atom_bytes)
     rows, columns, channels = shape

@@ -85,7 +85,6 @@ def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> It
 
     Intervals are as long as possible, but in every tensor, the rows that an interval accesses must
     have a constant pitch.  The exception is an output row whose own input rows have no constant
-    pitch: it is an interval of its own, with `gathered` True.
 
     rows: the rows of each input, followed by the rows of the output."""
     while first < end:
@@ -348,7 +347,6 @@ def relocated(
     """Return register writes with absolute addresses: each relocation adds a base address to the
     word of one write.
 
-    writes: pairs of little-endian uint32: register address, word.
     places: the relocations, each (index of the write, index in `bases`, memory of the base); the
         memory is not used here.
     bases: the base addresses in bytes."""
@@ -365,7 +363,6 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
     after those of earlier streams in the queue.
 
     stream: an array whose first `size` bytes are the stream.
-    bases: for each base address, the contents of memory from that address on; modified in place.
 
     Before execution, each array is copied to the modelled memory (main memory or feature buffer)
     that the stream's relocations state for its base address.  Afterwards, only the bytes that

@@ -93,8 +93,6 @@ def encode_y(unit: SdpUnitY) -> dict[str, int]:
 def decode_y(words: Words) -> SdpUnitY | None:
     """Return the operation of unit Y that register words encode; None if the unit is bypassed.
 
-    words: the words by register name.
-
     Raises UnsupportedError if the unit is in a mode that is not modelled."""
     return None if words.get(MODE, 1) & 1 else UNIT_Y.decode(words)
 
@@ -169,8 +167,6 @@ UNUSED = SdpUnit()
 def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpUnit:
     """Return a unit that adds, multiplies and shifts with operands of each channel.
 
-    left, right: the shifts of addends and products.
-    address: the address of the operands in main memory.
     one_sided: whether negative results become 0."""
     return SdpUnit(
         bypass=False,
@@ -383,8 +379,6 @@ def encode_operations(operations: SdpOperations) -> dict[str, int]:
 
 def decode_operations(words: Words) -> SdpOperations:
     """Return the operations of SDP's units that register words encode.
-
-    words: the words by register name.
 
     Raises UnsupportedError if a word sets bits outside the fields of its register, or if unit Y is
     in a mode that is not modelled."""

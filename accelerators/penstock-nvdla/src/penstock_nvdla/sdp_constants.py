@@ -148,8 +148,6 @@ def find_passes(sums: Sums) -> Passes | Unproved:
     """Return one or two passes of SDP that are proved to compute the same elements as TFLite.  A
     pass processes all accumulators of a layer once, with one set of constants (`Pass`).
 
-    sums: the requantisation to reproduce, and the bias that the accumulators do not include.
-
     Returns `Unproved` if none are found.  Two are tried only if elements may be any int8 value."""
     channels = sums.channels
     for origin, sign, one_sided in _single_passes(channels):
@@ -321,7 +319,6 @@ def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
     """Yield pairs of 16-bit factors, one per channel, as arrays of shape (channels, 2): first the
     pairs whose products are nearest to `products`, then the next nearest pairs, and so on.
 
-    products: the product that the factors of each channel should have.
     most_factors: the largest first factor of each channel."""
     first = np.arange(1, MOST_FACTOR + 1)
     nearest = np.empty((len(products), CANDIDATES), np.int64)

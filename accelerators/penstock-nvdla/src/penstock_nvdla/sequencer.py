@@ -47,7 +47,6 @@ class Sequencer:
         """Update the fields `cycles`, `idle` and `port_bytes` for a layer that runs next.
 
         port_bytes: the bytes that this layer transfers, by memory.
-        sources: the memories from which the layer reads features.
         combines: whether post-processing combines the results with a second tensor."""
         fetch = hardware.memory.latency_cycles
         computing = _computing_steps(hardware, layer, combines=combines)

@@ -269,8 +269,6 @@ def figures_of(
 ) -> tuple[LayerFigures, ...]:
     """Return the figures of each layer of a network, as NVDLA's performance sheet computes them.
 
-    page: the page of the sheet whose conventions are applied.
-
     Raises CapacityError if the convolution buffer is too small."""
     return tuple(_figures(layer, hardware, page, k == 0) for k, layer in enumerate(layers))
 
@@ -278,8 +276,6 @@ def figures_of(
 def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Page) -> Fraction:
     """Return the frame rate of a network, as NVDLA's performance sheet computes it; the layers run
     one after the other.
-
-    page: the page of the sheet whose conventions are applied.
 
     Raises CapacityError if the convolution buffer is too small."""
     cycles = sum(figures.cycles for figures in figures_of(layers, hardware, page))

@@ -252,8 +252,6 @@ def operator_task(
 ) -> _Task:
     """Return a task without post-processing, from the parameters of an operator.
 
-    kind: `Task`, or a class derived from it.
-    hardware, window: fields of the task.
     p: the operator's parameters by name, such as "in_w".  Sizes of windows, strides and dilations
         that are missing are 1; missing padding and a missing zero point are 0."""
     return kind(

@@ -54,7 +54,6 @@ def traffic_of(layer: ConvolutionLayer | WindowLayer, post: Post, atom_bytes: in
 
     Each input element and each weight is read once, unless the convolution buffer already holds it.
 
-    post: the post-processing of the layer's results.
     atom_bytes: the size in bytes of a memory atom."""
     output = layer.out_height, layer.out_width, layer.kernels
     combines = post.elementwise is not ElementwiseMode.NONE and not post.by_channel

@@ -64,7 +64,6 @@ def load_weights(
 ) -> None:
     """Functional model of `ultra_trail_load_weights`: load the constants of a layer.
 
-    words: the layer's configuration words.
     weights: the int8 weights, of shape (output channels, taps, input channels), as bytes.
     bias, multiplier, shift: one value for each output channel, as bytes."""
     n = decode(words)
@@ -77,7 +76,6 @@ def load_weights(
 def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None:
     """Functional model of `ultra_trail_load_features`: load the input of a layer.
 
-    words: the layer's configuration words.
     fmem: the index of the feature memory into which `x` is loaded."""
     n = decode(words)
     count = n.in_length * n.in_c
@@ -87,7 +85,6 @@ def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None
 def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None:
     """Functional model of `ultra_trail_convolve`: convolve and requantise features.
 
-    words: the layer's configuration words; padding has the value of their field `in_zero`.
     source, target: the indices of the feature memories of the input and the output."""
     n = decode(words)
     x = elements(engine.fmem[source], np.int8, n.in_length, 1, n.in_c)
@@ -102,7 +99,6 @@ def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None
 def store_features(engine: UltraTrail, words: Array, fmem: int, y: Array) -> None:
     """Functional model of `ultra_trail_store_features`: store the output of a layer to `y`.
 
-    words: the layer's configuration words.
     fmem: the index of the feature memory that holds the output."""
     n = decode(words)
     count = n.out_length * n.out_c

@@ -59,9 +59,6 @@ def core_family(name: str, where: str = "kernels of the target's processor") -> 
 def load_checked_target(name: str, *, trusted: bool = False) -> Target:
     """Load a target and check its references to a core family and a simulated core.
 
-    name: the name of a shipped target, or the path of a TOML file.
-    trusted: the file may state any compiler flag.
-
     Raises UsageError if there is no such target or file, and TargetError if the file or a reference
     in it is invalid."""
     target = load_target(name, trusted=trusted)
@@ -73,9 +70,7 @@ def check_processor(target: Target, file: str) -> None:
     """Check the core family of each engine of a target.
 
     Raises TargetError if a family is unknown, or if the target names a simulated core that cannot
-    run the kernels of a family.
-
-    `file`: the name of the target file, for messages."""
+    run the kernels of a family."""
     for engine in target.engines:
         family = core_family(engine.kernels, f'{file}, [[engines]] "{engine.name}"')
         if target.core is not None and target.core not in family.cores:

@@ -47,9 +47,7 @@ def check_engine_name(name: str, chip: Target, where: str) -> None:
     """Raise BackendError if an engine of the chip has the accelerator's name.
 
     The engines are the processors, the copy engine and "caller", which stands for the application.
-
-    name: the name of the accelerator.
-    where: the location that the error reports."""
+    """
     taken = {engine.name for engine in chip.engines} | {"caller"}
     if chip.copier is not None:
         taken.add(chip.copier.name)
@@ -66,10 +64,7 @@ def check_engine_name(name: str, chip: Target, where: str) -> None:
 def check_pass(
     phase: PassPhase, function: object, phases: tuple[PassPhase, ...], kind: str, place: str
 ) -> None:
-    """Raise BackendError unless `function` is callable and `phase` is one of `phases`.
-
-    kind: what the pass transforms, for messages: "a graph" or "a program".
-    place: the location that the error reports."""
+    """Raise BackendError unless `function` is callable and `phase` is one of `phases`."""
     where = f"{place}, pass {name_of(function)}"
     require_callable(function, "pass", f"{kind} and an AcceleratorTarget", where)
     if phase not in phases:
@@ -87,8 +82,7 @@ def check_pattern(
     """Raise BackendError if an argument of a pattern's registration has a wrong type or value.
 
     predicate: must be callable or None.
-    taken: names of other patterns, which `name` must not equal.
-    where: the location that the error reports."""
+    taken: names of other patterns, which `name` must not equal."""
     if predicate is not None:
         require_callable(predicate, "predicate", "an Offloaded", where)
     if not is_name(name):
@@ -116,9 +110,7 @@ def check_pattern(
 
 
 def check_constraint(function: object, where: str) -> None:
-    """Raise BackendError unless `function` is callable and has a docstring.
-
-    where: the location that the error reports."""
+    """Raise BackendError unless `function` is callable and has a docstring."""
     require_callable(function, "constraint", "an Offloaded", where)
     if not inspect.getdoc(function):
         raise BackendError(
@@ -131,9 +123,7 @@ def check_constraint(function: object, where: str) -> None:
 
 
 def check_strategy(op: object, strategy: object, level: object, where: str) -> None:
-    """Raise BackendError unless `strategy` is callable, `op` a string and `level` an integer.
-
-    where: the location that the error reports."""
+    """Raise BackendError unless `strategy` is callable, `op` a string and `level` an integer."""
     require_callable(strategy, "strategy", "attrs, inputs, out_type and target", where)
     if not isinstance(op, str) or type(level) is not int:
         raise BackendError(
@@ -156,8 +146,7 @@ def check_codegen(
     fmt: must be "stream" if both `encoder` and `submit` are given, otherwise "c".
     encoder: encodes calls as a command stream; must be callable or None.
     submit: the driver function that receives a stream; None if there is none.
-    replace_call_extern: returns the C text of a driver call; must be callable or None.
-    where: the location that the error reports."""
+    replace_call_extern: returns the C text of a driver call; must be callable or None."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:
         raise BackendError(
@@ -180,8 +169,7 @@ def check_driver(driver: object, does: str, example: str, takes: str, where: str
 
     does: what the function does, such as "waits for streams".
     example: an example of the C function's name, such as "npu_wait".
-    takes: what the functional model takes as arguments, such as "the state of the device".
-    where: the location that the error reports."""
+    takes: what the functional model takes as arguments, such as "the state of the device"."""
     if not isinstance(driver, Driver):
         raise BackendError(
             "backend-067",
@@ -194,8 +182,7 @@ def check_driver(driver: object, does: str, example: str, takes: str, where: str
 def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:
     """Raise BackendError if `tiler` lacks a method of the Tiler interface, or `op` is unknown.
 
-    op: must be the name of an operator or one of `patterns`.
-    where: the location that the error reports."""
+    op: must be the name of an operator or one of `patterns`."""
     candidate = cast(object, tiler)
     if missing := [m for m in TILER_METHODS if not callable(getattr(candidate, m, None))]:
         raise BackendError(
@@ -214,8 +201,6 @@ def name_clash(
 ) -> BackendError:
     """Return the error for two accelerators with the same name.
 
-    where: the location that the error reports.
-    origins: the classes or packages that define the two accelerators.
     remedy: what users can do instead of renaming one of them, for the message."""
     return BackendError(
         "backend-048",

@@ -210,7 +210,6 @@ def registered_memory(
     bandwidth: bytes per cycle, or a function of the attributes.
     bank_bytes: the size of a bank, or a function of the attributes; 0 without banks.
     known: the names of memories registered before.
-    place: the location that errors report.
 
     Raises BackendError if a value is invalid or the name is taken."""
     if not is_name(region.name):
@@ -231,9 +230,6 @@ def resolved_memories(
     """Return the memories with the sizes and bandwidths that attributes determine, by name.
 
     Memories of size 0 are omitted.
-
-    chip: the target to which the accelerator is attached.
-    place: the location that errors report.
 
     Raises BackendError if the chip has a memory of the same name, or if a function of the backend
     fails or returns an invalid number."""

@@ -108,7 +108,6 @@ def domains(
 ) -> Domains:
     """The domains of a model's tensors, of which the file has the computed ones.
 
-    `types`: element types of all tensors.  `assumed`: real numbers that no node quantises get
     `ASSUMED`, and may be rounded anywhere.
     Raises UnsupportedError if nothing is quantised and nothing may be assumed."""
     quantised = any(node.name in (QUANTISE, DEQUANTISE) for node in file.nodes)

@@ -38,8 +38,6 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 def with_elements(tensor: Any, model: str, folder: Path | None) -> Any:
     """A TensorProto with the elements that are stored in a file of the model's folder.
 
-    model: the name of the model, for messages.
-
     Raises ModelError if the file is missing, outside the folder, or too short; SizeLimitError."""
     said = {entry.key: entry.value for entry in tensor.external_data}
     location = said.get("location", "")

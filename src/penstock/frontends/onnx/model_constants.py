@@ -37,7 +37,6 @@ def activation_scale(
 ) -> Quantisation:
     """The quantisation of stored int8 that a QuantizeLinear or DequantizeLinear defines.
 
-    `dtype`: element type of the input of a DequantizeLinear; `offset`: its elements minus stored
     int8.  Raises UnsupportedError unless it has one scale and an 8-bit type."""
     found = _parameters(node, constants, dtype, offset)
     if len(found.scales) != 1:

@@ -189,7 +189,6 @@ class GraphReader:
         return Value(name, type, None, origin)
 
     def type(self) -> TensorType:
-        """A tensor type."""
         scanner = self._scanner
         at = scanner.peek()
         name = scanner.name()

@@ -55,13 +55,7 @@ def report_data(report: Report) -> Data:
     """Return what report.html and profile.html show.
 
     title, subtitle, provenance (how the point was selected), warning, command: words.
-    figures: the key figures, with notes on their composition.
-    ram, ram_notes: the parts of the RAM.
-    others: the results of other options, and the commands that yield them.
-    statements: certificates and checks.
     layers: the layers in the order of the model.
-    stretches, tick_cycles, memories: the axes and blocks of the figures of memories.
-    engines, engine_spans, fallbacks: the work of engines.
     frontier, notes."""
     layers, times = report.model_layers, report.engine_times
     return {
@@ -271,9 +265,7 @@ def layer_data(layers: Sequence[Layer], timelines: Iterable[Timeline]) -> Sequen
     step, numbers: the first step in the program, and a phrase if there are several.
     live_bytes: maximum of its output that is live at a time; ram_bytes: that of the arena while it
         runs.
-    resources: cycles of each resource of the accelerator.
     bands: the chain, and how many bands; factor: F, absent if no layer runs in bands.
-    constant_bytes, weight_bytes: constants as the model and as the flash store them.
     steps: absent if there is only one."""
     live = {
         name: span.most_bytes
@@ -384,7 +376,6 @@ def _tensor(one: LayerTensor) -> Data:
 def stretches(found: Sequence[Stretch], layers: Sequence[Layer]) -> Sequence[Data]:
     """Return the stretches with their layers, in the order of their steps.
 
-    calls: the ticks; in bands of columns, a tick is several `kernel_calls`.
     columns: the width on an axis of steps. Each layer that runs whole has one column. A cascade has
         at least one per layer, whatever its number of calls; it gets more if whole layers would
         otherwise take more than half of the figure."""

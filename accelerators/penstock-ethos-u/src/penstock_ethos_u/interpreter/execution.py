@@ -160,8 +160,6 @@ def execute(
 
     The result is a summary, such as the numbers of executed operations and of accessed bytes.
 
-    regions: contiguous uint8 arrays by region number, which are modified in place.
-    accelerator: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256 or ethos-u65-256.
     observe: called with each operation after its execution.
     waited: whether the stream must wait for all copies before it ends.
 

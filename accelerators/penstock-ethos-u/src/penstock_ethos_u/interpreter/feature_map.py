@@ -146,7 +146,6 @@ class FeatureMap:
 
     @property
     def whole(self) -> ElementBox:
-        """The box of all elements."""
         height, width, depth = self.shape
         return ElementBox((0, height), (0, width), (0, depth))
 

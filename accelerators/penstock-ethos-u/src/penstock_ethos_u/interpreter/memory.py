@@ -40,9 +40,6 @@ class RegionMemory:
     def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
         """Check the addresses of a feature map before an access.
 
-        where: position of the operation in the stream, for messages.
-        written: whether the access writes the feature map.
-
         Raises CapacityError if the feature map is not inside its memory region, or if a read-only
         region would be written. Raises BackendError if an address is not a multiple of the element
         size."""
@@ -63,9 +60,6 @@ class RegionMemory:
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
         """Return the bytes of a span, as a view (an array of uint8) of the memory region.
-
-        where: position of the operation in the stream, for messages.
-        written: whether the operation is going to write to the view.
 
         Raises CapacityError if the span is not inside its memory region, or if a read-only region
         would be written."""

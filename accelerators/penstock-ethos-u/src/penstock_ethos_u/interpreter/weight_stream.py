@@ -122,7 +122,6 @@ class _Palette:
     @property
     def index_bits(self) -> int:
         """Number of bits of an index if indices are encoded in binary instead of the Golomb-Rice
-        code: 3 for a palette of 5 to 8 entries. If the palette is empty, it is `width`, because
         each index is then an encoded weight minus `offset`."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width

@@ -76,7 +76,6 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 
     steps: how often the kernel computes the next index on a cycle of the permutation, to find the
         least index of the cycle or to move its pixels.
-    swaps: how often the kernel swaps two pixels.
 
     With a single row, each pixel is a cycle of its own.  It takes no swap and two steps: one finds
     that the index is the least of its cycle, the other that the cycle has no further pixel.

@@ -204,8 +204,6 @@ class CertifiedLayer:
     def shared_params(self) -> tuple[tuple[str, int], ...]:
         """Kernel parameters (name, value) of requantisation that are the same for all channels.
 
-        least, most: inclusive bounds of the outputs.
-        shift: the right shift of the requantisation form.
         is_signed: 1 if the form corrects negative accumulators, by subtracting a constant from
             each; otherwise 0."""
         form = self.form
@@ -226,7 +224,6 @@ def certified_layer(
     channels have the same requantisation form (arithmetic from accumulator to output), except those
     for which this form is not proved bit-exact; each of these has a form of its own.
 
-    fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the kernel's order.
     most_outside: the largest accepted number of channels that need a form of their own.
 
@@ -256,7 +253,6 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
     A channel can use the constants if they are proved to yield the same output as the reference
     runtime for every accumulator that can occur.
 
-    fraction_bits: number of bits by which requantisation shifts accumulators to the left.
     order: indices of the output channels to include, in the order in which the kernel computes
         them.  The order matters because each group of `CHANNELS_PER_BASE` consecutive channels
         has a single `base`, one of the constants."""
@@ -310,7 +306,6 @@ def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Ta
     A requantisation form is arithmetic that converts an accumulator to an output.  The kernel suits
     layers for which no single form is proved bit-exact for all outputs.
 
-    name: the name of the kernel's C function, which depends on the core family.
     weights: the weights of the layer, in the order in which the kernel reads them."""
     classes, forms = certified_forms(op, site)
     matrix = weight_matrix(op, site)

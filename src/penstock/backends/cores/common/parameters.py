@@ -23,7 +23,6 @@ def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
     They are the half-open range of output columns whose windows are entirely inside the input, so
     that the kernel need not handle padding there.  Applied to rows, it is the range of output rows.
 
-    window: the windows along the axis.
     extent: number of input columns (or rows)."""
     lower = -(-window.before // window.stride)
     upper = (extent - window.extent + window.before) // window.stride + 1
@@ -91,8 +90,6 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
     """Return a decorator that restricts a function that chooses kernels to some element types.
-
-    types: the supported element types of inputs and output, by operator class.
 
     The decorated function returns None ("no kernel of this family") for an operator that is not in
     `types`, or whose inputs or output have other element types."""

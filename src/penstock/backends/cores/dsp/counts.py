@@ -46,7 +46,6 @@ def tile_cycles(pairs: int, signed: int) -> int:
 
     They include the dot products of two windows with four channels, and the requantisation.
 
-    pairs: number of pairs of elements in a window.
     signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
         from each; this takes extra cycles for every output.  Otherwise 0."""
     blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
@@ -61,7 +60,6 @@ def row_cycles(fours: int, signed: int) -> int:
     The row is the whole input vector of a fully connected layer, or the window of a 1x1
     convolution.
 
-    fours: number of groups of four elements in the row.
     signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
         from each; this takes extra cycles for every output.  Otherwise 0."""
     blocks, rest = divmod(fours, 4)

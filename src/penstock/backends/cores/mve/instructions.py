@@ -37,7 +37,6 @@ def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:
 
     They do not include those that copy windows to scratch.
 
-    outputs: number of output channels.
     steps: number of vectors of 16 bytes that hold a window.
     signed: whether the requantisation form corrects negative accumulators, by subtracting a
         constant from each; this takes extra instructions for every output."""
@@ -48,8 +47,6 @@ def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:
     """Return the number of instructions that copy the windows of all output pixels to scratch.
 
-    pixels: number of output pixels.
-    rows: number of rows of a window.
     steps: number of vectors of 16 bytes that hold a window."""
     return pixels * (GATHERED_WINDOW + GATHERED_ROW * rows + GATHERED_VECTOR * steps)
 
@@ -59,7 +56,6 @@ def gathered_strips(copies: int, channels: int) -> int:
 
     A strip is a copy, with padding, of the input that the windows of one output row read.
 
-    copies: number of copied pixels.
     channels: number of bytes of a pixel."""
     return copies * (STRIP + GATHERED_VECTOR * -(-channels // 16))
 
@@ -68,7 +64,6 @@ def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
     """Return the number of instructions of a depthwise convolution with 3x3 windows.
 
     pixels: number of output pixels or, if the kernel computes two at a time, of pairs of pixels.
-    blocks: number of blocks of sixteen channels.
     runs: number of runs of neighbouring output pixels.  The kernel computes the addresses of the
         taps at the first pixel of a run, and increments them for the others.
     signed: whether the requantisation form corrects negative accumulators, by subtracting a
@@ -79,7 +74,6 @@ def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
 def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> int:
     """Return the number of instructions of a fully connected layer.
 
-    batches: number of input vectors.
     outputs: number of outputs per input vector.
     steps: number of vectors of 16 bytes that hold an input vector.
     signed: whether the requantisation form corrects negative accumulators, by subtracting a
@@ -93,7 +87,6 @@ def separate_forms(batches: int, outputs: int, steps: int) -> int:
 
     In such a layer, each output has a requantisation form of its own.
 
-    batches: number of input vectors.
     outputs: number of outputs per input vector.
     steps: number of vectors of 16 bytes that hold an input vector."""
     four = FOUR_SUMS + FOUR_STEP * steps
@@ -103,7 +96,6 @@ def separate_forms(batches: int, outputs: int, steps: int) -> int:
 def weighted_sum(elements: int, rows: int) -> int:
     """Return the number of instructions of a weighted sum of two tensors.
 
-    elements: number of elements of each tensor.
     rows: number of rows of each tensor."""
     return -(-elements // 4) * FOUR + rows * SUM_ROW
 
@@ -111,6 +103,5 @@ def weighted_sum(elements: int, rows: int) -> int:
 def average_pool(eights: int, rows: int, columns: int) -> int:
     """Return the number of instructions of average pooling.
 
-    eights: number of groups of eight output elements.
     rows, columns: numbers of rows and columns of a window."""
     return eights * (POOL_EIGHT + rows * (POOL_ROW + POOL_TAP * columns))

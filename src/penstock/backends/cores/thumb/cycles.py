@@ -45,10 +45,6 @@ def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
 
     The kernel computes the output channels in pairs.
 
-    words: number of 32-bit weight words, summed over the pairs; each has two taps of two channels.
-    blocks: number of blocks, summed over the pairs; a block consists of words whose products the
-        kernel sums in 16 bits.
-    groups: number of pairs of output channels.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
@@ -61,8 +57,6 @@ def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
     It copies the windows of both pixels to scratch memory.  If output channels are constant, it
     also copies a precomputed pixel, which holds the values of these channels, to both pixels.
 
-    rows: number of rows of a window.
-    row_bytes: size of a window row.
     copied_bytes: size of the precomputed pixel; 0 if no channel is constant."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
@@ -81,8 +75,6 @@ def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
 def depthwise(channels: int, taps: int, *, signed: bool) -> float:
     """Return the cycles of two output pixels of a depthwise convolution.
 
-    channels: number of channels of a pixel.
-    taps: number of taps of a window.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""
     channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
@@ -92,7 +84,6 @@ def depthwise(channels: int, taps: int, *, signed: bool) -> float:
 def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
     """Return the cycles of a fully connected layer.
 
-    batches: number of input vectors, of `depth` elements each.
     outputs: number of outputs per input vector.
     signed: whether the requantisation form corrects accumulators below a threshold, by adding a
         constant to each; this takes extra cycles for every output."""
@@ -106,7 +97,6 @@ def separate_forms(batches: int, outputs: int, depth: int) -> int:
     """Return the cycles of a fully connected layer in which each output has a requantisation form
     (arithmetic from accumulator to output) of its own.
 
-    batches: number of input vectors, of `depth` elements each.
     outputs: number of outputs per input vector."""
     fours, rest = divmod(depth, 4)
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_SUMS
@@ -116,7 +106,6 @@ def separate_forms(batches: int, outputs: int, depth: int) -> int:
 def weighted_sum(elements: int, rows: int) -> int:
     """Return the cycles of a weighted sum of two tensors.
 
-    elements: number of elements of each tensor.
     rows: number of rows of each tensor."""
     return round(elements * ELEMENT + rows * SUM_ROW)
 

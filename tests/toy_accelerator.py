@@ -33,6 +33,7 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
+from penstock.ir.op import Kernel, Table
 from penstock.pipeline.request import Request
 from penstock.program.expr import Var, binary
 from penstock.program.program import Command, Driver, Loop
@@ -213,15 +214,13 @@ class Toy:
     ) -> Sequence[Implementation]:
         del composite
         offloaded = Offloaded(node, target)
-        kernel = offloading_kernel(
-            offloaded,
+        facts = Kernel(
             "toy_conv2d",
-            self._rows,
-            cycles=lambda rows, memories: self.costs(offloaded, rows),
-            tables={name: offloaded.tables[name] for name in ("multiplier", "shift")},
+            tables=tuple((k, Table.of(offloaded.tables[k])) for k in ("multiplier", "shift")),
             by_rows=self.by_rows,
-            scratch_bytes=0,
+            cycles=lambda rows, memories: self.costs(offloaded, rows),
         )
+        kernel = offloading_kernel(offloaded, self._rows, facts)
         return (Implementation("toy_conv2d", kernel),)
 
     def _rows(self, call: KernelCall) -> Sequence[Command]:

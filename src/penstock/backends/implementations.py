@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, cast
 
+import numpy as np
+
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
 from penstock.backends.author import (
     breakdown_of,
@@ -37,7 +39,7 @@ from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import int8_types
 from penstock.ir.graph import Node
-from penstock.ir.op import ConstantPrefetch, Kernel
+from penstock.ir.op import ConstantPrefetch, Kernel, Table, Workspace
 from penstock.ir.tensor import Array
 from penstock.program.program import Command
 
@@ -131,25 +133,31 @@ class _BoundImplementation:
         return ""
 
     def kernel(self) -> Kernel:
-        possible = self.condition() is True
-        return offloading_kernel(
-            self.offloaded,
-            self.described.name,
-            self.commands,
+        described = self.described
+        facts = Kernel(
+            described.name,
+            by_rows=described.by_rows,
+            by_columns=described.by_columns,
             cycles=self.cycles(),
-            traffic=self.traffic if self.described.traffic else None,
-            tables=self.tables() if possible else {},
-            by_rows=self.described.by_rows,
-            by_columns=self.described.by_columns,
-            scratch_bytes=self.scratch_bytes() if possible else 0,
-            scratch_memory=self.described.scratch_memory,
-            folded=self.folded() if possible else (),
-            alignment_bytes=self.described.alignment_bytes,
-            prefetch=self.prefetch() if possible else None,
-            placed=self.placed if possible and self.described.placed_cost else None,
-            filled=self.filled if possible and self.described.filled_cost else None,
-            even_rows=self.described.even_rows,
+            traffic=self.traffic if described.traffic else None,
+            alignment_bytes=described.alignment_bytes,
+            even_rows=described.even_rows,
         )
+        # The other functions of the backend may fail for a node that it does not support.
+        if self.condition() is True:
+            tables = self.tables().items()
+            size_bytes, memory = self.scratch_bytes(), described.scratch_memory
+            facts = replace(
+                facts,
+                tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables),
+                scratch_bytes=0 if memory else size_bytes,
+                workspace=Workspace(memory, size_bytes) if memory and size_bytes else None,
+                folded=self.folded(),
+                prefetch=self.prefetch(),
+                placed=self.placed if described.placed_cost else None,
+                filled=self.filled if described.filled_cost else None,
+            )
+        return offloading_kernel(self.offloaded, self.commands, facts)
 
     def placed(self, call: PlacedCall) -> Breakdown:
         """The cost of a placed call, that is, one whose tensors have addresses."""

@@ -4,15 +4,12 @@ the addresses of its tensors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from penstock.backends.description import Facts
 from penstock.backends.offloaded import Offloaded
-from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCost
-from penstock.ir.op import ConstantPrefetch, Kernel, Table, Workspace
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, TableEntry, binary
 from penstock.program.program import (
     END,
@@ -211,48 +208,10 @@ class KernelCall(Offloaded):
 Compute = Callable[[KernelCall], Sequence[Command]]
 
 
-def offloading_kernel(
-    offloaded: Offloaded,
-    name: str,
-    compute: Compute,
-    *,
-    cycles: Callable[[int, tuple[str, ...]], float | Breakdown],
-    traffic: Callable[[int, int], Mapping[str, int]] | None = None,
-    tables: Mapping[str, Array],
-    by_rows: bool,
-    by_columns: bool = False,
-    scratch_bytes: int,
-    scratch_memory: str = "",
-    folded: tuple[int, ...] = (),
-    alignment_bytes: int = 1,
-    prefetch: ConstantPrefetch | None = None,
-    placed: PlacedCost | None = None,
-    filled: FilledCost | None = None,
-    even_rows: bool = False,
-) -> Kernel:
-    """Return the kernel `name` for a composite, with the commands that `compute` returns.
+def offloading_kernel(offloaded: Offloaded, compute: Compute, facts: Kernel) -> Kernel:
+    """Return the kernel of a composite, whose calls have the commands that `compute` returns.
 
-    cycles: returns the cycles of a call, given its number of output rows, and the names of the
-        accelerator's memories that hold each input and, last, the output, for example
-        ("sram", "", "sram").  "" stands for a constant, or for a memory outside the accelerator.
-        An empty tuple stands for "" everywhere.
-    traffic: returns the bytes, by kind of data, that a call for output rows [first, end) moves;
-        None if not stated.
-    tables: arrays computed at compile time, by name.
-    by_rows: True if a call may compute any interval of rows, False if only the whole output.
-    by_columns: True if inputs and output may also be columns of wider tensors.
-    scratch_bytes: the working memory of a call.
-    scratch_memory: the memory of the accelerator that holds the working memory; "" for RAM.
-    folded: indices of the composite's constant inputs that no command reads.
-    alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
-        bytes.
-    prefetch: the bytes of a table that the accelerator copies to the memory of tensors before the
-        first call of the kernel; None for none.
-    placed: returns the cost of a call, given the addresses of its tensors; None if not stated.
-    filled: estimates the cost of a call during which the accelerator also prefetches constants, for
-        this call or a later one.  The search calls it before tensors have addresses.  None if not
-        stated.
-    even_rows: True if the placed cost is less where the rows of a tensor are evenly spaced."""
+    facts: the other fields of the kernel; the constant inputs that it reads are added."""
 
     def body(
         inputs: tuple[View, ...],
@@ -262,43 +221,15 @@ def offloading_kernel(
         scratch: str | None,
         prefetched: str | None,
     ) -> tuple[Command, ...]:
-        operands = tuple(map(Operand, inputs))
-        return tuple(
-            compute(
-                KernelCall(
-                    offloaded.node,
-                    offloaded.target,
-                    operands,
-                    Operand(output),
-                    rows,
-                    places,
-                    scratch,
-                    prefetched,
-                    schedule=offloaded.schedule,
-                )
-            )
-        )
+        node, target = offloaded.node, offloaded.target
+        operands, result = tuple(map(Operand, inputs)), Operand(output)
+        memory = (rows, places, scratch, prefetched)
+        call = KernelCall(node, target, operands, result, *memory, schedule=offloaded.schedule)
+        return tuple(compute(call))
 
-    workspace = Workspace(scratch_memory, scratch_bytes)
-    return Kernel(
-        name,
-        tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables.items()),
-        constants=tuple(
-            (k, f"input {k}")
-            for k, v in enumerate(offloaded.node.inputs)
-            if v.data and k not in folded
-        ),
-        folded=folded,
-        alignment_bytes=alignment_bytes,
-        prefetch=prefetch,
-        placed=placed,
-        filled=filled,
-        even_rows=even_rows,
-        scratch_bytes=0 if scratch_memory else scratch_bytes,
-        workspace=workspace if scratch_memory and scratch_bytes else None,
-        by_rows=by_rows,
-        by_columns=by_columns,
-        body=body,
-        cycles=cycles,
-        traffic=traffic,
+    constants = tuple(
+        (k, f"input {k}")
+        for k, v in enumerate(offloaded.node.inputs)
+        if v.data and k not in facts.folded
     )
+    return replace(facts, body=body, constants=constants)

@@ -46,30 +46,21 @@ from penstock.scheduling.simulate.placement_problems import placement_problems
 
 
 _Result = TypeVar("_Result", Graph, Program)
-# Returns what a pass has changed without permission, given its argument and its result; "" if all
-# changes are permitted.
-Check = Callable[[_Result, _Result], str]
 
 
-def after_passes(
-    result: _Result,
-    accelerator: Accelerator,
-    phase: PassPhase,
-    check: Callable[[_Result, _Result], str] = lambda before, after: "",
-) -> _Result:
+def after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
     """Return the graph or program after the accelerator's passes of a phase.
 
-    check: a function of the graph or program before and after a pass.  It returns a description of
-        a change that the phase does not permit; "" if all changes are permitted.
-
     Raises BackendError if a pass fails, if its result is not of the type of its argument, or if
-    it changes more than the phase permits."""
+    it changes more of a program than the phase permits."""
     for run in accelerator.passes(phase):
         found = _run(run, result, accelerator.target, phase)
         if type(found) is not type(result):
             raise _wrong_pass(run, accelerator, phase, f"it returns {found!r:.80}")
-        if change := check(result, found):
-            raise _forbidden_change(run, accelerator, phase, change)
+        if isinstance(result, Program) and isinstance(found, Program):
+            permission = _Permission(accelerator.name, phase)
+            if change := next(permission.violations(result, found), ""):
+                raise _forbidden_change(run, accelerator, phase, change)
         result = found
     return result
 
@@ -137,20 +128,14 @@ PERMITTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
-    """What an accelerator's passes may change in a program during a phase.
-
-    engine: the accelerator.
-    phase: one of the phases of program passes."""
+class _Permission:
+    """What an accelerator's passes may change in a program during a phase."""
 
     engine: str
     phase: PassPhase
 
-    def violation(self, before: Program, after: Program) -> str:
-        """Return a description of the first change that is not permitted; "" if there is none."""
-        return next(self._violations(before, after), "")
-
-    def _violations(self, before: Program, after: Program) -> Iterator[str]:
+    def violations(self, before: Program, after: Program) -> Iterator[str]:
+        """Yield descriptions of the changes that are not permitted."""
         for part in ("name", "memories", "inputs", "outputs", "init", "reset"):
             if getattr(before, part) != getattr(after, part):
                 yield f"the {part} of the program"
@@ -217,14 +202,6 @@ def _with_same_bytes(new: Buffer, old: Buffer) -> Buffer:
     # If the numbers of bytes differ, the result is `new` itself, which differs from `old`.
     same = new.data is not None and len(new.data.raw) == old.size_bytes
     return replace(new, data=old.data) if same else new
-
-
-def change_check(engine: str, phase: PassPhase) -> Callable[[Program, Program], str]:
-    """Return a function that checks what a pass of an accelerator has changed.
-
-    The function takes the program before and after a pass of `phase`.  It returns a description of
-    the first change that is not permitted; "" if there is none."""
-    return Permission(engine, phase).violation
 
 
 # The program of a network before stripes: one call for each node, on whole tensors.
@@ -385,8 +362,7 @@ def _with_kernel(graph: Graph, accelerator: Accelerator, k: int) -> Graph:
 
     processor = accelerator.target.chip.engines[0].name
     before = layer_program(graph, processor, selected)
-    check = change_check(accelerator.name, _LAYERS)
-    after = after_passes(before, accelerator, _LAYERS, check)
+    after = after_passes(before, accelerator, _LAYERS)
     found = {call.output.tensor: call.kernel for call in calls(after)}
 
     def changed(node: Node) -> Node:
@@ -411,8 +387,7 @@ def after_stripes(schedule: Schedule, accelerators: Sequence[Accelerator]) -> Sc
         if accelerator.passes(_STRIPES):
             expanded = ExpandedSchedule(schedule)
             before = lower(expanded, _provisional_addresses(expanded))
-            check = change_check(accelerator.name, _STRIPES)
-            after = after_passes(before, accelerator, _STRIPES, check)
+            after = after_passes(before, accelerator, _STRIPES)
             found = {call.output.tensor: call.kernel for call in calls(after)}
             swap = partial(_with_new_kernel, schedule.steps, found)
             parts = tuple(map(swap, schedule.parts.parts))
@@ -460,12 +435,10 @@ def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Pr
     The passes of PROGRAM_PHASE_2 receive the program before its commands are encoded as streams,
     and the passes of PROGRAM_PHASE_3 receive the program with the streams."""
     for accelerator in accelerators:
-        check = change_check(accelerator.name, _PLACED)
-        program = after_passes(program, accelerator, _PLACED, check)
+        program = after_passes(program, accelerator, _PLACED)
     for accelerator in accelerators:
         program = with_streams(with_region_calls(program, accelerator), accelerator)
         program = with_waits(with_instances(program, accelerator), accelerator)
     for accelerator in accelerators:
-        check = change_check(accelerator.name, _EMITTED)
-        program = after_passes(program, accelerator, _EMITTED, check)
+        program = after_passes(program, accelerator, _EMITTED)
     return program

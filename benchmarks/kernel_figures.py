@@ -40,7 +40,7 @@ from benchmarks.measured import (
 from benchmarks.random_layers import MIXTURES
 from benchmarks.shared import REPOSITORY
 from penstock.backends.cores.common.cycle_model import ASSEMBLY_CYCLES, CycleModel
-from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.family import core_family
 from penstock.errors import PenstockError
 from penstock.hardware.load import load_target
 

@@ -187,7 +187,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from penstock.choices import Optimize
-from penstock.hardware.size import Size
+from penstock.hardware.quantities import Size
 from penstock.scheduling.options import Options
 
 

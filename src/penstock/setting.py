@@ -18,8 +18,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
-from penstock.hardware.frequency import frequency_text, parse_clock
-from penstock.hardware.size import size_bytes, size_text
+from penstock.hardware.quantities import frequency_text, parse_clock, size_bytes, size_text
 
 # The commands that plan a schedule.
 PLANNING = ("compile", "explore", "run", "verify", "profile", "scan")

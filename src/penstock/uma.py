@@ -50,7 +50,7 @@ from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
-from penstock.backends.stream_commands import (
+from penstock.backends.stream import (
     AnyStreamCommand,
     Place,
     StreamCommand,
@@ -73,7 +73,7 @@ from penstock.fixedpoint import (
     requantise,
     rounding_shift,
 )
-from penstock.hardware.size import parse_size
+from penstock.hardware.quantities import parse_size
 from penstock.ir.breakdown import Breakdown, Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from c_header import RUNTIME
-from penstock.codegen.c_expr import Scope, expression
+from penstock.codegen.c_driver import Scope, expression
 from penstock.program.expr import OPERATORS, Binary, Expr, TableEntry, Var, evaluate
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.host import (

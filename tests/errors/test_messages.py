@@ -27,9 +27,9 @@ from penstock.backends.processor_parts import assign
 from penstock.cascader import single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.text import graph_from_text
-from penstock.hardware.frequency import parse_frequency
+from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
+from penstock.hardware.quantities import parse_frequency
 from penstock.ir.affine import Affine
 from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.limits import check_time_limit

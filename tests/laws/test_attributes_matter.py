@@ -24,8 +24,7 @@ from test_fields_read import KERNELS
 from attributes import REFUSALS, Mutant, at, mutants, paths
 from c_kernels import Library, View, rows_as_bytes, whole
 from found import SAMPLES, inputs_of
-from penstock.backends.cores.registry import core_families
-from penstock.backends.cores.selection import select_kernels
+from penstock.backends.cores.family import core_families, select_kernels
 from penstock.ir.op import Kernel, Op, Sample, Site, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType

@@ -13,7 +13,7 @@ from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact, compiled
 from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.ir.exchange import (
     Exchangeable,
     exchanged_data,

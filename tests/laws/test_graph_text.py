@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from found import every_sample
 from penstock.errors import InternalError, ModelError
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample

@@ -13,8 +13,7 @@ from c_kernels import View, ring_of, row_region, rows_as_bytes, rows_of, table_o
 from c_kernels import whole as whole_layout
 from core_kernels import CoreLibrary
 from found import elements
-from penstock.backends.cores.registry import core_family
-from penstock.backends.cores.selection import select_kernels
+from penstock.backends.cores.family import core_family, select_kernels
 from penstock.hardware.load import load_target
 from penstock.ir.op import Sample, row_count
 from penstock.ir.region import Region

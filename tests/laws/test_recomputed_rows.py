@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from cascade_judge import Judge, Play
 from found import few
 from lowered import Lowered, assert_equal_to_graph
-from penstock.backends.engines import Engines
-from penstock.backends.processor_parts import Processor, assign
+from penstock.backends.processor_parts import Engines, Processor, assign
 from penstock.compiled import UNBOUNDED
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph

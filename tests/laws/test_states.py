@@ -11,8 +11,7 @@ from benchmarks.operators.states import KINDS, climbed
 from lowered import inputs_of_graph, lower
 from penstock import api
 from penstock.codegen.observer import generate_observer
-from penstock.frontends.open import parse
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text, parse
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.search import band_source

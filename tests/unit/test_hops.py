@@ -11,7 +11,7 @@ import pytest
 import beside
 from available import MODELS, SHARED
 from penstock import api
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.text.printer import print_graph

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.api.settings import Settings
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
     from penstock.exploration import Explored
-    from penstock.hardware.size import Size
+    from penstock.hardware.quantities import Size
     from penstock.pipeline.emission import default_folder
     from penstock.pipeline.stages import OnStage
     from penstock.reports.scan import Scanned
@@ -54,7 +54,7 @@ _MODULES = {
     "penstock.api.settings": ("Settings",),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
-    "penstock.hardware.size": ("Size",),
+    "penstock.hardware.quantities": ("Size",),
     "penstock.pipeline.emission": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
     "penstock.reports.scan": ("Scanned",),

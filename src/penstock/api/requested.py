@@ -22,14 +22,14 @@ from typing import (
 )
 
 from penstock.api.settings import Settings
-from penstock.backends.cores.registry import load_checked_target, with_kernels
+from penstock.backends.cores.family import load_checked_target, with_kernels
 from penstock.backends.discovery import check_is_target, open_accelerators
 from penstock.choices import InterfaceTypes, Optimize, one_of
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
 from penstock.frontends.reading import Reading
-from penstock.hardware.compiler_flags import first_outside
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.hardware.load import first_outside
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
 from penstock.pipeline.request import KEYWORDS, Request

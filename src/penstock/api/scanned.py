@@ -37,7 +37,7 @@ from penstock.frontends.open import model_files, operator_count, read_bytes
 from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.hardware.size import Size, size_bytes
+from penstock.hardware.quantities import Size, size_bytes
 from penstock.limits import (
     SizeLimitError,
     TimeLimitReached,

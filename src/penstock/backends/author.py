@@ -69,12 +69,7 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 def refusal(answer: object, where: str) -> str | None:
     """Return the reason for a refusal, which may be ""; None if there is no refusal.
 
-    answer: the result of a backend's rule or condition.  True accepts, False refuses without a
-        reason, and a string refuses with this reason.
-    where: the location that an error reports.
-
-    Raises BackendError for any other answer.
-    """
+    Raises BackendError for any other answer of a rule than True, False and a reason."""
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""
     if isinstance(answer, str) and answer:
@@ -147,12 +142,9 @@ def cost_of(
 def breakdown_of(
     cost: Callable[..., object], arguments: tuple[object, ...], expression: str, where: str
 ) -> Breakdown:
-    """Return `cost(*arguments)`, the cycles of one kernel call in total and by hardware resource.
+    """Return `cost(*arguments)`; messages quote the call as `expression`.
 
-    expression: the call as text, such as "cost(4)"; errors quote it.
-
-    Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
-    """
+    Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown."""
     result = with_plain_numbers(_call(cost, arguments, where, _HELP_CALL))
     if not isinstance(result, Breakdown):
         raise _bad_cost(f"{expression} is {_shortened(result)}, not a Breakdown", where)
@@ -262,11 +254,10 @@ def _shortened(value: object) -> str:
 def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
     """Return what is wrong with `found`, the result of a prefetch function; "" if it is valid.
 
-    A valid result is None, for no prefetch, or a ConstantPrefetch.  A ConstantPrefetch must name
-    one of `tables`; its size must be at least 1 byte and at most the size of this table, and its
-    cycles a finite number of at least 0.
-
     tables: the implementation's tables, by name."""
+    # A valid result is None, for no prefetch, or a ConstantPrefetch.  A ConstantPrefetch must name
+    # one of `tables`; its size must be at least 1 byte and at most the size of this table, and its
+    # cycles a finite number of at least 0.
     if found is None:
         return ""
     if not isinstance(found, ConstantPrefetch):
@@ -301,9 +292,8 @@ def traffic_problem(found: object) -> str:
 
 
 def tables_problem(found: object) -> str:
-    """Return why `found` is not a mapping from strings to arrays; "" if it is one.
-
-    The element type of each array must be a `DType`."""
+    """Return why `found` is not a mapping from strings to arrays; "" if it is one."""
+    # The element type of each array must be a `DType`.
     if not isinstance(found, Mapping):
         return f"they are {found!r:.60}, not a mapping"
     types = {dtype.value for dtype in DType}

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.target_attributes import bad_setting, values
 from penstock.backends.uma.backend import UMABackend, registered
 from penstock.backends.uma.checks import name_clash
+from penstock.backends.uma.registrations import bad_setting, values
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.target import Target
 
@@ -82,12 +82,10 @@ class ListedAccelerator:
 
 
 def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a user has requested.
+    """Return the accelerators that texts of the form "NAME[:attr=value,...]" request.
 
-    texts: the requests, each of the form "NAME[:attr=value,...]".
-
-    Raises UsageError if there is no such accelerator, attribute or value, or if an accelerator is
-    named twice, and BackendError if the definition of an accelerator is invalid."""
+    Raises UsageError if there is no such accelerator, attribute or value, or if an accelerator
+    is named twice, and BackendError if the definition of an accelerator is invalid."""
     found: dict[str, Accelerator] = {}
     for text in texts:
         accelerator = _open(text, chip)

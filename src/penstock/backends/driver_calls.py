@@ -25,11 +25,10 @@ from penstock.program.steps import as_step, steps, used_buffers
 
 
 def with_region_calls(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program in which consecutive calls of one region are one call.
-
-    Consecutive calls of a region become one if they are outside loops, if each computes its whole
-    output, and if other commands use only the output of the last one.  `_region` and
-    `_reads_no_alias` state further conditions."""
+    """Return the program in which consecutive calls of one region are one call."""
+    # Consecutive calls of a region become one if they are outside loops, if each computes its whole
+    # output, and if other commands use only the output of the last one.  `_region` and
+    # `_reads_no_alias` state further conditions.
     codegen = accelerator.codegen
     if not accelerator.merge_compiler_regions or not (codegen.encoder or codegen.region):
         return program
@@ -139,10 +138,9 @@ def _reads_no_alias(command: Command, computed: Mapping[str, str]) -> bool:
 def with_instances(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which each call of an accelerator begins by selecting an instance.
 
-    All stripes of a layer run on one instance, because their calls differ only in their rows and
-    get the same body.  If the chip has only one instance, the program is unchanged.
-
     Raises BackendError if there are several instances, and no driver function that selects one."""
+    # All stripes of a layer run on one instance, because their calls differ only in their rows and
+    # get the same body.  If the chip has only one instance, the program is unchanged.
     count = accelerator.target.instances
     if count == 1:
         return program
@@ -178,12 +176,11 @@ def _selecting(command: Command, chosen: Mapping[Call, Invoke]) -> Command:
 
 
 def with_waits(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program with calls of the driver function that waits for an accelerator.
-
-    After calls of the accelerator, the program waits before the next command of another engine, or
-    at the end of the run if there is no such command.  Consecutive calls of the accelerator have no
-    wait between them.  If the backend has registered no function that waits (`_register_wait`), or
-    if the accelerator has no calls, the program is unchanged."""
+    """Return the program with calls of the driver function that waits for an accelerator."""
+    # After calls of the accelerator, the program waits before the next command of another engine,
+    # or at the end of the run if there is no such command.  Consecutive calls of the accelerator
+    # have no wait between them.  If the backend has registered no function that waits
+    # (`_register_wait`), or if the accelerator has no calls, the program is unchanged.
     wait = accelerator.codegen.wait
     if wait is None:
         return program

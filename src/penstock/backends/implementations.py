@@ -30,10 +30,10 @@ from penstock.backends.op_strategy import (
     CostFunction,
     DescribedImplementation,
     OpStrategy,
+    Roofline,
     StrategyFunction,
     schedule_tiler,
 )
-from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
 from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.composite import Composite

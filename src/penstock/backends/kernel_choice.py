@@ -14,10 +14,9 @@ from penstock.ir.graph import Node
 
 
 def strategies_for(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """Return the strategies that apply to a composite, in the order of `accelerator.strategies`.
-
-    A strategy applies if its `op` is the name of the composite's pattern, or a name of the
-    composite's main operator."""
+    """Return the strategies that apply to a composite, in the order of `accelerator.strategies`."""
+    # A strategy applies if its `op` is the name of the composite's pattern, or a name of the
+    # composite's main operator.
     main = main_node(composite)
     return tuple(
         strategy
@@ -45,11 +44,10 @@ def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
     """Return the composite node with its kernels, or the reason why no kernel can run it.
 
     All kernels are of one strategy level: the highest one above `CORE_LEVEL` that has a kernel
-    without prefetch for this composite.  The fields of the composite receive
-
-    - `chosen`: the fastest kernel without prefetch;
-    - `fallback`: a kernel without prefetch that needs less working memory, if there is one;
-    - `prefetching`: all kernels that prefetch constants."""
+    without prefetch for this composite.  The fields of the composite receive"""
+    # - `chosen`: the fastest kernel without prefetch;
+    # - `fallback`: a kernel without prefetch that needs less working memory, if there is one;
+    # - `prefetching`: all kernels that prefetch constants.
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = strategies_for(composite, accelerator)

@@ -54,11 +54,9 @@ REGION = "region"
 def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
     """Return the graph with a region number on every composite of the accelerator `engine`.
 
-    Regions are numbered from 0 in node order.
-
     merge: True to let adjacent composites share a region if no path leaves the region and returns
-        to it; False to make each composite a region of its own.
-    """
+        to it; False to make each composite a region of its own."""
+    # Regions are numbered from 0 in node order.
     groups = _Groups(graph)
     composites = (n for n in graph.nodes if isinstance(n.op, Composite) and n.op.engine == engine)
     ours = {node.name: node.op for node in composites}
@@ -142,9 +140,8 @@ PARTITIONED_WITH = "partitioned_with"
 
 
 def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
-    """Return the graph with the accelerator's attribute values stored in each of its composites.
-
-    `is_partitioned` compares them with the attribute values for which the graph is compiled."""
+    """Return the graph with the accelerator's attribute values stored in each of its composites."""
+    # `is_partitioned` compares them with the attribute values for which the graph is compiled.
     values = tuple(accelerator.target.attrs.items())
 
     def stated(node: Node) -> Node:
@@ -213,19 +210,17 @@ def partition(
 ) -> tuple[Graph, Refusals]:
     """Return (graph, refusals), where composites replace the matches of patterns in the graph.
 
-    The refusals state, by node name, why a node is not in a composite.  Patterns are tried in
-    order, each at every node from the last to the first.  Of several matches that end with the same
-    node, the largest is tried first.  A match is refused for any of these reasons:
-
-    - another composite contains one of its nodes;
-    - an intermediate value is used outside the match;
-    - an operator does not support its element types;
-    - the predicate of the pattern, or one of `constraints`, does not hold.
-
     merge: whether adjacent composites that can run as one unit share a region number.
 
-    Raises BackendError if a function of the backend fails.
-    """
+    Raises BackendError if a function of the backend fails."""
+    # The refusals state, by node name, why a node is not in a composite.  Patterns are tried in
+    # order, each at every node from the last to the first.  Of several matches that end with the
+    # same node, the largest is tried first.  A match is refused for any of these reasons:
+    #
+    # - another composite contains one of its nodes;
+    # - an intermediate value is used outside the match;
+    # - an operator does not support its element types;
+    # - the predicate of the pattern, or one of `constraints`, does not hold.
     search = _Search(graph, engine)
     for named in patterns:
         _check_pattern(named, engine)
@@ -373,14 +368,7 @@ class _Search:
         }
 
     def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Return (1, reason) if an intermediate value is used outside the match, else None.
-
-        An intermediate value is one that a node of the match other than `last` computes.  It is
-        used outside if it is an output of the network, or if a node outside the match reads it.
-        1 is the rank of the reason; of several reasons, users see one of the highest rank.
-
-        names: the names of the nodes of the match.
-        last: the node that computes the match's output."""
+        """(1, reason) if a value inside a match is used outside it, else None; 1 is the rank."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -392,13 +380,8 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """Return (2, reason) if a match of the pattern `named` breaks a rule, else None.
-
-        2 is the rank of the reason; of several reasons, users see one of the highest rank.  The
-        rules are checked in this order: each operator supports the element types of its node; the
-        predicate of the pattern holds; each of `rules` holds.
-
-        names: the names of the nodes of the match."""
+        """(2, reason) if a match of the pattern `named` breaks a rule, else None; 2 is the rank."""
+        # Users see one reason of the highest rank.
         node = self._composite(names, named.name)
         for name in sorted(names, key=self.position.__getitem__):
             problem = element_type_problem(self.graph.nodes[self.position[name]])

@@ -30,11 +30,9 @@ from penstock.ops.relu import Relu
 def matches(
     pattern: Pattern, node: Node, producers: Mapping[str, Node]
 ) -> tuple[frozenset[str], ...]:
-    """Return the matches of a pattern that end with `node`, each as the set of its nodes' names.
-
-    Larger matches come first; matches of the same size are in the order of the alternatives in the
-    pattern.
-    """
+    """Return the matches of a pattern that end with `node`, each as the set of its nodes' names."""
+    # Larger matches come first; matches of the same size are in the order of the alternatives in
+    # the pattern.
     search = Search.of(pattern, producers)
     found = search.match(pattern, Term.of(node.output), frozenset())
     claims = dict.fromkeys(one.claimed for one in found if node.name in one.claimed)
@@ -126,9 +124,8 @@ class Search:
     def match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
 
-        The matches are in the order in which the pattern lists its alternatives.
-
         bindings: for each repeated pattern matched so far, its term, which it must match again."""
+        # The matches are in the order in which the pattern lists its alternatives.
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -254,10 +251,9 @@ class Search:
     ) -> Iterator[Value]:
         """Yield the values of `begin` and those upstream: candidates for a dominator's output.
 
-        Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
-        order is breadth-first, so the values nearest to `begin` come first.
-
         bindings: pairs (pattern, term): what repeated patterns matched and must match again."""
+        # Upstream is towards the network's inputs.  All nodes on the way must match `path`.  The
+        # order is breadth-first, so the values nearest to `begin` come first.
         waiting, seen = deque(begin), {value.name for value in begin}
         while waiting:
             value = waiting.popleft()
@@ -341,10 +337,9 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
 
 
 def stages(node: Node) -> tuple[FusedOperator, ...]:
-    """Return the operators that a node computes in sequence, the last one first.
-
-    For a layer, they are clamp, requantisation and bias, if present, then the layer's own
-    operator."""
+    """Return the operators that a node computes in sequence, the last one first."""
+    # For a layer, they are clamp, requantisation and bias, if present, then the layer's own
+    # operator.
     found: list[FusedOperator] = []
 
     def wrap(kind: Kind, *others: Term) -> None:

@@ -209,10 +209,9 @@ def explain(
 ) -> tuple[str, ...]:
     """Return lines that explain which engine runs a node, and why.
 
-    For each pattern of each accelerator, a line states that a match ends with the node, or why none
-    does.  The last line states the engine.
-
     Raises UsageError if there is no such node or no accelerator."""
+    # For each pattern of each accelerator, a line states that a match ends with the node, or why
+    # none does.  The last line states the engine.
     names = [node.name for node in graph.nodes]
     if not accelerators or name not in names:
         raise UsageError(

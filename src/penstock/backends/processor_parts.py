@@ -7,12 +7,13 @@ rings, and the model of the processor's cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from penstock.backends.cores.registry import core_family
-from penstock.backends.cores.selection import select_kernels
+from penstock.backends.author import cost_of
+from penstock.backends.cores.family import core_family, select_kernels
 from penstock.errors import ModelError
 from penstock.hardware.target import CALLER, Engine, Target
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Queue, Value, free_name, whole_work
 from penstock.ir.op import row_count
@@ -26,10 +27,9 @@ from penstock.scheduling.model.parts import Parts
 
 
 def check_element_types(node: Node) -> None:
-    """Raise ModelError unless the operator supports the element types of the node.
-
-    `Op.result_type` must accept the types of the inputs and return the element type of the output.
-    Portable kernels and `Op.evaluate` support exactly these types."""
+    """Raise ModelError unless the operator supports the element types of the node."""
+    # `Op.result_type` must accept the types of the inputs and return the element type of the
+    # output.  Portable kernels and `Op.evaluate` support exactly these types.
     problem = element_type_problem(node)
     if problem is not None:
         raise problem.at(node.origin or node.name)
@@ -180,11 +180,10 @@ class Processor:
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the cycles of computing a whole output, without the constant cost of each call.
 
-        They are `Kernel.work_cycles` if known.  Otherwise, they are a weighted sum of the numbers
-        of multiply-accumulates, of other operations on elements, and of executions of the
-        innermost loop.
-
         memory: unused."""
+        # They are `Kernel.work_cycles` if known.  Otherwise, they are a weighted sum of the numbers
+        # of multiply-accumulates, of other operations on elements, and of executions of the
+        # innermost loop.
         if not part.nodes:
             return 0
         if part.kernel.work_cycles is not None:
@@ -198,14 +197,9 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return an upper bound on the constant cost of a call, in cycles.
-
-        The constant cost consists of the cycles that are not proportional to the number of rows.
-        Kernels that compute pixels in pairs may take `Kernel.odd_cycles` longer for an odd number
-        of rows.  The result includes these cycles, although calls for an even number of rows do not
-        take them.
-
-        memory: unused."""
+        """Return an upper bound on the cycles of a call that are not proportional to its rows."""
+        # Kernels that compute pixels in pairs may take `Kernel.odd_cycles` longer for an odd number
+        # of rows; calls for an even number do not take them.
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(
@@ -243,15 +237,14 @@ def assign(
 ) -> Parts:
     """Return the parts of a graph: each node that computes something, with its engine and kernels.
 
-    A composite (nodes that an accelerator runs as one) gets its accelerator as engine; all other
-    nodes get the target's first engine.  Nodes without computation do not become parts: reshapes
-    and other aliases, and nodes whose output is already in the ring buffer of a queue, which keeps
-    the last rows of a sequence from run to run.
-
     stream_input: True to add a part for each graph input, before all others.  Such a part stands
         for the application, which supplies the input row by row while the network runs.
     make_part: returns a node as a part, given the target's first engine; None: `single_node_part`.
     """
+    # A composite (nodes that an accelerator runs as one) gets its accelerator as engine; all other
+    # nodes get the target's first engine.  Nodes without computation do not become parts: reshapes
+    # and other aliases, and nodes whose output is already in the ring buffer of a queue, which
+    # keeps the last rows of a sequence from run to run.
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     streamed = frozenset(value.name for value in pulled)
@@ -281,9 +274,99 @@ def single_node_part(node: Node, processor: Engine) -> Part:
 
 
 def portable_part(node: Node, processor: Engine) -> Part:
-    """Return a node as a part with its portable kernel.
-
-    This function is faster than `single_node_part`, which selects the kernels of the core family.
-    The portable kernel suffices to determine which input rows each output row depends on.
-    """
+    """Return a node as a part with its portable kernel."""
+    # This function is faster than `single_node_part`, which selects the kernels of the core family.
+    # The portable kernel suffices to determine which input rows each output row depends on.
     return Part((node,), processor.name, node.op.kernel(node.site))
+
+
+# Engines: the cycles of parts (nodes with their kernels) on the processor or an accelerator.
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The cycle model of all engines: the processor and the accelerators.
+
+    On an accelerator, the cycles of a call come from the cost function of its kernel.  The schedule
+    search approximates them by a constant per call plus a constant per output row.  These two
+    constants are chosen such that the approximation is exact for a call that computes one row, and
+    for a call that computes all rows.  For example, if a call takes 30 cycles for one row and 120
+    for all ten, the constants are 20 cycles per call and 10 per row.
+
+    processor: the cycle model of the processor.
+    _known: the cycles of calls, cached.  A key consists of the cost function and its arguments: the
+        number of output rows, and the memory regions of inputs and output.
+    _starts: the additional cycles of calls after a command of another engine (cold start), cached
+        with the same keys."""
+
+    processor: Processor
+    _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
+        default_factory=dict[tuple[object, int, tuple[str, ...]], int],
+        init=False,
+        repr=False,
+        compare=False,
+    )
+    _starts: dict[tuple[object, int, tuple[str, ...]], int] = field(
+        default_factory=dict[tuple[object, int, tuple[str, ...]], int],
+        init=False,
+        repr=False,
+        compare=False,
+    )
+
+    def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
+        """Return the cycles of computing a whole output, without the constant cost of each call.
+
+        memory: the memory region of each tensor; None if all are in the default region."""
+        if part.kernel.cycles is None:
+            return self.processor.work_cycles(part, memory)
+        rows = row_count(part.output.type.shape)
+        return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
+
+    def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
+        """Return the constant cost of a call: the cycles that do not depend on its number of rows.
+
+        memory: the memory region of each tensor; None if all are in the default region."""
+        if part.kernel.cycles is None:
+            return self.processor.call_cycles(part, memory)
+        rows = row_count(part.output.type.shape)
+        whole = self._cycles(part, rows, memory)
+        if rows == 1:
+            return whole
+        return min(whole, max(0, (rows * self._cycles(part, 1, memory) - whole) // (rows - 1)))
+
+    def cycles(
+        self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
+    ) -> int:
+        """Return the total cycles of the calls that compute a node's output in stripes.
+
+        memory: the memory region of each tensor; None if all are in the default region."""
+        if part.kernel.cycles is None:
+            return self.processor.cycles(part, stripes, memory)
+        known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
+        return sum(known[rows] for rows in stripes)
+
+    def cold_start_cycles(
+        self, part: Part, rows: int, memory: MemoryAssignment | None = None
+    ) -> int:
+        """Return the cycles that a call takes longer if another engine ran the command before it.
+
+        memory: the memory region of each tensor; None if all are in the default region."""
+        asked = part.kernel.cycles
+        if asked is None:
+            return 0
+        key = asked, rows, memory.operand_regions(part) if memory is not None else ()
+        if key not in self._starts:
+            found = asked(*key[1:])
+            longer = found.cold_start if isinstance(found, Breakdown) else 0
+            self._starts[key] = round(longer)
+        return self._starts[key]
+
+    def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
+        asked = part.kernel.cycles
+        assert asked is not None
+        regions = memory.operand_regions(part) if memory is not None else ()
+        key = asked, rows, regions
+        if key not in self._known:
+            where = f'{part.engine}: the cost of "{part.kernel.name}", for "{part.name}"'
+            self._known[key] = round(cost_of(asked, rows, regions, where))
+        return self._known[key]

@@ -333,10 +333,9 @@ _LAYERS, _STRIPES, _PLACED, _EMITTED = (
 
 
 def before_stripes(graph: Graph, accelerators: Sequence[Accelerator]) -> Graph:
-    """Return the graph after the accelerators' passes of PROGRAM_PHASE_0.
-
-    The passes may replace the kernels of composites.  If a composite has several kernels, the
-    passes run once for each of them."""
+    """Return the graph after the accelerators' passes of PROGRAM_PHASE_0."""
+    # The passes may replace the kernels of composites.  If a composite has several kernels, the
+    # passes run once for each of them.
     for accelerator in accelerators:
         if accelerator.passes(_LAYERS):
             most = max((len(all_kernels(op)) for op in _composites(graph, accelerator)), default=0)
@@ -430,10 +429,9 @@ def _provisional_addresses(expanded: ExpandedSchedule) -> Addresses:
 
 
 def after_placement(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """Return the program after the passes of PROGRAM_PHASE_2 and 3, with encoded streams.
-
-    The passes of PROGRAM_PHASE_2 receive the program before its commands are encoded as streams,
-    and the passes of PROGRAM_PHASE_3 receive the program with the streams."""
+    """Return the program after the passes of PROGRAM_PHASE_2 and 3, with encoded streams."""
+    # The passes of PROGRAM_PHASE_2 receive the program before its commands are encoded as streams,
+    # and the passes of PROGRAM_PHASE_3 receive the program with the streams.
     for accelerator in accelerators:
         program = after_passes(program, accelerator, _PLACED)
     for accelerator in accelerators:

@@ -19,18 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import NamedTuple, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from penstock.backends.accelerator import Accelerator, Codegen
-from penstock.backends.stream_commands import (
-    AnyStreamCommand,
-    Encoder,
-    Place,
-    StreamCommand,
-    StreamOperation,
-    StreamRows,
-    StreamTransfer,
-)
 from penstock.errors import BackendError, PenstockError
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_axis, row_count
@@ -55,6 +46,112 @@ from penstock.program.program import (
 from penstock.program.steps import accessed_views, as_step, steps, walk
 from penstock.program.unroll import Variables, iterations, unrolled_calls
 
+# The commands that an encoder converts to bytes, with integers instead of expressions.
+#
+# Addresses in a stream are relative to base addresses, which the driver receives at submission.  A
+# `Place` states the index of a base address and an offset in bytes.
+
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address in a stream: `offset_bytes` bytes after a base address of the submission.
+
+    base: the index of the base address.
+    memory: the name of the memory region that contains the address; "" if not stated."""
+
+    base: int
+    offset_bytes: int
+    memory: str = ""
+
+
+class StreamRows(NamedTuple):
+    """The addresses of consecutive rows of a tensor.
+
+    base: the index of the base address, the same for all rows.
+    lower: the index of the first row in the tensor.
+    offsets: the offset of each row from the base address, in bytes.
+    memory: the name of the memory region that contains the rows; "" if not stated."""
+
+    base: int
+    lower: int
+    offsets: Sequence[int]
+    memory: str = ""
+
+    def between(self, lower: int, upper: int) -> Sequence[int]:
+        """Return the offset of each row in [lower, upper) from the base address, in bytes."""
+        return self.offsets[lower - self.lower : upper - self.lower]
+
+    def place(self, row: int) -> Place:
+        """Return the address of row `row` of the tensor."""
+        return Place(self.base, self.offsets[row - self.lower], self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommand:
+    """The call of a driver function in a stream: its name, and its arguments in order.
+
+    It is made from an `Invoke` command: integers replace expressions, and places (each a base
+    address and an offset) replace addresses.
+
+    record: for commands from `KernelCall.invoke_record`, the dataclass with these integers and
+        places in its fields; None for commands from `KernelCall.invoke`."""
+
+    name: str
+    arguments: tuple[int | Place, ...]
+    record: object = None
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The arguments that are integers, in order."""
+        return tuple(n for n in self.arguments if isinstance(n, int))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The arguments that are addresses, in order."""
+        return tuple(p for p in self.arguments if isinstance(p, Place))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOperation(Generic[Record]):
+    """An operation of the accelerator in a stream, and the addresses that it uses.
+
+    It is made from an `Issue` command.
+
+    operation: the dataclass that the kernel passed to `KernelCall.issue`, unchanged.
+    first, end: the operation computes rows [first, end) of its result.
+    inputs: the rows that it reads of each input, in the order of the `Issue`.
+    result: the rows that it writes.
+    tables, scratch, prefetched: addresses of constants, of working memory, and of prefetched
+        constants; () or None if it uses none."""
+
+    operation: Record
+    first: int
+    end: int
+    inputs: tuple[StreamRows, ...]
+    result: StreamRows
+    tables: tuple[Place, ...] = ()
+    scratch: Place | None = None
+    prefetched: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTransfer:
+    """A copy of `size_bytes` bytes in a stream, made from a `Transfer` command."""
+
+    source: Place
+    target: Place
+    size_bytes: int
+
+
+AnyStreamCommand = StreamCommand | StreamOperation[object] | StreamTransfer
+
+# Returns the stream of bytes for the commands of one call, which are given in order.
+Encoder = Callable[[Sequence[AnyStreamCommand]], bytes]
+
+
 # Numbers of command streams: which stream each call of a step submits.
 #
 # A step represents all calls that differ only in their rows and in offsets that depend on loop
@@ -78,9 +175,8 @@ class RowsAndOffsets(NamedTuple):
     def variables(self, offsets: Sequence[Var]) -> Mapping[str, int]:
         """Return the values of the variables in the step's body for this call, by name.
 
-        The variables are `FIRST` and `END`, for the interval of rows, and those for the offsets.
-
         offsets: the result of `offset_variables` for the step."""
+        # The variables are `FIRST` and `END`, for the interval of rows, and those for the offsets.
         values = zip((offset.name for offset in offsets), self.offsets, strict=True)
         return {FIRST.name: self.first, END.name: self.end, **dict(values)}
 
@@ -88,11 +184,10 @@ class RowsAndOffsets(NamedTuple):
 def offset_variables(step: Call) -> tuple[Var, ...]:
     """Return the variables that stand for offsets of tensors in the body of a step.
 
-    A call accesses each tensor at an offset, in bytes, in a buffer.  If this offset depends on loop
-    variables, it differs between the calls of the step, so `as_step` replaces it by a variable.
-    The variables are in the order of `accessed_views`: inputs first, the output last.
-
     step: the call that stands for all calls of the step (`as_step`)."""
+    # A call accesses each tensor at an offset, in bytes, in a buffer.  If this offset depends on
+    # loop variables, it differs between the calls of the step, so `as_step` replaces it by a
+    # variable.  The variables are in the order of `accessed_views`: inputs first, the output last.
     offsets = (view.offset for view in accessed_views(step))
     return tuple(offset for offset in offsets if isinstance(offset, Var))
 
@@ -100,12 +195,11 @@ def offset_variables(step: Call) -> tuple[Var, ...]:
 def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: int) -> Expr:
     """Return the number of a call's stream, as an expression of the call's rows and offsets.
 
-    The numbers are at least 0, and different for all `calls`.  They need not be consecutive.
-
     For example, let the output have 4 rows, which two calls compute: [0, 2) and [2, 4).  They are
     executed for two bands: an offset is 16 bytes in the first one and 48 in the second.  The result
     is first + 4 * ((offset - 16) / 32), which is 0 and 2 in the first band, 4 and 6 in the second.
     """
+    # The numbers are at least 0, and different for all `calls`.  They need not be consecutive.
 
     def is_unique(index: Expr) -> bool:
         return len({evaluate(index, call.variables(offsets)) for call in calls}) == len(calls)
@@ -147,10 +241,9 @@ ALIGNMENT_BYTES = 16  # Alignment of each stream.
 
 
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
-    """Return the program in which calls on the accelerator submit encoded command streams.
-
-    Without an encoder, the program is unchanged.  Raises BackendError if the encoder fails, or if a
-    kernel issues stream commands but the accelerator has no encoder."""
+    """Return the program in which calls on the accelerator submit encoded command streams."""
+    # Without an encoder, the program is unchanged.  Raises BackendError if the encoder fails, or if
+    # a kernel issues stream commands but the accelerator has no encoder.
     encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
     if encoder is None or submit is None:
         _require_no_stream_commands(program, accelerator.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from penstock.codegen import c_text
-from penstock.codegen.c_expr import COUNTERS, Scope, expression, loop_lines, with_counters
+from penstock.codegen.c_driver import COUNTERS, Scope, expression, loop_lines, with_counters
 from penstock.codegen.c_functions import (
     Doing,
     StaticFunction,

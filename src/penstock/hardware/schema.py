@@ -13,8 +13,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from penstock.errors import PenstockError
-from penstock.hardware.frequency import LARGEST_CLOCK_HZ, SMALLEST_CLOCK_HZ, parse_frequency
-from penstock.hardware.size import parse_size
+from penstock.hardware.quantities import (
+    LARGEST_CLOCK_HZ,
+    SMALLEST_CLOCK_HZ,
+    parse_frequency,
+    parse_size,
+)
 
 # 1 TiB. No memory of an embedded system is larger; sums of sizes stay far below 2**63.
 LARGEST_SIZE_BYTES = 2**40

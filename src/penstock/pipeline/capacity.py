@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.backends.cores.registry import plain_c_family
+from penstock.backends.cores.family import plain_c_family
 from penstock.choices import Optimize
 from penstock.errors import CapacityError
 from penstock.guides import guide

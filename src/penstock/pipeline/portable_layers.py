@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.family import core_family
 from penstock.pipeline.compilation import Compilation
 from penstock.reports.report import PortableLayer
 from penstock.reports.steps import numbered_steps

@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.engines import Engines
-from penstock.backends.processor_parts import Processor
+from penstock.backends.processor_parts import Engines, Processor
 from penstock.hardware.target import Target
 from penstock.optional import attempt
 from penstock.pareto import frontier, is_dominated

@@ -1,4 +1,4 @@
-"""Texts of stage results.  Those of graphs (`frontends/text.py`) and of schedules
+"""Texts of stage results.  Those of graphs (`frontends/open.py`) and of schedules
 (`scheduling/text/`) are also read.
 """
 

@@ -11,8 +11,12 @@ import pytest
 
 from command_line import CommandLine
 from penstock.backends import cores
-from penstock.backends.cores.family import CoreFamily
-from penstock.backends.cores.registry import core_families, core_family, load_checked_target
+from penstock.backends.cores.family import (
+    CoreFamily,
+    core_families,
+    core_family,
+    load_checked_target,
+)
 from penstock.errors import TargetError
 from penstock.hardware.load import load_target, target_names, target_text
 from penstock.simulators.cores import simulated_cores

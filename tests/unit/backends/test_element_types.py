@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from found import SAMPLES, every_computing_sample
-from penstock.backends.cores.registry import core_families
+from penstock.backends.cores.family import core_families
 from penstock.backends.discovery import names, open_accelerators
 from penstock.backends.offload import claimed
 from penstock.backends.partition import choose

@@ -12,7 +12,7 @@ from benchmarks.estimate import FIRST_LAYERS, WRONG, judge
 from benchmarks.measured import WHOLE, compiled, without_scratch
 from found import SAMPLES
 from penstock import api
-from penstock.backends.cores.registry import core_families, core_family
+from penstock.backends.cores.family import core_families, core_family
 from penstock.frontends.builder import GraphBuilder
 from penstock.pipeline.compilation import with_point
 from penstock.simulators.cortex_m55 import PROGRAM

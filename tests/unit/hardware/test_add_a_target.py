@@ -9,7 +9,7 @@ import pytest
 
 from command_line import CommandLine
 from penstock import api
-from penstock.backends.cores.registry import core_families
+from penstock.backends.cores.family import core_families
 from penstock.hardware.schema import TargetFile
 from target_fields import FIELDS
 

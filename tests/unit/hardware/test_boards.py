@@ -9,7 +9,7 @@ import pytest
 from available import path_of
 from command_line import CommandLine
 from penstock import api
-from penstock.backends.cores.registry import load_checked_target
+from penstock.backends.cores.family import load_checked_target
 from penstock.hardware.load import board_names, generic_target_names, load_target, target_text
 
 ROOT = Path(__file__).parents[3]

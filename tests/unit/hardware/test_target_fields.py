@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from command_line import CommandLine
 from penstock import api
-from penstock.backends.cores.registry import check_processor
+from penstock.backends.cores.family import check_processor
 from penstock.errors import TargetError
 from penstock.hardware.load import parse_target
 from target_fields import FIELDS, MISSING, TARGETS, TargetField, toml

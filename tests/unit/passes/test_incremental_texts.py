@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.ir.text.printer import print_graph
 from penstock.passes.incremental import incremental
 

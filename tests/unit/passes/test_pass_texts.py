@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from lowered import inputs_of_graph
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ir.text.printer import print_graph

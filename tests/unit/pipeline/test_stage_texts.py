@@ -12,7 +12,7 @@ import pytest
 from penstock import api
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.ir.graph import Graph
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline import stages

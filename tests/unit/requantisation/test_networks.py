@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.backends.cores.common.layer import Requantised, reference_channels
-from penstock.backends.cores.registry import core_family
-from penstock.backends.cores.selection import select_kernels
+from penstock.backends.cores.family import core_family, select_kernels
 from penstock.passes.accumulate import accumulate
 from penstock.pipeline.graphs import read, simplify
 from penstock.requantisation.certify import certify_each

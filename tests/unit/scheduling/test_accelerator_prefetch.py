@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from lowered import inputs_of_graph
 from offloading import assert_exact
-from penstock.backends.engines import Engines
-from penstock.backends.processor_parts import Processor
+from penstock.backends.processor_parts import Engines, Processor
 from penstock.choices import Optimize
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.backends.processor_parts import assign
-from penstock.frontends.text import graph_from_text
+from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.opkit.selection import ListedMap, StridedMap
 from penstock.scheduling.bands.columns import PartColumnReads

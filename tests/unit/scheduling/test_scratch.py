@@ -12,8 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from penstock.backends.engines import Engines
-from penstock.backends.processor_parts import Processor, assign
+from penstock.backends.processor_parts import Engines, Processor, assign
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
 from penstock.memory.problem import peak_live_bytes

@@ -129,10 +129,9 @@ def submission_text(arguments: Sequence[str]) -> str:
 
 def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Return the graph with layout NHCWB16 (channels in blocks of 16) for tensors that only the NPU
-    accesses.
-
-    Tensors with fewer than 16 channels keep their layout. The graph is returned unchanged if the
-    user selected layout nhwc."""
+    accesses."""
+    # Tensors with fewer than 16 channels keep their layout.  The graph is returned unchanged if the
+    # user selected layout nhwc.
     if target.attrs["layout"] != NHCWB16:
         return graph
     return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
@@ -160,10 +159,9 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
 def strategy_of(op: str) -> Any:
     """Return the strategy of operator `op`: a function that the compiler calls to learn which
-    kernels can compute a node.
-
-    Convolutions and dense layers have several kernels, which differ in how a call obtains its
-    weights and biases. Any other operator has a single kernel."""
+    kernels can compute a node."""
+    # Convolutions and dense layers have several kernels, which differ in how a call obtains its
+    # weights and biases.  Any other operator has a single kernel.
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target

@@ -159,11 +159,11 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
     """Return the size of the input that the NPU loads at a time, for each block size.
 
     blocks: array of shape (n, 3): rows, columns and channels of the output block. The result has
-        the same shape: rows, columns and channels of the input that is loaded.
-
-    Windows of more than `WINDOW_PART` (8) rows or columns are processed in parts; the loaded input
-    covers one part of each window. For a convolution, it has at most 16 channels if the weights are
-    ordered part kernel first (several taps of few channels at a time), otherwise at most 32."""
+        the same shape: rows, columns and channels of the input that is loaded."""
+    # Windows of more than `WINDOW_PART` (8) rows or columns are processed in parts; the loaded
+    # input covers one part of each window.  For a convolution, it has at most 16 channels if the
+    # weights are ordered part kernel first (several taps of few channels at a time), otherwise at
+    # most 32.
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)

@@ -289,11 +289,10 @@ class NpuCall:
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
         """Split output rows [first, end) into intervals, each as long as a single operation can
-        compute.
-
-        An output row that no single operation can compute is an interval of its own, whose
-        `RowInterval.maps` is None. `_gathering_operations` returns the operations for such a row,
-        which first copy its input rows to scratch."""
+        compute."""
+        # An output row that no single operation can compute is an interval of its own, whose
+        # `RowInterval.maps` is None.  `_gathering_operations` returns the operations for such a
+        # row, which first copy its input rows to scratch.
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)

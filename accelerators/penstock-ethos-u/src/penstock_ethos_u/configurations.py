@@ -164,9 +164,8 @@ def check_layout(layout: object) -> None:
 def memory_modes(name: str) -> tuple[str, ...]:
     """Return the names of the memory modes that an NPU supports. The first one is the default.
 
-    A memory mode selects the memories that hold constants and tensors.
-
     name: a family of NPUs, such as "ethos-u55", or a configuration, such as "ethos-u55-128"."""
+    # A memory mode selects the memories that hold constants and tensors.
     return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
 
 

@@ -51,10 +51,9 @@ def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
 
 def ohwi_weights(offloaded: Offloaded) -> Array:
     """Return the weights of an operator as an array of shape (output channels, rows, columns, input
-    channels).
-
-    Reductions (means and sums over axes) are computed as convolutions whose weights are all 1. The
-    weights of a transposed convolution are mirrored along rows and columns."""
+    channels)."""
+    # Reductions (means and sums over axes) are computed as convolutions whose weights are all 1.
+    # The weights of a transposed convolution are mirrored along rows and columns.
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)

@@ -91,10 +91,9 @@ def _sum_differences(op: Operation, others: tuple[int, ...]) -> bool | str:
 
 def terms_are_shifted_equally(op: Operation) -> bool:
     """Return whether the NPU shifts both terms of a sum left by 15 bits. Otherwise, it shifts only
-    the term with the larger scale, by 19 bits.
-
-    Vela makes the NPU shift both if they have the same scale and the low 12 bits of the output's
-    multiplier are zero."""
+    the term with the larger scale, by 19 bits."""
+    # Vela makes the NPU shift both if they have the same scale and the low 12 bits of the output's
+    # multiplier are zero.
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

@@ -343,10 +343,9 @@ class Operation:
         """Return the block size (rows, columns, channels) with which `work` takes the fewest
         cycles, and these cycles, or None if no block size fits the NPU's internal memory.
 
-        Blocks have `block_depth` channels or, if these are fewer, all output channels of `work`,
-        rounded up to whole micro blocks. A `block_depth` of 0 permits any number of channels.
-
         work: the part of the operation to compute, as returned by the method `work`."""
+        # Blocks have `block_depth` channels or, if these are fewer, all output channels of `work`,
+        # rounded up to whole micro blocks.  A `block_depth` of 0 permits any number of channels.
         if not self.block_depth:
             return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth
@@ -390,10 +389,9 @@ def row_bytes(width: int, channels: int, packed: bool) -> int:
 
 def with_prefetched_segments(op: Operation, count: int) -> Operation:
     """Return a variant of `op` whose first `count` segments are prefetched: an earlier call has
-    copied them, and the operation reads the copies.
-
-    The operation still copies the remaining segments itself, into its own buffers. If all segments
-    are prefetched, it has no buffers."""
+    copied them, and the operation reads the copies."""
+    # The operation still copies the remaining segments itself, into its own buffers.  If all
+    # segments are prefetched, it has no buffers.
     buffer = op.buffer_bytes if count < len(op.segment_channels) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 

@@ -58,11 +58,10 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
     prefetched: the order of weights, the block depth (output channels computed at a time), and the
     segments.
 
-    A segment is prefetched if an earlier call copies it. The choices minimise the average cycles of
-    two cases: no segment is prefetched, and all segments are prefetched.
-
     plain: the operation before these choices.
     weights: size of the weights in bytes before encoding."""
+    # A segment is prefetched if an earlier call copies it.  The choices minimise the average cycles
+    # of two cases: no segment is prefetched, and all segments are prefetched.
     tried = (
         op
         for step in sorted({_segment_channels(plain, count) for count in SEGMENTS})

@@ -42,10 +42,9 @@ def vela() -> Any:
 def npu(name: str) -> Any:
     """Return Vela's identifier of a hardware configuration.
 
-    name: name of the configuration, such as "ethos-u55-128".
-
-    On first use, Vela prints a warning that no system configuration is given. It can be ignored:
-    only Vela's own estimates need one."""
+    name: name of the configuration, such as "ethos-u55-128"."""
+    # On first use, Vela prints a warning that no system configuration is given.  It can be ignored:
+    # only Vela's own estimates need one.
     return vela().NpuAccelerator[name.replace("ethos-u", "Ethos_U").replace("-", "_")]
 
 

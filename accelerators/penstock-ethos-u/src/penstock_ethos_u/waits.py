@@ -54,10 +54,9 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
     """Yield the operations and copies of a call as jobs of the timeline, and the wait commands
     between them, in order of issue.
 
-    One engine runs operations and another runs copies. A job is preceded by a wait command if it
-    conflicts with a job of the other engine that may be incomplete.
-
     actions: the operations and copies of the call."""
+    # One engine runs operations and another runs copies.  A job is preceded by a wait command if it
+    # conflicts with a job of the other engine that may be incomplete.
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
         yield from (_job(action, chip) for action in actions)
         return

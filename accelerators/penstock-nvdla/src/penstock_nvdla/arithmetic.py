@@ -97,9 +97,8 @@ def saturated(values: Sums) -> Sums:
 def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
     """Return what unit PDP computes of each window: the largest or smallest element, or an average.
 
-    An average scales the sum of the window by the factors of the layer, and rounds after each.
-
     image: the input, of shape (rows, columns, channels)."""
+    # An average scales the sum of the window by the factors of the layer, and rounds after each.
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     neutral = {PoolingMethod.AVERAGE: 0, PoolingMethod.LARGEST: -128, PoolingMethod.SMALLEST: 127}

@@ -126,10 +126,9 @@ class NvdlaConfiguration:
 
     @property
     def buffer_port(self) -> NvdlaPort:
-        """The memory port of the extension's feature buffer.
-
-        It is NVDLA's second port if there is one.  Otherwise, it is a port without latency; its
-        bandwidth in bytes per cycle is `atomic_c` or `memory_atom_bytes`, whichever is larger."""
+        """The memory port of the extension's feature buffer."""
+        # It is NVDLA's second port if there is one.  Otherwise, it is a port without latency; its
+        # bandwidth in bytes per cycle is `atomic_c` or `memory_atom_bytes`, whichever is larger.
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property

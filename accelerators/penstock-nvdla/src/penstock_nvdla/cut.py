@@ -139,11 +139,11 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Divide the output rows of a convolution into intervals, and yield the rows of each, in order.
-
-    Each interval has as many output rows as possible without reading more than `rows` input rows,
-    but at least one output row.  For example, if a 3x3 convolution without padding may read 6 rows
-    at a time, each interval but the last has 4 output rows."""
+    """Divide the output rows of a convolution into intervals, and yield the rows of each, in
+    order."""
+    # Each interval has as many output rows as possible without reading more than `rows` input rows,
+    # but at least one output row.  For example, if a 3x3 convolution without padding may read 6
+    # rows at a time, each interval but the last has 4 output rows.
     first = 0
     while first < convolution.out_height:
         end = first + 1

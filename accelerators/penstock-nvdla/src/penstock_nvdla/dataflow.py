@@ -154,11 +154,10 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
     """Return the cycles of `rows` consecutive output rows of a task: the sum over its hardware
     layers.
 
-    The rows begin at the first output row whose windows cover no padding above the input.  If
-    fewer than `rows` rows follow, the last `rows` rows of the output are taken instead.
-
     inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
         such as "output".  All others are in main memory."""
+    # The rows begin at the first output row whose windows cover no padding above the input.  If
+    # fewer than `rows` rows follow, the last `rows` rows of the output are taken instead.
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
     layers = t.layers_with_traffic(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))

@@ -348,13 +348,12 @@ class TilePlan:
 def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
     """Return a plan that assigns the inner tensors of a group to offsets in the workspace.
 
-    A tensor has the same offset in all tiles.  Its space suffices for every tile, and is rounded up
-    to whole banks.  Two tensors that are live at the same time (`_live_together`) do not overlap,
-    and so share no bank; other tensors may share memory.  Tensors are placed in descending order of
-    size, each at the lowest offset where it fits.
-
     size: the largest number of rows and columns of a tile.
     bank_bytes: the size of a bank of the feature buffer."""
+    # A tensor has the same offset in all tiles.  Its space suffices for every tile, and is rounded
+    # up to whole banks.  Two tensors that are live at the same time (`_live_together`) do not
+    # overlap, and so share no bank; other tensors may share memory.  Tensors are placed in
+    # descending order of size, each at the lowest offset where it fits.
     shapes = group.tile_shapes(size)
     sizes = {
         name: -(-h * w * group.tensors[name].packs * group.atom_bytes // bank_bytes) * bank_bytes

@@ -297,13 +297,12 @@ def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays (tables) that the hardware reads for an operator, by name.
 
-    "weights": the int8 weights, in the order in which the hardware reads them.
-    "post": the int32 bias, multiplier and shift of each output channel, of shape (channels, 3).
-        The bias includes the correction for the zero point of the input.
-    "second": the constant operand of a sum or difference, int8, of shape (channels,).
-
     A sum, difference or product of two tensors has no tables: the result is empty.  Without the
     extension, "post" has other contents (`plain_tables`)."""
+    # "weights": the int8 weights, in the order in which the hardware reads them.
+    # "post": the int32 bias, multiplier and shift of each output channel, of shape (channels, 3).
+    #   The bias includes the correction for the zero point of the input.
+    # "second": the constant operand of a sum or difference, int8, of shape (channels,).
     if not is_extended(offloaded):
         return plain_tables(offloaded)
     if offloaded.main.kind == "Relu":

@@ -111,10 +111,9 @@ class BankSplit:
 
     def pieces(self, height: int) -> int:
         """Return the number of hardware layers into which a convolution of `height` input rows is
-        split.  It is 1 if the buffer holds all rows at a time.
-
-        For example, if the buffer holds 6 rows and layers overlap by 2 rows, 14 input rows take 3
-        layers, which read rows [0, 6), [4, 10) and [8, 14)."""
+        split.  It is 1 if the buffer holds all rows at a time."""
+        # For example, if the buffer holds 6 rows and layers overlap by 2 rows, 14 input rows take 3
+        # layers, which read rows [0, 6), [4, 10) and [8, 14).
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
@@ -142,12 +141,11 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     """Return the allocation that NVDLA's open-source compiler chooses; `reserved` banks remain
     unused.
 
-    The compiler tries the options for weights in the order of `PREFERENCE`: all weights, two
-    groups of kernels, one group.  It chooses the first option that leaves enough banks for the
-    whole input.  If no option does, it chooses the first one that leaves enough banks for the input
-    rows of one window.  All banks that the weights do not need then hold input rows.
-
     Raises CapacityError if the input rows of one window do not fit beside one group of kernels."""
+    # The compiler tries the options for weights in the order of `PREFERENCE`: all weights, two
+    # groups of kernels, one group.  It chooses the first option that leaves enough banks for the
+    # whole input.  If no option does, it chooses the first one that leaves enough banks for the
+    # input rows of one window.  All banks that the weights do not need then hold input rows.
     banks = demand.hardware.banks - reserved
     overlap = max(demand.reach_rows - demand.stride_rows, 0)
     whole = demand.data_banks(demand.height)
@@ -170,11 +168,10 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raise CapacityError unless the given numbers of banks suffice for a layer.
-
-    The banks for data must hold the input rows of one window.  The banks for weights must hold one
-    group of kernels, because the core applies a whole group at a time.  The sum of `data_banks` and
-    `weight_banks` must not exceed the number of banks of the buffer."""
+    """Raise CapacityError unless the given numbers of banks suffice for a layer."""
+    # The banks for data must hold the input rows of one window.  The banks for weights must hold
+    # one group of kernels, because the core applies a whole group at a time.  The sum of
+    # `data_banks` and `weight_banks` must not exceed the number of banks of the buffer.
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))

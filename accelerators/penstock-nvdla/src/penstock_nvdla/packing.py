@@ -36,9 +36,8 @@ def unpack_features(
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
     """Write int8 elements of shape (rows, columns, channels) to a surface in a memory.
 
-    A pack has `atom_bytes` channels; the unused channels of the last pack become 0.
-
     Raises BackendError if the surface exceeds the memory, or if its rows or packs overlap."""
+    # A pack has `atom_bytes` channels; the unused channels of the last pack become 0.
     rows, columns, channels = elements.shape
     packs = _packs(memory, surface, (rows, columns, channels), atom_bytes)
     whole = np.zeros((rows, columns, len(packs) * atom_bytes), np.int8)

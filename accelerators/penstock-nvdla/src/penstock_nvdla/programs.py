@@ -83,10 +83,10 @@ class TaskPiece(NamedTuple):
 def pieces(task: Task, rows: Sequence[RowAddresses], first: int, end: int) -> Iterator[TaskPiece]:
     """Divide output rows [first, end) of a task into intervals, and yield them in order.
 
-    Intervals are as long as possible, but in every tensor, the rows that an interval accesses must
-    have a constant pitch.  The exception is an output row whose own input rows have no constant
-
     rows: the rows of each input, followed by the rows of the output."""
+    # Intervals are as long as possible, but in every tensor, the rows that an interval accesses
+    # must have a constant pitch.  The exception is an output row whose own input rows have no
+    # constant
     while first < end:
         if pitches_of_rows(task, rows, first, end) is not None:
             yield TaskPiece(first, end, gathered=False)
@@ -264,9 +264,8 @@ class _Encoder:
 
 
 def input_copy_task(task: Task) -> Task:
-    """Return a task whose output is a copy of the input of `task`.
-
-    The encoder executes it for single rows, to copy input rows of `task` to scratch."""
+    """Return a task whose output is a copy of the input of `task`."""
+    # The encoder executes it for single rows, to copy input rows of `task` to scratch.
     return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
 
@@ -321,10 +320,10 @@ def _chip_index(hardware: NvdlaConfiguration) -> int:
 def decode(
     stream: bytes,
 ) -> tuple[NvdlaConfiguration, tuple[tuple[int, int, NvdlaMemory], ...], bytes]:
-    """Return the contents of a stream: (configuration, relocations, writes).
-
-    Each relocation is (index of the write, index of the base address, memory of the base address).
-    The writes are pairs of little-endian uint32: register address, word before relocation."""
+    """Return the contents of a stream: (configuration, relocations, writes)."""
+    # Each relocation is (index of the write, index of the base address, memory of the base
+    # address).  The writes are pairs of little-endian uint32: register address, word before
+    # relocation.
     word, count = HEAD.unpack_from(stream)
     bank_bytes, number = word & ~BANK_MASK, word & BANK_MASK
     end = HEAD.size * (1 + count)
@@ -359,15 +358,14 @@ def relocated(
 def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> None:
     """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
 
-    The model executes the stream at once; the sequencer counts the cycles that its layers take
-    after those of earlier streams in the queue.
-
-    stream: an array whose first `size` bytes are the stream.
-
-    Before execution, each array is copied to the modelled memory (main memory or feature buffer)
-    that the stream's relocations state for its base address.  Afterwards, only the bytes that
-    changed are copied back, because the arrays may overlap.  Each base address in the feature
-    buffer is the beginning of a bank."""
+    stream: an array whose first `size` bytes are the stream."""
+    # The model executes the stream at once; the sequencer counts the cycles that its layers take
+    # after those of earlier streams in the queue.
+    #
+    # Before execution, each array is copied to the modelled memory (main memory or feature buffer)
+    # that the stream's relocations state for its base address.  Afterwards, only the bytes that
+    # changed are copied back, because the arrays may overlap.  Each base address in the feature
+    # buffer is the beginning of a bank.
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()

@@ -398,9 +398,8 @@ def encode_cube(cube: SdpCube) -> dict[str, int]:
 def decode_cube(words: Words) -> SdpCube:
     """Return the size of a convolution's output, decoded from the registers of SDP's read engine.
 
-    The functional model checks that it equals the size that the other registers imply.
-
     words: the words by register name."""
+    # The functional model checks that it equals the size that the other registers imply.
     return CUBE.decode(words)
 
 

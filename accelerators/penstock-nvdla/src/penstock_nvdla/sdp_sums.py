@@ -70,9 +70,8 @@ class Ratio:
         return found[0], found[1]
 
     def totals(self) -> Int64s:
-        """Return the weighted sum s for all pairs of inputs, of shape (256, 256).
-
-        Entry [i, j] is for the element i - 128 of the first input and j - 128 of the second."""
+        """Return the weighted sum s for all pairs of inputs, of shape (256, 256)."""
+        # Entry [i, j] is for the element i - 128 of the first input and j - 128 of the second.
         first, second = self.weights
         return (INPUTS * first)[:, None] + (INPUTS * second)[None, :]
 
@@ -98,9 +97,8 @@ class SumSettings:
         return self.ratio.main
 
     def elements(self) -> Int64s:
-        """Return the output elements for all pairs of inputs, of shape (256, 256).
-
-        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
+        """Return the output elements for all pairs of inputs, of shape (256, 256)."""
+        # Entry [i, j] is that of i - 128 in the first input and j - 128 in the second.
         y = shifted(self.ratio.totals() * self.factor2, self.right)
         return np.clip(shifted((y - self.offset) * self.scale, self.shift), LOWEST, HIGHEST)
 

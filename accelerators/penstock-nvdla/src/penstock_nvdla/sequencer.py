@@ -126,9 +126,8 @@ def check_ports(
 ) -> None:
     """Raise BackendError if a layer reads a bank of the feature buffer that it writes.
 
-    The banks have a single port.  They are checked if the configuration states their size.
-
     read, written: the features that the layer reads, and those that it writes."""
+    # The banks have a single port.  They are checked if the configuration states their size.
     extension = hardware.extension
     if extension is None or not extension.feature_bank_bytes:
         return

@@ -136,10 +136,9 @@ class SheetLayer:
 
     @property
     def depth(self) -> int:
-        """The number of input channels after space-to-depth, rounded up to a multiple of 16.
-
-        Space-to-depth converts each block of row_stride x column_stride pixels to one pixel, which
-        has the channels of all pixels of the block."""
+        """The number of input channels after space-to-depth, rounded up to a multiple of 16."""
+        # Space-to-depth converts each block of row_stride x column_stride pixels to one pixel,
+        # which has the channels of all pixels of the block.
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
@@ -172,10 +171,9 @@ class SheetLayer:
 
     @property
     def mac_positions(self) -> tuple[int, int]:
-        """The number of windows, (rows, columns), for which the sheet counts multiplications.
-
-        With padding, it is the size of the input divided by the strides, rounded up.  Without
-        padding, only windows that are entirely inside the input count."""
+        """The number of windows, (rows, columns), for which the sheet counts multiplications."""
+        # With padding, it is the size of the input divided by the strides, rounded up.  Without
+        # padding, only windows that are entirely inside the input count.
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (

@@ -126,10 +126,9 @@ class Task:
     def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Task:
         """Return the task that computes some rows and columns of the output.
 
-        rows, columns: half-open intervals of the output.
-
-        The input is cropped, too, to the rows and columns that this part of the output reads
-        (`reads`, `reads_columns`)."""
+        rows, columns: half-open intervals of the output."""
+        # The input is cropped, too, to the rows and columns that this part of the output reads
+        # (`reads`, `reads_columns`).
         lower, upper = self.reads(*rows)
         left, right = self.reads_columns(*columns)
         return replace(
@@ -152,11 +151,10 @@ class Task:
         second_lines: the distance in bytes between consecutive rows of the second input of an
             element-wise operation; 0 if there is none.
 
-        The address of a tensor in the writes is an offset in bytes from the first row of this
-        tensor that is accessed.  In the output and in the second input, this is row `first`.  In
-        the input, it is the first row that the window of output row `first` covers.
-
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+        # The address of a tensor in the writes is an offset in bytes from the first row of this
+        # tensor that is accessed.  In the output and in the second input, this is row `first`.  In
+        # the input, it is the first row that the window of output row `first` covers.
         found: list[tuple[Write, ...]] = []
         for layer in self.hardware_layers(first, end, in_lines, out_lines):
             row = layer.output.address // out_lines

@@ -52,9 +52,9 @@ class LayerTraffic:
 def traffic_of(layer: ConvolutionLayer | WindowLayer, post: Post, atom_bytes: int) -> LayerTraffic:
     """Return the bytes that a hardware layer transfers to and from memory.
 
-    Each input element and each weight is read once, unless the convolution buffer already holds it.
-
     atom_bytes: the size in bytes of a memory atom."""
+    # Each input element and each weight is read once, unless the convolution buffer already holds
+    # it.
     output = layer.out_height, layer.out_width, layer.kernels
     combines = post.elementwise is not ElementwiseMode.NONE and not post.by_channel
     return LayerTraffic(

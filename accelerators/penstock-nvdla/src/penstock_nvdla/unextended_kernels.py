@@ -54,10 +54,9 @@ def reason_against(offloaded: Offloaded) -> str | None:
 
 
 def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
-    """Return the reason, for a message, why a sum is not fused with a convolution.
-
-    NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
-    found, the message says so, too."""
+    """Return the reason, for a message, why a sum is not fused with a convolution."""
+    # NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
+    # found, the message says so, too.
     found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
@@ -196,12 +195,11 @@ def plain_scratch_bytes(offloaded: Offloaded) -> int:
 def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays that the hardware reads for an operator, by name.
 
-    "weights": the int8 weights, in the order in which the hardware reads them.
-    "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
-        then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
-        the number of channels is rounded up to whole packs.
-
     The result is empty if the task of the operator has no passes."""
+    # "weights": the int8 weights, in the order in which the hardware reads them.
+    # "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
+    #   then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
+    #   the number of channels is rounded up to whole packs.
     task = plain_task(offloaded)
     if not task.passes:
         return {}

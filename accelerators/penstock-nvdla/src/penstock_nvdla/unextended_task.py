@@ -161,13 +161,12 @@ class UnextendedTask(Task):
     ) -> Iterator[UnextendedStep]:
         """Yield the hardware layers that compute output rows [first, end), in order.
 
-        Row addresses are relative to the first input row that is read, to output row `first`, or to
-        row `first` of the second input (`UnextendedStep.bases`).
-
         in_lines, out_lines, second_lines: the distances in bytes between consecutive rows of the
             input, of the output, and of the second input of a sum.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+        # Row addresses are relative to the first input row that is read, to output row `first`, or
+        # to row `first` of the second input (`UnextendedStep.bases`).
         if self.total is not None:
             yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
         elif not self.passes:

@@ -38,10 +38,9 @@ from penstock.backends.implementations import strategy_record
 from penstock.backends.offload import claimed
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.partition import with_settings
-from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
 from penstock.backends.uma.registration import Registration
-from penstock.backends.uma.registrations import Judge, read_sources, resolved_memories
+from penstock.backends.uma.registrations import Judge, read_sources, resolved_memories, values
 from penstock.errors import BackendError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target

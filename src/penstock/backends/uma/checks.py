@@ -141,12 +141,7 @@ def check_codegen(
     replace_call_extern: Callable[[Sequence[str]], str] | None,
     where: str,
 ) -> None:
-    """Raise BackendError unless the arguments of `_register_codegen` are valid and consistent.
-
-    fmt: must be "stream" if both `encoder` and `submit` are given, otherwise "c".
-    encoder: encodes calls as a command stream; must be callable or None.
-    submit: the driver function that receives a stream; None if there is none.
-    replace_call_extern: returns the C text of a driver call; must be callable or None."""
+    """Raise BackendError unless the arguments of `_register_codegen` are valid and consistent."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:
         raise BackendError(
@@ -163,13 +158,8 @@ def check_codegen(
 
 
 def check_driver(driver: object, does: str, example: str, takes: str, where: str) -> None:
-    """Raise BackendError unless `driver` is a `Driver`: a C function with a functional model.
-
-    The message states what the function is for and how to construct it, with these phrases:
-
-    does: what the function does, such as "waits for streams".
-    example: an example of the C function's name, such as "npu_wait".
-    takes: what the functional model takes as arguments, such as "the state of the device"."""
+    """Raise BackendError unless `driver` is a `Driver`; the other arguments are phrases of the
+    message."""
     if not isinstance(driver, Driver):
         raise BackendError(
             "backend-067",

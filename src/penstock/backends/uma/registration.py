@@ -20,10 +20,8 @@ from penstock.backends.accelerator import (
     Value,
 )
 from penstock.backends.description import name_of, require_callable
-from penstock.backends.op_strategy import StrategyFunction
+from penstock.backends.op_strategy import Roofline, StrategyFunction
 from penstock.backends.pattern import Pattern
-from penstock.backends.roofline import Roofline
-from penstock.backends.target_attributes import check_attribute
 from penstock.backends.uma import checks
 from penstock.backends.uma.registrations import (
     BandwidthOf,
@@ -34,6 +32,7 @@ from penstock.backends.uma.registrations import (
     Registrations,
     SizeOf,
     Sources,
+    check_attribute,
     read_sources,
     registered_memory,
 )

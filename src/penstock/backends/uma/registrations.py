@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import keyword
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,14 +22,167 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.description import backend_code, is_name
 from penstock.backends.offloaded import Offloaded
-from penstock.backends.op_strategy import StrategyFunction
+from penstock.backends.op_strategy import ABOVE_0, Roofline, StrategyFunction, is_figure
 from penstock.backends.pattern import Pattern
-from penstock.backends.roofline import ABOVE_0, Roofline, is_figure
 from penstock.errors import BackendError, UsageError
-from penstock.hardware.size import parse_size
+from penstock.hardware.quantities import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver
 from penstock.tiling.tiler import Tiler
+
+# Attributes of an accelerator: a backend declares them with defaults, and users set them.
+
+
+# Names that attributes must not have, each with the reason.
+#
+# A message consists of the name and the reason, as in '"name" is the accelerator's name'.
+RESERVED: Mapping[str, str] = {
+    "attrs": "holds the attributes themselves",
+    "chip": "is the chip that the accelerator stands beside",
+    "name": "is the accelerator's name",
+    **dict.fromkeys(
+        ("device", "from_device", "host", "keys", "libs", "model", "tag"),
+        "is an attribute that every target of TVM has",
+    ),
+}
+
+# Exclusive upper bound of the magnitude of numbers.
+#
+# No size, count or rate of a device reaches it. Costs have the same bound.
+LIMIT = 2**40
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
+
+
+def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
+    """Raise BackendError unless a backend may declare an attribute with this name and default."""
+    if type(default) not in _KINDS:
+        raise BackendError(
+            "backend-030",
+            f'the default of attribute "{name}" is {default!r}, must be a str, int, bool or float',
+            where=where,
+            why="users set it as name=value, and the default determines its type",
+            help="register one attribute per number, or use a str attribute",
+        )
+    problem = _name_problem(name, known)
+    if problem:
+        raise BackendError(
+            "backend-031",
+            f'an attribute cannot be called "{name}"',
+            where=where,
+            why=problem,
+            help="choose another name",
+        )
+
+
+def _name_problem(name: object, known: Mapping[str, Value]) -> str:
+    """Why `name` cannot be the name of a new attribute; "" if it can."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        return "a name is made of letters, digits and _, and does not begin with a digit"
+    if name in RESERVED:
+        return f'"{name}" {RESERVED[name]}'
+    return f'"{name}" is registered already, with default {known[name]!r}' if name in known else ""
+
+
+def values(
+    accelerator: str,
+    declared: Mapping[str, Value],
+    given: Mapping[str, object],
+    where: str,
+    least: Mapping[str, float] | None = None,
+) -> dict[str, Value]:
+    """Return the value of every declared attribute: the given value, or else the default.
+
+    least: the smallest valid values of some attributes, by name.
+
+    >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
+    {'lanes': 16, 'fast': False}
+
+    Raises UsageError for an unknown attribute or an invalid value.
+    """
+    found = dict(declared)
+    for name, value in given.items():
+        if name not in declared:
+            raise unknown_attribute(accelerator, declared, name, where)
+        read = _converted(value, declared[name])
+        if read is None:
+            raise UsageError(
+                "usage-019",
+                f"attribute {name} is {value!r}, must be {_KINDS[type(declared[name])]}",
+                where=where,
+                help=f"the default is {declared[name]!r}",
+            )
+        found[name] = _in_range((least or {}).get(name), name, read, where)
+    return found
+
+
+def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
+    """Return `value` unchanged if it is a string or within range."""
+    if not isinstance(value, str) and abs(value) >= LIMIT:
+        raise UsageError(
+            "usage-019",
+            f"attribute {name} is {_shortened(str(value))}, its magnitude must be below 2^40",
+            where=where,
+            help="set a smaller value",
+        )
+    if least is not None and not isinstance(value, str) and value < least:
+        raise UsageError(
+            "usage-019",
+            f"attribute {name} is {value}, must be at least {least}",
+            where=where,
+            help="set a larger value",
+        )
+    return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:21]}.. ({len(text)} characters)"
+
+
+def unknown_attribute(
+    accelerator: str, declared: Mapping[str, Value], name: str, where: str
+) -> UsageError:
+    """Return the error for an unknown attribute; its help lists the declared attributes."""
+    near = difflib.get_close_matches(name, declared, 1)
+    listed = ", ".join(f"{known}={default}" for known, default in declared.items())
+    return bad_setting(
+        f'{accelerator} has no attribute "{name}"',
+        where,
+        (f"did you mean {near[0]}? " if near else "")
+        + (f"its attributes, with defaults: {listed}" if listed else "it has no attributes"),
+    )
+
+
+def bad_setting(what: str, where: str, help: str) -> UsageError:
+    """Return a UsageError about a user's attribute settings.
+
+    what: the first line of the message.
+    help: the advice to the user."""
+    return UsageError("usage-023", what, where=where, help=help)
+
+
+def _converted(given: object, default: Value) -> Value | None:
+    """A given value, converted to the type of the default; None if that is impossible."""
+    kind = type(default)
+    if kind is float and type(given) is int:
+        return float(given)
+    if type(given) is kind:
+        return _finite(given)  # pyright: ignore[reportArgumentType]  (it has the default's type)
+    return _parsed(given, kind) if isinstance(given, str) else None
+
+
+def _parsed(text: str, kind: type[Value]) -> Value | None:
+    try:
+        if kind is bool:
+            return _BOOLEANS[text.lower()]
+        return int(text, 0) if kind is int else _finite(float(text))
+    except (ValueError, KeyError):
+        return None
+
+
+def _finite(value: Value) -> Value | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 # A constraint or predicate: returns True to accept a composite, else False or the reason.
 Judge = Callable[[Offloaded], bool | str]
@@ -156,12 +312,10 @@ class Registrations:
 
 
 def read_sources(files: Files, bases: tuple[type, ...], where: str) -> tuple[tuple[str, str], ...]:
-    """Return the (name, contents) pairs of `files`, reading files that are given by name only.
+    """Return (name, contents) pairs; files given by name only are read from the folders of the
+    modules that define `bases`, the first that has them.
 
-    bases: the backend's class and its base classes.  The folders of the modules that define these
-        classes are searched in order.
-
-    Raises BackendError, with `where` as the location, if a file cannot be read."""
+    Raises BackendError if a file cannot be read."""
     if isinstance(files, Mapping):
         return tuple(files.items())
     names = (files,) if isinstance(files, str) else files
@@ -204,12 +358,7 @@ def registered_memory(
     known: Sequence[str],
     place: str,
 ) -> RegisteredMemory:
-    """Return a memory with the given size and bandwidth; other properties come from `region`.
-
-    size: bytes, a string such as "32KiB", or a function of the attributes.
-    bandwidth: bytes per cycle, or a function of the attributes.
-    bank_bytes: the size of a bank, or a function of the attributes; 0 without banks.
-    known: the names of memories registered before.
+    """Return a memory whose size, bandwidth and banks may be functions of the attributes.
 
     Raises BackendError if a value is invalid or the name is taken."""
     if not is_name(region.name):
@@ -270,12 +419,7 @@ def _resolved(
 
 
 def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
-    """Return a copy of `memory` with another size.
-
-    size: a number of bytes, or a string such as "32KiB".
-    place: the location that the error reports.
-
-    Raises BackendError if the size, or the bandwidth or latency of `memory`, is invalid."""
+    """A copy of `memory` with another size, in bytes or as text.  Raises BackendError."""
     try:
         size_bytes = parse_size(size) if isinstance(size, str) else size
     except UsageError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.family import core_family
 from penstock.codegen import packages as folder
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.packages.delivery import Delivery, PackageFormat

@@ -63,10 +63,9 @@ SIGNED_RANGES = {2: False, 3: True, 5: True}
 
 def limited(operation: BlockOperation, values: Any) -> Any:
     """Add the zero point of the output to `values`, which are already requantised, and return the
-    results, clamped to the limits of the activation.
-
-    As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the zero
-    point and the limits are ignored."""
+    results, clamped to the limits of the activation."""
+    # As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the
+    # zero point and the limits are ignored.
     activation = operation.activation
     # The exception follows from the streams that the older core of Arm's compiler Vela, written in
     # Python, generates for softmax: they set zero points that must have no effect.
@@ -86,10 +85,9 @@ def table_bytes(operation: BlockOperation) -> int:
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
     """Return the result of looking up each of `values` in a table.
 
-    table: the bytes of the table. Entry 0 belongs to the least possible value.
-
-    An 8-bit or 32-bit result is the entry itself. A 16-bit result is interpolated linearly: an
-    entry consists of a base and a slope."""
+    table: the bytes of the table. Entry 0 belongs to the least possible value."""
+    # An 8-bit or 32-bit result is the entry itself.  A 16-bit result is interpolated linearly: an
+    # entry consists of a base and a slope.
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)

@@ -90,11 +90,10 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
 def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
     """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
 
-    "step": computes the next index on a cycle of the permutation (`steps_and_swaps`).
-    "swap": swaps two pixels, first eight bytes at a time ("eight"), then the remaining bytes one by
-        one ("byte").
-
     p: parameters of the kernel, by name."""
+    # "step": computes the next index on a cycle of the permutation (`steps_and_swaps`).
+    # "swap": swaps two pixels, first eight bytes at a time ("eight"), then the remaining bytes one
+    #   by one ("byte").
     steps, swaps = steps_and_swaps(p["rows"], p["columns"])
     eights, rest = divmod(p["pixel_bytes"], 8)
     return {"step": steps, "swap": swaps, "eight": swaps * eights, "byte": swaps * rest}
@@ -119,11 +118,10 @@ def rearranged(p: Params, site: Site) -> Counts:
 
 
 def channel_runs(p: Params, site: Site) -> Counts:
-    """Return how often each section of `channel_runs` runs.
-
-    Runs of some sizes are copied inline, by loops of their own ("loop 3", "copy 3").  For all
-    others, an innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole
-    words.  If a row is a single run of words, these are "word", and "whole" counts the runs."""
+    """Return how often each section of `channel_runs` runs."""
+    # Runs of some sizes are copied inline, by loops of their own ("loop 3", "copy 3").  For all
+    # others, an innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole
+    # words.  If a row is a single run of words, these are "word", and "whole" counts the runs.
     rows, size = row_count(site.output.shape), p["run_bytes"]
     pieces = rows * p["pieces"]
     runs = pieces * p["count"]
@@ -146,10 +144,9 @@ def _copied(copies: int, size_bytes: int) -> Counts:
 
 
 def strided(p: Params, site: Site) -> Counts:
-    """Return how often each section of `strided` runs.
-
-    The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
-    kernel copies all channels of a pixel at once; otherwise, it copies channel by channel."""
+    """Return how often each section of `strided` runs."""
+    # The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
+    # kernel copies all channels of a pixel at once; otherwise, it copies channel by channel.
     p = {**p, "out_n": row_count(site.output.shape) // p["out_h"]}
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],

@@ -31,9 +31,8 @@ Figures = Mapping[str, float]
 
 
 def no_odd_cycles(kernel: Kernel) -> int:
-    """Return 0: the default of `CycleModel.odd_cycles`.
-
-    Kernels that do not compute pixels in pairs take no additional cycles for an odd number."""
+    """Return 0: the default of `CycleModel.odd_cycles`."""
+    # Kernels that do not compute pixels in pairs take no additional cycles for an odd number.
     return 0
 
 
@@ -69,9 +68,8 @@ class CycleModel:
         return replace(kernel, work_cycles=round(work), odd_cycles=odd)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:
-        """Return the cycles of one call that computes the whole output.
-
-        They are infinity if neither the model nor `kernel.work_cycles` states them."""
+        """Return the cycles of one call that computes the whole output."""
+        # They are infinity if neither the model nor `kernel.work_cycles` states them.
         found = self.priced(op, site, kernel)
         if found.work_cycles is None:
             return float("inf")

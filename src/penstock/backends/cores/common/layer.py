@@ -11,22 +11,28 @@ replaced by zeros.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 import numpy as np
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
-from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.ir.element_types import ElementTypes
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.ir.region import Region
 from penstock.opkit.requantise import Multipliers, SumRequantisation
+from penstock.opkit.sliding import Window
+from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.sub import Sub
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each
 from penstock.requantisation.channels import Booleans, Channels, reachable
-from penstock.requantisation.form import Class, Form
+from penstock.requantisation.form import INPUTS, Class, Form, weighted_sum
 
 # Accumulator ranges and reference requantisation of the output channels of a layer.
 
@@ -38,9 +44,8 @@ Requantised = Weighted | SumRequantisation
 
 
 def reference_channels(op: Requantised, site: Site) -> Channels:
-    """Return the multiplier and shift of each output channel, and the range of its accumulators.
-
-    Multiplier and shift are the requantisation parameters of the reference runtime."""
+    """Return the multiplier and shift of each output channel, and the range of its accumulators."""
+    # Multiplier and shift are the requantisation parameters of the reference runtime.
     if not isinstance(op, SumRequantisation):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
@@ -51,12 +56,11 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
     """Return the multiplier and shift of each output channel, and the range of its accumulators.
 
-    Multiplier and shift are the requantisation parameters of the reference runtime.
-
-    weights: replace the operator's own weights; of shape (output channels, taps).
-
-    The range holds for windows with padding, too: padding has the input's zero point as its value,
-    which is in the range of the inputs."""
+    weights: replace the operator's own weights; of shape (output channels, taps)."""
+    # Multiplier and shift are the requantisation parameters of the reference runtime.
+    #
+    # The range holds for windows with padding, too: padding has the input's zero point as its
+    # value, which is in the range of the inputs.
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
@@ -64,9 +68,8 @@ def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channe
 
 
 def weight_matrix(op: Weighted, site: Site) -> Int64s:
-    """Return the constant weights as a matrix of shape (output channels, taps).
-
-    Taps are the elements of a window in row-major order."""
+    """Return the constant weights as a matrix of shape (output channels, taps)."""
+    # Taps are the elements of a window in row-major order.
     weights = site.constant(1).astype(np.int64)
     if isinstance(op, DepthwiseConv2D):
         return weights.reshape(-1, weights.shape[3]).T.copy()
@@ -101,13 +104,8 @@ _REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
-    """Return the cheapest requantisation form of each channel, as (classes, numbers).
-
-    A form is integer arithmetic that is proved to yield the outputs of the reference runtime.
-
-    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
-        reference runtime).
-    numbers: the numbers that encode the forms, with shape (channels, 6)."""
+    """Return the cheapest proved requantisation form of each channel: its letter, from A to D,
+    and the numbers that encode it, of shape (channels, 6)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
     classes = "".join(one.kind.value for one in lone)
@@ -124,11 +122,10 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 
 
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
-    """Return a portable kernel with the cheapest bit-exact requantisation of each channel.
-
-    The kernel's code stays the same.  Its tables of constants describe, for each channel, the
-    cheapest integer arithmetic (form) that is proved to yield the outputs of the reference runtime.
-    Kernels of operators that do not requantise per channel are returned unchanged."""
+    """Return a portable kernel with the cheapest bit-exact requantisation of each channel."""
+    # The kernel's code stays the same.  Its tables of constants describe, for each channel, the
+    # cheapest integer arithmetic (form) that is proved to yield the outputs of the reference
+    # runtime.  Kernels of operators that do not requantise per channel are returned unchanged.
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = certified_forms(op, site)
@@ -147,12 +144,7 @@ def form_table(forms: Int64s) -> Table:
 
 @lru_cache(maxsize=1024)
 def certified_forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
-    """Return (classes, numbers), the cheapest requantisation form of each output channel.
-
-    classes: a letter per channel, from A (the cheapest arithmetic) to D (the arithmetic of the
-        reference runtime).
-    numbers: the encoded forms, of shape (channels, 6), from which a kernel's table is made
-        (`form_table`)."""
+    """Return the letters and the encoded forms of the output channels, as `channel_forms` does."""
     return channel_forms(reference_channels(op, site))
 
 
@@ -192,10 +184,9 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """The offset of each channel in the requantisation form, with the bias included.
-
-        It is `form.offset` + (`bias` << `form.fraction_bits`), so that kernels need not add the
-        bias.  If it does not fit int32, it is stored modulo 2^32."""
+        """The offset of each channel in the requantisation form, with the bias included."""
+        # It is `form.offset` + (`bias` << `form.fraction_bits`), so that kernels need not add the
+        # bias.  If it does not fit int32, it is stored modulo 2^32.
         # Kernels add the offset, modulo 2^32, to the sum of products, shifted like the bias.  The
         # total is proved to fit int32, so it is correct even if the offset alone does not fit.
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
@@ -220,15 +211,14 @@ def certified_layer(
 ) -> CertifiedLayer | None:
     """Return an operator's weights and requantisation, in the channel order of a kernel.
 
-    The requantisation is proved bit-exact: it yields the outputs of the reference runtime.  All
-    channels have the same requantisation form (arithmetic from accumulator to output), except those
-    for which this form is not proved bit-exact; each of these has a form of its own.
+    Returns None if more than `most_outside` channels need a form of their own, or if the operator
+    is not a `LayerOp`.
 
     order: indices of the output channels to include, in the kernel's order.
-    most_outside: the largest accepted number of channels that need a form of their own.
-
-    Returns None if more than `most_outside` channels need a form of their own, or if the operator
-    is not a `LayerOp`."""
+    most_outside: the largest accepted number of channels that need a form of their own."""
+    # The requantisation is proved bit-exact: it yields the outputs of the reference runtime.  All
+    # channels have the same requantisation form (arithmetic from accumulator to output), except
+    # those for which this form is not proved bit-exact; each of these has a form of its own.
     if not isinstance(op, LayerOp):
         return None
     found = certificate(op, site, fraction_bits, tuple(order.tolist()))
@@ -250,22 +240,20 @@ def certified_layer(
 def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
     """Return 32-bit requantisation constants of a layer, and the channels that cannot use them.
 
-    A channel can use the constants if they are proved to yield the same output as the reference
-    runtime for every accumulator that can occur.
-
     order: indices of the output channels to include, in the order in which the kernel computes
         them.  The order matters because each group of `CHANNELS_PER_BASE` consecutive channels
         has a single `base`, one of the constants."""
+    # A channel can use the constants if they are proved to yield the same output as the reference
+    # runtime for every accumulator that can occur.
     channels = variable_channels(op, site).only(np.array(order))
     return certify(channels, fraction_bits, CHANNELS_PER_BASE)
 
 
 @lru_cache(maxsize=64)
 def variable_weights(op: LayerOp, site: Site) -> Int64s:
-    """Return the weights, of shape (channels, taps), with zeros for constant channels.
-
-    A constant channel has the same output for every input.  The array is cached and therefore
-    read-only."""
+    """Return the weights, of shape (channels, taps), with zeros for constant channels."""
+    # A constant channel has the same output for every input.  The array is cached and therefore
+    # read-only.
     weights = weight_matrix(op, site)
     weights[constant_outputs(op, site)[0]] = 0
     weights.setflags(write=False)
@@ -274,10 +262,9 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return (is constant, output value), two arrays with one element for each output channel.
-
-    A constant channel has the same output for every input.  For any other channel, the output value
-    is a placeholder: the output for the smallest accumulator that can occur."""
+    """Return (is constant, output value), two arrays with one element for each output channel."""
+    # A constant channel has the same output for every input.  For any other channel, the output
+    # value is a placeholder: the output for the smallest accumulator that can occur.
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     # Where the reference's left shift overflows, equal outputs at both ends prove nothing.
@@ -285,11 +272,10 @@ def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return the reference requantisation and the accumulator range of every output channel.
-
-    A requantisation form is bit-exact if it equals the reference in this range.  The range of a
-    constant channel, whose output is the same for every input, is the bias alone, as if its weights
-    were zero."""
+    """Return the reference requantisation and the accumulator range of every output channel."""
+    # A requantisation form is bit-exact if it equals the reference in this range.  The range of a
+    # constant channel, whose output is the same for every input, is the bias alone, as if its
+    # weights were zero.
     return reference_channels_with(op, site, variable_weights(op, site))
 
 
@@ -301,12 +287,8 @@ def variable_channels(op: LayerOp, site: Site) -> Channels:
 
 
 def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Table) -> Kernel:
-    """Return a fully connected kernel in which each output has a requantisation form of its own.
-
-    A requantisation form is arithmetic that converts an accumulator to an output.  The kernel suits
-    layers for which no single form is proved bit-exact for all outputs.
-
-    weights: the weights of the layer, in the order in which the kernel reads them."""
+    """Return a fully connected kernel in which each output has a requantisation form of its own."""
+    # It suits layers for which no single form is proved bit-exact for all outputs.
     classes, forms = certified_forms(op, site)
     matrix = weight_matrix(op, site)
     bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * matrix.sum(axis=1)
@@ -329,3 +311,91 @@ def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Ta
         folded=(1, 2),
         classes=classes,
     )
+
+
+# Kernel parameters that several core families use.
+
+
+def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
+    """Return the parameters `inner_lower` and `inner_upper`: the half-open range of output
+    columns (or rows) whose windows are entirely inside the input of `extent` columns."""
+    lower = -(-window.before // window.stride)
+    upper = (extent - window.extent + window.before) // window.stride + 1
+    return ("inner_lower", lower), ("inner_upper", max(0, upper))
+
+
+def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
+    """Return the kernel parameters (name, value) with which an addition or subtraction is computed.
+
+    The kernel computes (a * left + b * right + offset) >> shift for input elements a and b, and
+    clamps the result.  Returns None if an input differs in shape from the output, or if no values
+    of these constants yield the operator's outputs for all pairs of int8 elements."""
+    shape = site.output.shape
+    if any(x.shape != shape for x in site.inputs):
+        return None
+    found = weighted_pairs(op, site)
+    least, most = op.activation.bounds(site.output)
+    row = (("row_elements", math.prod(shape) // row_count(shape)),)
+    return None if found is None else (*row, *found, ("least", least), ("most", most))
+
+
+def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
+    """Return the constants of integer arithmetic that equals an addition or subtraction.
+
+    The result contains the (name, value) pairs of `left`, `right`, `offset` and `shift`.  For input
+    elements a and b, the output is (a * left + b * right + offset) >> shift, before clamping.
+    Returns None if no constants yield the operator's outputs for all pairs of elements: of int8
+    values or, if an input is constant, of its elements."""
+    values = [
+        INPUTS if constant is None else np.unique(site.constant(k))
+        for k, constant in enumerate(site.constants)
+    ]
+    shape = len(values[0]), len(values[1])
+    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
+    pairs = Site((left, right), output, (None, None))
+    return _of_every_pair(op, pairs, tuple(values[0].tolist()), tuple(values[1].tolist()))
+
+
+@lru_cache(maxsize=256)
+def _of_every_pair(
+    op: Add | Sub, site: Site, left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[tuple[str, int], ...] | None:
+    least, most = op.activation.bounds(site.output)
+    scales = [x.scale / site.output.scale for x in site.inputs]
+    inputs = np.array(left, np.int64), np.array(right, np.int64)
+    a, b = (each.astype(np.int8) for each in np.meshgrid(*inputs, indexing="ij"))
+    outputs = op.evaluate(site, (a, b), Region.whole(site.output.shape)).astype(np.int64)
+    found = weighted_sum(inputs, outputs, scales[0], op.SIGN * scales[1], least, most)
+    if found is None:
+        return None
+    return (
+        ("left", found.left),
+        ("right", found.right),
+        ("offset", found.offset),
+        ("shift", found.shift),
+    )
+
+
+# Restriction of functions that choose kernels to the element types that the kernels support.
+
+
+# Returns a kernel for an operator, or None if there is none.
+Choice = Callable[[Op, Site], Kernel | None]
+
+
+def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
+    """Return a decorator that restricts a function that chooses kernels to some element types."""
+    # The decorated function returns None ("no kernel of this family") for an operator that is not
+    # in `types`, or whose inputs or output have other element types.
+
+    def decorate(choose: Choice) -> Choice:
+        @wraps(choose)
+        def checked(op: Op, site: Site) -> Kernel | None:
+            declared = types.get(type(op))
+            if declared is None or declared.mismatch(site):
+                return None
+            return choose(op, site)
+
+        return checked
+
+    return decorate

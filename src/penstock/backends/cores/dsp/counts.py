@@ -42,26 +42,14 @@ def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def tile_cycles(pairs: int, signed: int) -> int:
-    """Return the cycles of a tile, which is two pixels of four output channels.
-
-    They include the dot products of two windows with four channels, and the requantisation.
-
-    signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
-        from each; this takes extra cycles for every output.  Otherwise 0."""
+    """Return the cycles of two pixels of four output channels, including requantisation."""
     blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
     return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
 
 
 def row_cycles(fours: int, signed: int) -> int:
-    """Return the cycles of four output elements that read the same row of inputs.
-
-    They include four dot products with the row, and the requantisation.
-
-    The row is the whole input vector of a fully connected layer, or the window of a 1x1
-    convolution.
-
-    signed: 1 if the requantisation form corrects negative accumulators, by subtracting a constant
-        from each; this takes extra cycles for every output.  Otherwise 0."""
+    """Return the cycles of four output elements that read the same row of inputs, including
+    requantisation."""
     blocks, rest = divmod(fours, 4)
     return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
 
@@ -73,12 +61,9 @@ def _clamped(p: Params, site: Site) -> int:
 
 
 def odd_cycles(kernel: Kernel) -> int:
-    """Return the additional cycles of a call that computes an odd number of pixels.
-
-    The kernel `conv2d_s8_dsp` computes pixels in pairs, and its counts assume that a pixel takes
-    half as long as a pair.  The last of an odd number of pixels takes longer.  For example, if a
-    pair takes 100 cycles and the last pixel 70, the result is 70 - 100 / 2 = 20.  For other
-    kernels, the result is 0."""
+    """Return the additional cycles of a call that computes an odd number of pixels."""
+    # `conv2d_s8_dsp` computes pixels in pairs, and its counts assume that a pixel takes half as
+    # long as a pair.  The last of an odd number of pixels takes longer.
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -251,13 +236,9 @@ def _depthwise(p: Params, site: Site) -> Counts:
 
 
 def _runs(p: Params, images: int) -> int:
-    """Return how often the depthwise kernel computes the addresses of taps.
-
-    The kernel computes the addresses for the first of several neighbouring output pixels whose
-    windows are all inside the input, and only increments them for the others.  For a pixel whose
-    window reaches into the padding, it computes them anew.
-
-    images: batch size."""
+    """How often the depthwise kernel computes the addresses of taps."""
+    # It computes them for the first of several neighbouring pixels whose windows are inside the
+    # input, and increments them for the others; anew for each pixel at the padding.
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.backends.cores.common.parameters import weighted_pairs
+from penstock.backends.cores.common.layer import weighted_pairs
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.region import Region

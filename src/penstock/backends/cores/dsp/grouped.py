@@ -99,12 +99,11 @@ class ChannelGroups:
 def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     """Return a kernel for grouped convolutions that reads its inputs in place.
 
-    The kernel processes several neighbouring channel groups as one merged group, and computes two
-    pixels of four output channels at a time.
-
     Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
     if the kernel's requantisation is not proved bit-exact, or if two weights do not fit into 16
     bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
+    # The kernel processes several neighbouring channel groups as one merged group, and computes two
+    # pixels of four output channels at a time.
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -160,10 +159,9 @@ def _products(groups: ChannelGroups, taps: int) -> int:
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """Return (operator, site) of the equivalent convolution with a single channel group.
-
-    Its weights, a constant of the site, are zero between channels of different groups.  Returns
-    None if there are more than `MOST_MERGED` groups."""
+    """Return (operator, site) of the equivalent convolution with a single channel group."""
+    # Its weights, a constant of the site, are zero between channels of different groups.  Returns
+    # None if there are more than `MOST_MERGED` groups.
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:
         return None

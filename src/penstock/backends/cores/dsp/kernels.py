@@ -18,11 +18,12 @@ from penstock.backends.cores.common.layer import (
     CertifiedLayer,
     certified_layer,
     constant_outputs,
+    for_element_types,
     form_table,
+    inner_columns,
     separate_forms_kernel,
     with_forms,
 )
-from penstock.backends.cores.common.parameters import for_element_types, inner_columns
 from penstock.backends.cores.dsp import taps, tiles
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.backends.cores.dsp.elementwise import elementwise_kernel
@@ -78,11 +79,10 @@ def packed_products(weights: Array) -> Table:
 def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
     """Return the kernel of a fully connected layer.
 
-    All outputs share one requantisation form (arithmetic from accumulator to output) if this form
-    is proved bit-exact and the weights can be packed in pairs.  Otherwise, each output has a
-    requantisation form of its own.
-
     Returns None if the number of inputs is not a multiple of four."""
+    # All outputs share one requantisation form (arithmetic from accumulator to output) if this form
+    # is proved bit-exact and the weights can be packed in pairs.  Otherwise, each output has a
+    # requantisation form of its own.
     if site.inputs[1].shape[1] % tiles.QUAD:
         return None
     weights = site.constant(1)
@@ -126,10 +126,9 @@ MOST_TAPS = 256  # Largest number of taps: the sum of that many int8 elements fi
 
 
 def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
-    """Return the faster of the DSP kernel and the portable kernel.
-
-    The DSP kernel computes eight channels at a time.  It does not support layers with fewer than
-    eight channels, with large windows, or with windows that are entirely in the padding."""
+    """Return the faster of the DSP kernel and the portable kernel."""
+    # The DSP kernel computes eight channels at a time.  It does not support layers with fewer than
+    # eight channels, with large windows, or with windows that are entirely in the padding.
     portable, found = op.kernel(site), _in_eights(op, site)
     if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
         op, site, portable
@@ -398,16 +397,11 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 def _packed(
     op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
 ) -> tuple[CertifiedLayer, Table] | None:
-    """Return the weights and requantisation of some output channels, and a table of packed weights.
+    """The weights and requantisation of some output channels, and a table of packed weights.
 
-    All channels have the same requantisation form, except those for which it is not proved
-    bit-exact.  These are computed separately, so their packed weights are zero.
-
-    channels: indices of the output channels.
-    most_outside: the largest accepted number of channels that need a form of their own.
-
-    Returns None if more than `most_outside` channels need a form of their own, or if two weights do
-    not fit into 16 bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
+    None if more than `most_outside` channels need a form of their own, or if two weights do not
+    fit into 16 bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
+    # Channels outside the shared form are computed separately, so their packed weights are zero.
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None

@@ -43,23 +43,21 @@ def packed_weights(weights: Int64s) -> Table:
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Return the requantisation constants of each group of four channels as int32 words.
-
-    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
-
-        t = (sum << fraction_bits) + offset; if negative, t = t - correction
-        output = (base + (t * factor >> 32)) >> shift
-
-    The words of a group are, in this order:
-
-        base           of all four channels
-        offsets        of channels 0, 2, 1 and 3 (with the bias)
-        corrections    of channels 0, 2, 1 and 3
-        factors        of channels 0, 2, 1 and 3
-
-    Channels 0 and 2 precede 1 and 3, as in the registers of the kernel: one instruction widens
-    bytes 0 and 2 of a word to 16 bits, and another one bytes 1 and 3.
-    """
+    """Return the requantisation constants of each group of four channels as int32 words."""
+    # The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+    #
+    #   t = (sum << fraction_bits) + offset; if negative, t = t - correction
+    #   output = (base + (t * factor >> 32)) >> shift
+    #
+    # The words of a group are, in this order:
+    #
+    #   base           of all four channels
+    #   offsets        of channels 0, 2, 1 and 3 (with the bias)
+    #   corrections    of channels 0, 2, 1 and 3
+    #   factors        of channels 0, 2, 1 and 3
+    #
+    # Channels 0 and 2 precede 1 and 3, as in the registers of the kernel: one instruction widens
+    # bytes 0 and 2 of a word to 16 bits, and another one bytes 1 and 3.
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

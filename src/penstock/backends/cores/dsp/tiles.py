@@ -41,13 +41,12 @@ def packed_weights(weights: Int64s) -> Table | None:
     A 16-bit number w0 + 256 * w1 holds the weights w0 and w1 of two channels for one tap, so that
     one multiplication serves both channels.  The axes of the result are: group of four channels,
     pair of taps, pair of channels, tap in the pair.  For example, with weights w[channel, tap], the
-    first numbers are
-
-        w[0, 0] + 256 * w[1, 0],  w[0, 1] + 256 * w[1, 1],
-        w[2, 0] + 256 * w[3, 0],  w[2, 1] + 256 * w[3, 1]
-
-    Channels and taps are padded with zeros to multiples of four.  Returns None if a number does not
-    fit 16 bits, such as -128 + 256 * -128."""
+    first numbers are"""
+    #   w[0, 0] + 256 * w[1, 0],  w[0, 1] + 256 * w[1, 1],
+    #   w[2, 0] + 256 * w[3, 0],  w[2, 1] + 256 * w[3, 1]
+    #
+    # Channels and taps are padded with zeros to multiples of four.  Returns None if a number does
+    # not fit 16 bits, such as -128 + 256 * -128.
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -59,21 +58,20 @@ def packed_weights(weights: Int64s) -> Table | None:
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Return the requantisation constants of each group of four channels as int32 words.
-
-    The kernel requantises a sum of products with these constants (`requantisation/form.py`):
-
-        t = (sum << fraction_bits) + offset; if negative, t = t - correction
-        output = (base + (t * factor >> 32)) >> shift
-
-    The words of a group are, in this order:
-
-        offsets        of channels 1, 3, 0 and 2 (with the bias)
-        factors        of channels 0, 1, 2 and 3
-        corrections    of channels 0, 1, 2 and 3
-        base           of all four channels
-
-    Offsets are in the order in which the kernel reads them."""
+    """Return the requantisation constants of each group of four channels as int32 words."""
+    # The kernel requantises a sum of products with these constants (`requantisation/form.py`):
+    #
+    #   t = (sum << fraction_bits) + offset; if negative, t = t - correction
+    #   output = (base + (t * factor >> 32)) >> shift
+    #
+    # The words of a group are, in this order:
+    #
+    #   offsets        of channels 1, 3, 0 and 2 (with the bias)
+    #   factors        of channels 0, 1, 2 and 3
+    #   corrections    of channels 0, 1, 2 and 3
+    #   base           of all four channels
+    #
+    # Offsets are in the order in which the kernel reads them.
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

@@ -33,75 +33,45 @@ POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
 
 
 def convolution_pair(outputs: int, steps: int, *, signed: bool) -> int:
-    """Return the number of instructions of a convolution for two output pixels.
-
-    They do not include those that copy windows to scratch.
-
-    steps: number of vectors of 16 bytes that hold a window.
-    signed: whether the requantisation form corrects negative accumulators, by subtracting a
-        constant from each; this takes extra instructions for every output."""
+    """A convolution for two output pixels, without the copies of windows to scratch."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
     return PAIR + -(-outputs // 4) * tile
 
 
 def gathered_windows(pixels: int, rows: int, steps: int) -> int:
-    """Return the number of instructions that copy the windows of all output pixels to scratch.
-
-    steps: number of vectors of 16 bytes that hold a window."""
+    """The copies of the windows of all output pixels to scratch."""
     return pixels * (GATHERED_WINDOW + GATHERED_ROW * rows + GATHERED_VECTOR * steps)
 
 
 def gathered_strips(copies: int, channels: int) -> int:
-    """Return the number of instructions that copy input pixels to strips in scratch, one by one.
-
-    A strip is a copy, with padding, of the input that the windows of one output row read.
-
-    channels: number of bytes of a pixel."""
+    """The copies of single input pixels to strips: padded inputs of one output row, in scratch."""
     return copies * (STRIP + GATHERED_VECTOR * -(-channels // 16))
 
 
 def depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
-    """Return the number of instructions of a depthwise convolution with 3x3 windows.
-
-    pixels: number of output pixels or, if the kernel computes two at a time, of pairs of pixels.
-    runs: number of runs of neighbouring output pixels.  The kernel computes the addresses of the
-        taps at the first pixel of a run, and increments them for the others.
-    signed: whether the requantisation form corrects negative accumulators, by subtracting a
-        constant from each; this takes extra instructions for every output."""
+    """A depthwise convolution with 3x3 windows, for pixels or pairs of pixels."""
+    # The kernel computes the addresses of the taps at the first pixel of a run of neighbouring
+    # pixels, and increments them for the others.
     return pixels * (PIXEL + blocks * (NINE_TAPS + NINE_CORRECTIONS * signed)) + runs * RUN
 
 
 def fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> int:
-    """Return the number of instructions of a fully connected layer.
-
-    outputs: number of outputs per input vector.
-    steps: number of vectors of 16 bytes that hold an input vector.
-    signed: whether the requantisation form corrects negative accumulators, by subtracting a
-        constant from each; this takes extra instructions for every output."""
+    """A fully connected layer whose outputs share one requantisation form."""
     eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
     return batches * (ROW + -(-outputs // 8) * eight)
 
 
 def separate_forms(batches: int, outputs: int, steps: int) -> int:
-    """Return the number of instructions of a fully connected layer with separate forms.
-
-    In such a layer, each output has a requantisation form of its own.
-
-    outputs: number of outputs per input vector.
-    steps: number of vectors of 16 bytes that hold an input vector."""
+    """A fully connected layer in which each output has a requantisation form of its own."""
     four = FOUR_SUMS + FOUR_STEP * steps
     return batches * (-(-outputs // 4) * four + outputs * OWN_FORM)
 
 
 def weighted_sum(elements: int, rows: int) -> int:
-    """Return the number of instructions of a weighted sum of two tensors.
-
-    rows: number of rows of each tensor."""
+    """A weighted sum of two tensors."""
     return -(-elements // 4) * FOUR + rows * SUM_ROW
 
 
 def average_pool(eights: int, rows: int, columns: int) -> int:
-    """Return the number of instructions of average pooling.
-
-    rows, columns: numbers of rows and columns of a window."""
+    """An average pool, by groups of eight output elements."""
     return eights * (POOL_EIGHT + rows * (POOL_ROW + POOL_TAP * columns))

@@ -41,34 +41,20 @@ POOL_ROW, POOL_TAP = 16, 4
 
 
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
-    """Return the cycles of two output pixels of a convolution: dot products and requantisation.
-
-    The kernel computes the output channels in pairs.
-
-    signed: whether the requantisation form corrects accumulators below a threshold, by adding a
-        constant to each; this takes extra cycles for every output."""
+    """Two output pixels of a convolution: dot products and requantisation."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
     return words * WORD + blocks * BLOCK + groups * outputs
 
 
 def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
-    """Return the cycles of the copies that a kernel makes before it computes two output pixels.
-
-    It copies the windows of both pixels to scratch memory.  If output channels are constant, it
-    also copies a precomputed pixel, which holds the values of these channels, to both pixels.
-
-    copied_bytes: size of the precomputed pixel; 0 if no channel is constant."""
+    """The copies of the windows of two output pixels to scratch, and of a precomputed pixel with
+    the values of constant channels."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
 
 
 def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
-    """Return the cycles of copying `lines` window rows to scratch memory, column by column.
-
-    A convolution copies window rows in this way if they are not contiguous in memory: rows that
-    extend into the padding, and rows of dilated windows.
-
-    columns, row_bytes: columns and bytes of a window row."""
+    """The copies of window rows that are not contiguous in memory, column by column."""
     return lines * (columns * LINE_COLUMN + row_bytes * LINE_BYTE)
 
 
@@ -111,7 +97,6 @@ def weighted_sum(elements: int, rows: int) -> int:
 
 
 def average_pool(outputs: int, rows: int, columns: int) -> int:
-    """Return the cycles of portable average pooling of `outputs` output elements.
-
-    A window has `rows` by `columns` taps."""
+    """Return the cycles of portable average pooling of `outputs` output elements."""
+    # A window has `rows` by `columns` taps.
     return outputs * rows * (POOL_ROW + POOL_TAP * columns)

@@ -12,11 +12,13 @@ import numpy as np
 
 from penstock.backends.cores.common.layer import (
     LayerOp,
+    for_element_types,
+    inner_columns,
     separate_forms_kernel,
+    sum_params,
     variable_channels,
     variable_weights,
 )
-from penstock.backends.cores.common.parameters import for_element_types, inner_columns, sum_params
 from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
@@ -68,10 +70,9 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
-    """Return constants with which a layer is requantised without 64-bit products.
-
-    The constants are proved to yield the outputs of the reference runtime for every accumulator
-    that can occur.  The `form` of the certificate is None if some channel has no such constants."""
+    """Return constants with which a layer is requantised without 64-bit products."""
+    # The constants are proved to yield the outputs of the reference runtime for every accumulator
+    # that can occur.  The `form` of the certificate is None if some channel has no such constants.
     return certify_clamped(variable_channels(op, site))
 
 

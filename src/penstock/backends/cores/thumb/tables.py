@@ -86,22 +86,20 @@ class PackedPairs:
 
 
 def by_taps(layer: ThumbLayer) -> bytes:
-    """Return the packed weights and requantisation constants of a depthwise layer.
-
-    The channels follow one another.  Each begins with one weight byte per tap, in row-major order
-    of the window, padded with zeros to a multiple of four bytes.  The bias and the requantisation
-    constants of the channel follow."""
+    """Return the packed weights and requantisation constants of a depthwise layer."""
+    # The channels follow one another.  Each begins with one weight byte per tap, in row-major order
+    # of the window, padded with zeros to a multiple of four bytes.  The bias and the requantisation
+    # constants of the channel follow.
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
 
 
 def by_rows(layer: ThumbLayer) -> bytes:
-    """Return the packed weights and requantisation constants of a fully connected layer.
-
-    Each group of four output channels begins with four weight bytes for every input, one per
-    channel.  The bias and requantisation constants of each channel follow.  If 4 does not divide
-    the number of channels, the last channel is repeated."""
+    """Return the packed weights and requantisation constants of a fully connected layer."""
+    # Each group of four output channels begins with four weight bytes for every input, one per
+    # channel.  The bias and requantisation constants of each channel follow.  If 4 does not divide
+    # the number of channels, the last channel is repeated.
     count = len(layer.weights)
     content = bytearray()
     for begin in range(0, count, _WORD):
@@ -112,11 +110,10 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_fours(weights: Array) -> Array:
-    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them.
-
-    The axes of the flattened result are: group of four outputs, input, output in group.  With int8
-    weights, the four weights of an input form a 32-bit word.  The outputs are padded with zeros to
-    a multiple of four."""
+    """Return weights of shape (outputs, inputs) in the order in which the kernel reads them."""
+    # The axes of the flattened result are: group of four outputs, input, output in group.  With
+    # int8 weights, the four weights of an input form a 32-bit word.  The outputs are padded with
+    # zeros to a multiple of four.
     padded = np.pad(weights, ((0, -len(weights) % _WORD), (0, 0)))
     return padded.reshape(-1, _WORD, padded.shape[1]).swapaxes(1, 2).ravel()
 
@@ -124,11 +121,10 @@ def by_fours(weights: Array) -> Array:
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
     """Return the weights and requantisation constants of a convolution in pairs of channels.
 
-    Channels with similar sums of absolute weights are paired (`_pairs`).  Channels whose output is
-    the same for every input are omitted.  The taps of a pair are divided into blocks: the kernel
-    adds the products of a block in 16 bits, and the sums of all blocks in 32 bits.
-
     Returns None if the sum of the products of two taps, the smallest block, may exceed 16 bits."""
+    # Channels with similar sums of absolute weights are paired (`_pairs`).  Channels whose output
+    # is the same for every input are omitted.  The taps of a pair are divided into blocks: the
+    # kernel adds the products of a block in 16 bits, and the sums of all blocks in 32 bits.
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:

@@ -297,7 +297,7 @@ def choose(
     for node in graph.nodes:
         found = (
             with_chosen_kernels(node, accelerator)
-            if _is_composite_of(node, accelerator.name)
+            if isinstance(node.op, Composite) and node.op.engine == accelerator.name
             else node
         )
         chosen.append(node if isinstance(found, str) else found)
@@ -414,10 +414,6 @@ def _check_pattern(named: NamedPattern, engine: str) -> None:
         why="a pattern claims the nodes of its operators; wildcards and constants only bound them",
         help='begin it with is_op("..")',
     )
-
-
-def _is_composite_of(node: Node, engine: str) -> bool:
-    return isinstance(node.op, Composite) and node.op.engine == engine
 
 
 def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:

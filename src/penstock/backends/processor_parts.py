@@ -118,7 +118,11 @@ class _Access:
         copy = self._copy(value, self.graph.producers()[value.name].origin)
         nodes: list[Node] = []
         for node in self.graph.nodes:
-            nodes.append(_reading(node, value, copy.output) if node.name in unable else node)
+            nodes.append(
+                replace(node, inputs=tuple(copy.output if v == value else v for v in node.inputs))
+                if node.name in unable
+                else node
+            )
             if node.name == value.name:
                 nodes.append(copy)
         return self.graph.with_nodes(tuple(nodes))
@@ -161,10 +165,6 @@ class _Access:
         """A node that copies `value` to a new contiguous tensor."""
         name = free_name(f"{value.name}/copy", self.graph.names())
         return Node(COPY, (value,), Value(name, value.type), origin)
-
-
-def _reading(node: Node, value: Value, other: Value) -> Node:
-    return replace(node, inputs=tuple(other if v == value else v for v in node.inputs))
 
 
 @dataclass(frozen=True, slots=True)

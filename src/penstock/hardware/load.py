@@ -147,7 +147,7 @@ def load_target(name: str, *, trusted: bool = False) -> Target:
             "target-001",
             "the target file cannot be read",
             where=name,
-            why=_reason(error),
+            why=error.strerror or "" if isinstance(error, OSError) else str(error),
             help="name a TOML file, or use one of " + ", ".join(target_names()),
         ) from error
     if len(raw) > MOST_BYTES:
@@ -158,10 +158,6 @@ def load_target(name: str, *, trusted: bool = False) -> Target:
             help=EXAMPLE,
         )
     return parse_target(text, name, trusted=trusted)
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or "") if isinstance(error, OSError) else str(error)
 
 
 def parse_target(text: str, file: str, *, trusted: bool = False) -> Target:

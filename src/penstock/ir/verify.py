@@ -132,12 +132,9 @@ def there_is_something_to_compute(graph: Graph) -> str | None:
     """A graph has at least one input and one output, and no tensor is empty."""
     if not graph.inputs or not graph.outputs:
         return f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
-    empty = next((v for v in _all_values(graph) if v.type.elements == 0), None)
+    values = (*graph.variables(), *graph.constants())
+    empty = next((value for value in values if value.type.elements == 0), None)
     return f'tensor "{empty.name}" has shape {list(empty.type.shape)}' if empty else None
-
-
-def _all_values(graph: Graph) -> tuple[Value, ...]:
-    return (*graph.variables(), *graph.constants())
 
 
 Check = Callable[[Graph], str | None]

@@ -24,7 +24,6 @@ import numpy as np
 from penstock.errors import PenstockError, UnsupportedError, UsageError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, State, Value, free_name
-from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data
 from penstock.ir.verify import verify
@@ -259,7 +258,12 @@ class _Writer:
                 for x, read in zip(step.inputs, step.reads, strict=True)
             )
             made = value if step.series is None else _new_rows(value, step.series)
-            if _takes_all(step.op, inputs) and value not in self.before.outputs:
+            if (
+                isinstance(step.op, Slice)
+                and set(step.op.step) == {1}
+                and step.op.shape == inputs[0].type.shape
+                and value not in self.before.outputs
+            ):
                 made = inputs[0]
             else:
                 self.nodes.append(Node(step.op, inputs, made, step.node.origin))
@@ -353,10 +357,6 @@ def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
         row = node.op.evaluate(node.site, tuple(operands), first)
         found[node.name] = np.repeat(row, series.total, series.axis)
     return found
-
-
-def _takes_all(op: Op, inputs: Sequence[Value]) -> bool:
-    return isinstance(op, Slice) and set(op.step) == {1} and op.shape == inputs[0].type.shape
 
 
 def _new_rows(value: Value, series: TimeSeries) -> Value:

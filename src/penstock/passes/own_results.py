@@ -34,16 +34,15 @@ def _with_copied_states(graph: Graph) -> Graph:
             taken.add(name)
             renamed[before.name] = replace(before, name=name)
             copies.append(Node(COPY, (renamed[before.name],), before, state.update.origin))
-    nodes = (replace(node, inputs=_renamed(node.inputs, renamed)) for node in graph.nodes)
+    nodes = (
+        replace(node, inputs=tuple(renamed.get(value.name, value) for value in node.inputs))
+        for node in graph.nodes
+    )
     return replace(
         graph,
         nodes=(*copies, *nodes),
         states=tuple(_renamed_state(state, renamed) for state in graph.states),
     )
-
-
-def _renamed(values: tuple[Value, ...], names: Mapping[str, Value]) -> tuple[Value, ...]:
-    return tuple(names.get(value.name, value) for value in values)
 
 
 def _renamed_state(state: State, names: Mapping[str, Value]) -> State:

@@ -347,7 +347,7 @@ def _continued(
     """The step of a node whose output continues its inputs' series along an axis; None if it does
     not."""
     stride = _stride(node, inputs, axis)
-    if stride is None or _padded(node, inputs) or _is_recurrent(node):
+    if stride is None or any(_padding(node, inputs)) or _is_recurrent(node):
         return None
     total = node.output.type.shape[axis]
     if hop % stride and hop < stride * total:
@@ -414,10 +414,6 @@ def _alike(value: Value, rows: Sequence[Region]) -> bool:
     array = value.data.array(value.type)
     first = array[rows[0].slices]
     return all(np.array_equal(array[region.slices], first) for region in different)
-
-
-def _padded(node: Node, inputs: Sequence[TimeSeries | None]) -> bool:
-    return any(_padding(node, inputs))
 
 
 def _padding(node: Node, inputs: Sequence[TimeSeries | None]) -> tuple[int, int]:

@@ -193,7 +193,9 @@ class _Analysis:
     ) -> frozenset[str]:
         """Names of real numbers that are float32 in the graph: those that some reader needs
         unrounded, if whatever writes and reads them computes on real numbers."""
-        states = (node for node in nodes if _has_states(node, self.names))
+        states = (
+            node for node in nodes if node.name in self.names and self.names[node.name].real_inputs
+        )
         unread = {name for node in states for name in node.outputs} - self.wanted.keys()
         needed = self.read | self.shown | unread
         for node in reversed(nodes):  # what a table skips is computed if its result is needed
@@ -435,10 +437,6 @@ def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assu
     if asked is None:
         return False
     return bool(asked.real_inputs) or (not assumed and (asked.floats or asked.float_outputs))
-
-
-def _has_states(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
-    return node.name in names and bool(names[node.name].real_inputs)
 
 
 # Tables of element-wise operators in a row, which depend on one tensor of 8-bit elements.

@@ -253,14 +253,12 @@ def _quantised(model: onnx.ModelProto, samples: Samples) -> bytes:
             result,
             Reader(),
             quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=_operators(onnx.load(folded).graph.node),
+            op_types_to_quantize=sorted(
+                {node.op_type for node in onnx.load(folded).graph.node} - set(NOT_QUANTISED)
+            ),
             per_channel=True,
             activation_type=QuantType.QInt8,
             weight_type=QuantType.QInt8,
             extra_options={"WeightSymmetric": True, "ForceQuantizeNoInputCheck": True},
         )
         return result.read_bytes()
-
-
-def _operators(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    return sorted({node.op_type for node in nodes} - set(NOT_QUANTISED))

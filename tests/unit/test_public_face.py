@@ -14,7 +14,7 @@ import pytest
 import penstock
 from command_line import CommandLine
 from penstock import api
-from penstock.api.requested import LAST_RUNGS
+from penstock.api.arguments import LAST_RUNGS
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.revision import identity
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.lazy import importer
 
 if TYPE_CHECKING:
+    from penstock.api.arguments import LAST_RUNGS
     from penstock.api.arrays import check_outputs, drawn_sets, read_inputs, write_array
     from penstock.api.compiled import Compiled, compile
     from penstock.api.explored import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     )
     from penstock.api.ran import Ran, compare, profile, run
     from penstock.api.reported import Reported, read_report
-    from penstock.api.requested import LAST_RUNGS, request
+    from penstock.api.requested import request
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.reports.scan import Scanned
 
 _MODULES = {
+    "penstock.api.arguments": ("LAST_RUNGS",),
     "penstock.api.arrays": ("check_outputs", "drawn_sets", "read_inputs", "write_array"),
     "penstock.api.compiled": ("Compiled", "compile"),
     "penstock.api.explored": (
@@ -49,7 +51,7 @@ _MODULES = {
     ),
     "penstock.api.ran": ("Ran", "compare", "profile", "run"),
     "penstock.api.reported": ("Reported", "read_report"),
-    "penstock.api.requested": ("LAST_RUNGS", "request"),
+    "penstock.api.requested": ("request",),
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.settings": ("Settings",),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),

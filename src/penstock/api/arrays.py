@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.api.requested import SEQUENCE_STEPS
+from penstock.api.arguments import SEQUENCE_STEPS
 from penstock.choices import InterfaceTypes
 from penstock.errors import ModelError, OutputError, UsageError
 from penstock.frontends.reading import AS_IT_IS, Reading

@@ -18,8 +18,9 @@ from penstock.alternatives import (
     streamed_model,
     with_smaller_kernels,
 )
+from penstock.api.arguments import ignore_stage
 from penstock.api.reported import Reported
-from penstock.api.requested import Model, ignore_stage, request, with_settings
+from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged

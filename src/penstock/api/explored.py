@@ -11,7 +11,8 @@ from functools import partial
 from itertools import product
 from typing import Unpack
 
-from penstock.api.requested import Model, check_flags, ignore_progress, request, with_settings
+from penstock.api.arguments import check_flags, ignore_progress
+from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.backends.offload import offload
 from penstock.backends.pattern_mismatch import explain

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
 
-from penstock.api.compiled import OTHER_OPTIONS, compile
-from penstock.api.requested import (
+from penstock.api.arguments import (
     check_count,
     check_flags,
     check_last_rung,
     check_reference,
     ignore_progress,
-    request,
 )
+from penstock.api.compiled import OTHER_OPTIONS, compile
+from penstock.api.requested import request
 from penstock.api.settings import Settings
 from penstock.api.verified import verify
 from penstock.choices import one_of

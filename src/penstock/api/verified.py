@@ -12,24 +12,21 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 
 from penstock import ladder
-from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
-from penstock.api.compiled import Compiled, compile
-from penstock.api.reported import Reported
-from penstock.api.requested import (
+from penstock.api.arguments import (
     HOPS,
     LAST_RUNGS,
-    Model,
     check_compiler,
     check_count,
     check_flags,
-    check_is_model,
     check_last_rung,
     check_reference,
     check_type,
     ignore_stage,
-    request,
-    with_settings,
 )
+from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
+from penstock.api.compiled import Compiled, compile
+from penstock.api.reported import Reported
+from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock import api
-from penstock.api.requested import HOPS, check_reference
+from penstock.api.arguments import HOPS, check_reference
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_error, print_json, progress
 from penstock.hardware.default_target import DEFAULT_TARGET

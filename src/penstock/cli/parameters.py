@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_type_hints
 import typer
 
 from penstock import api
-from penstock.api.requested import LAST_RUNGS
+from penstock.api.arguments import LAST_RUNGS
 from penstock.api.settings import Settings
 from penstock.cli.terminal import show_details
 from penstock.errors import OutputError

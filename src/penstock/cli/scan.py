@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from penstock import api
-from penstock.api.requested import LAST_RUNGS
+from penstock.api.arguments import LAST_RUNGS
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json, progress
 from penstock.errors import escaped

@@ -24,7 +24,7 @@ from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.model import execute
-from penstock_nvdla.pdp import POOLING, decode_pooling
+from penstock_nvdla.pdp import POOLING
 from penstock_nvdla.registers import CONVOLUTION, decode
 from penstock_nvdla.sdp import (
     LAYER,
@@ -172,7 +172,7 @@ def _moved(
     if name.startswith("sdp_pdp") or words.get(SPLIT, 0) >> 8 or (uses_y and y is None):
         return None
     if name.startswith("pdp_"):
-        pooling = decode_pooling(_relevant(words, POOLING.names()))
+        pooling = POOLING.decode(_relevant(words, POOLING.names()))
         addresses = (pooling.source.address, pooling.output.address)
         return addresses, pooling_writes(
             replace(

@@ -26,7 +26,7 @@ from penstock_nvdla.layer import (
     allocate,
     trimmed,
 )
-from penstock_nvdla.stream import decode, encode
+from penstock_nvdla.registers import decode, encode
 
 PACKED = Surface.packed(12, 10, 8)
 LAYER = ConvolutionLayer(

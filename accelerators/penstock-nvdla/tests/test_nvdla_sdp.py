@@ -15,14 +15,11 @@ from penstock_nvdla.configurations import LARGE, SMALL, NvdlaConfiguration
 from penstock_nvdla.extension import WINDOW
 from penstock_nvdla.layer import Conversion, NvdlaMemory, Padding, Surface
 from penstock_nvdla.model import execute
-from penstock_nvdla.pdp import (
-    PaddingSums,
-    PoolingLayer,
-    PoolingMethod,
-    decode_pooling,
-    encode_pooling,
-)
+from penstock_nvdla.pdp import POOLING, PaddingSums, PoolingLayer, PoolingMethod
 from penstock_nvdla.registers import CONVOLUTION
+from penstock_nvdla.sdp import (
+    LAYER as SDP,
+)
 from penstock_nvdla.sdp import (
     Algorithm,
     SdpLayer,
@@ -34,7 +31,6 @@ from penstock_nvdla.sdp import (
     decode_operations,
     decode_sdp,
     encode_operations,
-    encode_sdp,
     per_channel,
 )
 from penstock_nvdla.stream import pooling_writes, sdp_writes, to_bytes, to_text
@@ -195,12 +191,12 @@ def test_units_decode_as_they_were_encoded(
 ) -> None:
     operations = SdpOperations(first, second, y)
     assert decode_operations(encode_operations(operations)) == operations
-    assert decode_sdp(encode_sdp(LAYER)) == LAYER
+    assert decode_sdp(SDP.encode(LAYER)) == LAYER
 
 
 def test_pooling_decodes_as_it_was_encoded_and_text_separates_layers() -> None:
     layer = pooling(PoolingMethod.AVERAGE, factor_x=7, factor_y=9, sums=PaddingSums(1, 2, 3))
-    assert decode_pooling(encode_pooling(layer)) == layer
+    assert POOLING.decode(POOLING.encode(layer)) == layer
     text = to_text((*pooling_writes(layer), *sdp_writes(LAYER, SdpOperations())))
     assert [part.splitlines()[-1].split()[0] for part in text.split("\n\n") if part] == [
         *("PDP_RDMA.D_OP_ENABLE", "SDP_RDMA.D_OP_ENABLE"),

@@ -15,24 +15,16 @@ from penstock.errors import BackendError, UnsupportedError
 from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import SMALL
 from penstock_nvdla.extension import (
+    POST,
+    WINDOW,
     ElementwiseMode,
     Post,
     Range,
     Scale,
     WindowKind,
     WindowLayer,
-    decode_post,
-    decode_window,
-    encode_post,
-    encode_window,
 )
-from penstock_nvdla.layer import (
-    Accumulators,
-    ConvolutionLayer,
-    NvdlaMemory,
-    Padding,
-    Surface,
-)
+from penstock_nvdla.layer import Accumulators, ConvolutionLayer, NvdlaMemory, Padding, Surface
 from penstock_nvdla.registers import decode
 from penstock_nvdla.stream import (
     Write,
@@ -97,15 +89,15 @@ def test_a_stream_is_the_same_as_bytes_and_as_text(
 def test_a_layer_round_trips_through_a_stream(layer: ConvolutionLayer, post: Post) -> None:
     words = {w.register: w.word for w in from_bytes(to_bytes(convolution_writes(layer, post)))}
     assert decode(words, layer.hardware) == layer
-    assert decode_post(words) == post
+    assert POST.decode(words) == post
 
 
 @given(layer=window_layers(), post=posts)
 def test_layers_of_the_extension_come_back(layer: WindowLayer, post: Post) -> None:
-    assert decode_window(encode_window(layer)) == layer
-    assert decode_post(encode_post(post)) == post
+    assert WINDOW.decode(WINDOW.encode(layer)) == layer
+    assert POST.decode(POST.encode(post)) == post
     words = {w.register: w.word for w in from_bytes(to_bytes(window_writes(layer, post)))}
-    assert (decode_window(words), decode_post(words)) == (layer, post)
+    assert (WINDOW.decode(words), POST.decode(words)) == (layer, post)
 
 
 def test_units_are_started_against_the_direction_of_data() -> None:

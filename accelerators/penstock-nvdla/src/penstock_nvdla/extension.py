@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.uma import UnsupportedError
-from penstock_nvdla.bindings import Bindings, Words
+from penstock_nvdla.bindings import Bindings
 from penstock_nvdla.layer import (
     NO_PADDING,
     NOWHERE,
@@ -263,40 +263,3 @@ WINDOW = Bindings(
     absent={},
     left_out=OPERANDS,
 )
-
-
-def encode_post(post: Post) -> dict[str, int]:
-    """Return the register words of the post-processing unit (POST), by register name.  Raises
-    UnsupportedError if an attribute of `post` does not fit its register field."""
-    return POST.encode(post)
-
-
-def decode_post(words: Words) -> Post:
-    """Return the post-processing that the registers of unit POST encode.
-
-    words: the words by register name; registers of other units are ignored, and missing ones
-        count as 0.
-
-    Raises UnsupportedError if a word sets bits outside the fields of its register."""
-    return POST.decode(words)
-
-
-def encode_window(layer: WindowLayer) -> dict[str, int]:
-    """Return the register words of a layer of pooling or depthwise convolution, by register name.
-    The registers belong to two units: WINDOW, which computes the layer, and NVDLA's SDP, which
-    writes the output.
-
-    Raises UnsupportedError if an attribute of the layer does not fit its register field."""
-    return WINDOW.encode(layer)
-
-
-def decode_window(words: Words) -> WindowLayer:
-    """Return the layer of pooling or depthwise convolution that the registers of units WINDOW and
-    SDP encode.
-
-    words: the words by register name; registers of other units are ignored, and missing ones
-        count as 0.
-
-    Raises UnsupportedError if the hardware cannot execute the layer, if a word sets bits outside
-    the fields of its register, or if a register differs from the value that the others imply."""
-    return WINDOW.decode(words)

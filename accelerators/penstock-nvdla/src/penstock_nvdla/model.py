@@ -34,27 +34,20 @@ from penstock_nvdla.arithmetic import (
 )
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.extension import (
+    POST,
     TABLE_ROW_BYTES,
+    WINDOW,
     ElementwiseMode,
     HardwareLayer,
     Post,
     WindowKind,
     WindowLayer,
-    decode_post,
-    decode_window,
 )
 from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock_nvdla.packing import pack_features, unpack_features, unpack_weights
-from penstock_nvdla.pdp import decode_pooling
+from penstock_nvdla.pdp import POOLING
 from penstock_nvdla.registers import UNIT_MODES, UNITS, decode
-from penstock_nvdla.sdp import (
-    SdpCube,
-    SdpUnit,
-    Use,
-    decode_cube,
-    decode_operations,
-    decode_sdp,
-)
+from penstock_nvdla.sdp import CUBE, SdpCube, SdpUnit, Use, decode_operations, decode_sdp
 from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
 from penstock_nvdla.stream import completes, from_bytes, invalid_stream
 from penstock_nvdla.traffic import LayerTraffic
@@ -130,7 +123,7 @@ class Device:
                 f"NVDLA {self.hardware.name} has no unit {min(EXTENSION & self.started)}",
                 "the configuration has no extension",
             )
-        post = decode_post(self.words) if "POST" in self.started else None
+        post = POST.decode(self.words) if "POST" in self.started else None
         self.moved.append(Counter())
         self.port_bytes.clear()
         self.sources.clear()
@@ -151,10 +144,10 @@ class Device:
 
     def _computed(self, source: str, post: Post | None) -> tuple[HardwareLayer, Array]:
         if source == "WINDOW":
-            window = decode_window(self.words)
+            window = WINDOW.decode(self.words)
             return window, self._window_results(window, post)
         if source == "PDP_RDMA":
-            pooling = decode_pooling(self.words)
+            pooling = POOLING.decode(self.words)
             shape = (pooling.height, pooling.width, whole_packs(pooling.channels, self.hardware))
             image = self._read_features("features", pooling.source, shape)
             return pooling, pooled_by_pdp(image, pooling).astype(np.int8)
@@ -166,7 +159,7 @@ class Device:
         if "SDP_RDMA" in self.started:
             bypassed = {name: word for name, word in self.words.items() if name not in UNIT_MODES}
             layer = decode(bypassed, self.hardware)
-            cube = decode_cube(self.words)
+            cube = CUBE.decode(self.words)
             expected = SdpCube(layer.out_width, layer.out_height, layer.kernels)
             if cube != expected:
                 raise invalid_stream(f"SDP_RDMA is set to {cube}", f"the layer has {expected}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from penstock.uma import UnsupportedError
-from penstock_nvdla.bindings import Bindings, Words
+from penstock_nvdla.bindings import Bindings
 from penstock_nvdla.layer import NO_PADDING, Padding, Surface
 
 FRACTION_BITS = 16  # The number of fractional bits of the factors.
@@ -174,17 +174,3 @@ POOLING = Bindings(
     constant={"PDP.D_OPERATION_MODE_CFG.flying_mode": 1, "PDP_RDMA.D_FLYING_MODE.flying_mode": 1},
     absent={},
 )
-
-
-def encode_pooling(layer: PoolingLayer) -> dict[str, int]:
-    """Return the register words of a pooling layer, by register name.  Raises UnsupportedError if
-    an attribute of the layer does not fit its register field."""
-    return POOLING.encode(layer)
-
-
-def decode_pooling(words: Words) -> PoolingLayer:
-    """Return the pooling layer that register words encode, by register name.
-
-    Raises UnsupportedError if the hardware cannot execute the layer, if a word sets bits outside
-    the fields of its register, or if a register differs from the value that the others imply."""
-    return POOLING.decode(words)

@@ -84,12 +84,6 @@ UNIT_Y = Bindings(
 )
 
 
-def encode_y(unit: SdpUnitY) -> dict[str, int]:
-    """Return the register words of unit Y, by register name.  Raises UnsupportedError if an
-    attribute does not fit its register field."""
-    return UNIT_Y.encode(unit)
-
-
 def decode_y(words: Words) -> SdpUnitY | None:
     """Return the operation of unit Y that register words encode; None if the unit is bypassed.
 
@@ -374,7 +368,7 @@ def encode_operations(operations: SdpOperations) -> dict[str, int]:
     """Return the register words of SDP's units, by register name.  Raises UnsupportedError if an
     attribute does not fit its register field."""
     words = OPERATIONS.encode(operations)
-    return words if operations.y is None else {**words, **encode_y(operations.y)}
+    return words if operations.y is None else {**words, **UNIT_Y.encode(operations.y)}
 
 
 def decode_operations(words: Words) -> SdpOperations:
@@ -387,26 +381,6 @@ def decode_operations(words: Words) -> SdpOperations:
         return OPERATIONS.decode(words)
     others = {name: word for name, word in words.items() if name not in Y_MODES}
     return replace(OPERATIONS.decode(others), y=y)
-
-
-def encode_cube(cube: SdpCube) -> dict[str, int]:
-    """Return the words of the read engine's registers for the size of a convolution's output, by
-    register name.  Raises UnsupportedError if the size does not fit the registers."""
-    return CUBE.encode(cube)
-
-
-def decode_cube(words: Words) -> SdpCube:
-    """Return the size of a convolution's output, decoded from the registers of SDP's read engine.
-
-    words: the words by register name."""
-    # The functional model checks that it equals the size that the other registers imply.
-    return CUBE.decode(words)
-
-
-def encode_sdp(layer: SdpLayer) -> dict[str, int]:
-    """Return the register words of a layer of SDP alone, by register name, except those of its
-    units.  Raises UnsupportedError if an attribute does not fit its register field."""
-    return LAYER.encode(layer)
 
 
 def decode_sdp(words: Words) -> SdpLayer:

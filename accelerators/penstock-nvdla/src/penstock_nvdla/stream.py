@@ -17,24 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.uma import BackendError
-from penstock_nvdla.bindings import (
-    ENABLE,
-    Register,
-    registers,
-    registers_by_address,
-)
-from penstock_nvdla.extension import Post, WindowLayer, encode_post, encode_window
+from penstock_nvdla.bindings import ENABLE, Register, registers, registers_by_address
+from penstock_nvdla.extension import POST, WINDOW, Post, WindowLayer
 from penstock_nvdla.layer import ConvolutionLayer
-from penstock_nvdla.pdp import PoolingLayer, encode_pooling
+from penstock_nvdla.pdp import POOLING, PoolingLayer
 from penstock_nvdla.registers import UNITS, encode
-from penstock_nvdla.sdp import (
-    SdpCube,
-    SdpLayer,
-    SdpOperations,
-    encode_cube,
-    encode_operations,
-    encode_sdp,
-)
+from penstock_nvdla.sdp import CUBE, LAYER, SdpCube, SdpLayer, SdpOperations, encode_operations
 
 FORMAT = struct.Struct("<II")
 # The units that read the input from memory; starting one of them executes the layer. As an
@@ -76,7 +64,7 @@ def operating_writes(layer: ConvolutionLayer, operations: SdpOperations) -> tupl
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     cube = SdpCube(layer.out_width, layer.out_height, layer.kernels)
-    words = {**encode(layer), **encode_operations(operations), **encode_cube(cube)}
+    words = {**encode(layer), **encode_operations(operations), **CUBE.encode(cube)}
     return _layer_writes(words, (*UNITS[:-1], "SDP_RDMA", "SDP"), None)
 
 
@@ -85,7 +73,7 @@ def sdp_writes(layer: SdpLayer, operations: SdpOperations) -> tuple[Write, ...]:
     start its units.
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    words = {**encode_sdp(layer), **encode_operations(operations)}
+    words = {**LAYER.encode(layer), **encode_operations(operations)}
     return _layer_writes(words, ("SDP_RDMA", "SDP"), None)
 
 
@@ -94,7 +82,7 @@ def pooling_writes(layer: PoolingLayer) -> tuple[Write, ...]:
     that start its units.
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    return _layer_writes(encode_pooling(layer), ("PDP_RDMA", "PDP"), None)
+    return _layer_writes(POOLING.encode(layer), ("PDP_RDMA", "PDP"), None)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
@@ -104,7 +92,7 @@ def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, 
     post: the post-processing of the results; None for no post-processing.
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
+    return _layer_writes(WINDOW.encode(layer), ("WINDOW", "SDP"), post)
 
 
 def to_bytes(writes: Iterable[Write]) -> bytes:
@@ -156,7 +144,7 @@ def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
     order = (*units[:-1], "POST", units[-1]) if post else units
-    every = {**words, **(encode_post(post) if post else {})}
+    every = {**words, **(POST.encode(post) if post else {})}
     return (
         *(Write(name, word) for name, word in every.items()),
         *(Write(f"{unit}.{ENABLE}", 1) for unit in order[::-1]),

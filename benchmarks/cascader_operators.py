@@ -21,12 +21,12 @@ from penstock.ir.affine import Affine
 from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.sliding import Window
-from penstock.ops.abs import Abs
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.conversions import Quantize
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.quantize import Quantize
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.unary import Abs
 
 LAYOUTS = {layout.name: layout for layout in (NHWC, NHCWB16)}
 BY_CHANNEL = Layout("(O, K, L, 1) of (1, K, L, O)", tuple(map(StoredAxis, (3, 1, 2, 0))))

@@ -41,12 +41,11 @@ from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.abs import Abs
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.quantize import Quantize
-from penstock.ops.relu import Relu
+from penstock.ops.conversions import Quantize
+from penstock.ops.unary import Abs, Relu
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 

@@ -22,7 +22,7 @@ from benchmarks.executed_cases import Executed, executed
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.region import Region
-from penstock.ops.resize_nearest import ResizeNearest
+from penstock.ops.resize import ResizeNearest
 
 ROWS = 2
 """Maximum number of rows per stripe."""

@@ -11,36 +11,24 @@ from benchmarks.drawing import MOST_ELEMENTS, MOST_MACS, Drawing
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.requantise import Multipliers
-from penstock.ops.arg_extreme import ArgMax
+from penstock.ops.axis_extremes import ArgMax, ReduceMax
 from penstock.ops.batch_matmul import BatchMatmul
+from penstock.ops.binary import Maximum, Mul, Prelu, SquaredDifference, Sub
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
-from penstock.ops.compare import Compare, Relation
+from penstock.ops.comparisons import Compare, Relation, Select
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.depth_to_space import SpaceToDepth
-from penstock.ops.exchange_axes import ExchangeAxes
-from penstock.ops.extremes import Maximum
-from penstock.ops.l2_normalization import L2Normalization
-from penstock.ops.log_softmax import LogSoftmax
-from penstock.ops.lstm import Lstm
-from penstock.ops.lstm_hidden import LstmHidden
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
+from penstock.ops.lstm import Lstm, LstmHidden
 from penstock.ops.pad import Pad
-from penstock.ops.partial_product import PartialProduct
-from penstock.ops.prelu import Prelu
-from penstock.ops.reduce_extreme import ReduceMax
-from penstock.ops.requantise_sums import RequantiseSums
-from penstock.ops.resize_bilinear import ResizeBilinear
-from penstock.ops.resize_nearest import ResizeNearest
-from penstock.ops.select import Select
+from penstock.ops.partial_product import PartialProduct, RequantiseSums
+from penstock.ops.pixel_blocks import SpaceToDepth
+from penstock.ops.resize import ResizeBilinear, ResizeNearest
+from penstock.ops.row_vectors import L2Normalization, LogSoftmax
 from penstock.ops.slice import Slice
-from penstock.ops.squared_difference import SquaredDifference
-from penstock.ops.sub import Sub
-from penstock.ops.sum import Sum
-from penstock.ops.tanh import Tanh
+from penstock.ops.sums import Mean, Sum
 from penstock.ops.tile import Tile
-from penstock.ops.transpose import Transpose
+from penstock.ops.transpose import ExchangeAxes, Transpose
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import Tanh
 
 NARROW = Quantisation((1 / 512,), (0,))
 UNIT = Quantisation((1 / 128,), (0,))

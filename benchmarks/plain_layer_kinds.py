@@ -15,48 +15,44 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.abs import PlainAbs
-from penstock.ops.add import PlainAdd
-from penstock.ops.arg_extreme import ArgMax
+from penstock.ops.axis_extremes import ArgMax
 from penstock.ops.batch_matmul import BatchMatmul
-from penstock.ops.cast import Cast
-from penstock.ops.compare import PlainCompare, Relation
+from penstock.ops.binary import Div
+from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation, Select
+from penstock.ops.conversions import WIDE, Cast, Dequantize, QuantizeReal, QuantizeWide
 from penstock.ops.cumsum import Cumsum, PlainCumsum
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.div import Div, PlainDiv
-from penstock.ops.elu import PlainElu
-from penstock.ops.exp import PlainExp
-from penstock.ops.extremes import PlainMaximum, PlainMinimum
-from penstock.ops.gather_nd import GatherNd
-from penstock.ops.log import PlainLog
-from penstock.ops.log_softmax import PlainLogSoftmax
-from penstock.ops.logical import Connective, Logical
-from penstock.ops.logistic import PlainLogistic
-from penstock.ops.mul import PlainMul
-from penstock.ops.plain_functions import (
+from penstock.ops.gather import GatherNd
+from penstock.ops.plain import (
     Ceil,
     Floor,
     FloorDiv,
     FloorMod,
     Neg,
+    PlainAbs,
+    PlainAdd,
+    PlainDiv,
+    PlainElu,
     PlainErf,
+    PlainExp,
+    PlainLog,
+    PlainLogistic,
+    PlainMaximum,
+    PlainMinimum,
+    PlainMul,
+    PlainRelu,
+    PlainRsqrt,
+    PlainSqrt,
+    PlainSquaredDifference,
+    PlainSub,
+    PlainTanh,
     Power,
     Round,
     Square,
 )
-from penstock.ops.plain_sum import PlainSum
-from penstock.ops.quantize import WIDE, QuantizeReal, QuantizeWide
-from penstock.ops.relu import PlainRelu
-from penstock.ops.resample import BITS, Resample, Taps
-from penstock.ops.rsqrt import PlainRsqrt
-from penstock.ops.select import Select
-from penstock.ops.softmax import PlainSoftmax, Softmax
-from penstock.ops.sqrt import PlainSqrt
-from penstock.ops.squared_difference import PlainSquaredDifference
-from penstock.ops.sub import PlainSub
-from penstock.ops.svdf_feature import SvdfFeature
-from penstock.ops.svdf_time import SvdfTime
-from penstock.ops.tanh import PlainTanh
+from penstock.ops.resize import WEIGHT_BITS, Resample, Taps
+from penstock.ops.row_vectors import PlainLogSoftmax, PlainSoftmax, Softmax
+from penstock.ops.sums import PlainSum
+from penstock.ops.svdf import SvdfFeature, SvdfTime
 
 MOST_REAL = 4.0
 """Real inputs of functions are in [-MOST_REAL, MOST_REAL)."""
@@ -250,7 +246,7 @@ def _taps(d: PlainDrawing, extent: int) -> Taps:
     """Sums of two or four inputs, as of linear and of cubic interpolation."""
     size = min(extent, d.random.choice((2, 2, 4)))
     first = sorted(d.random.randint(0, extent - size) for _ in range(d.random.randint(2, 16)))
-    return Taps(tuple(first), ((1 << BITS) // size,) * (size * len(first)))
+    return Taps(tuple(first), ((1 << WEIGHT_BITS) // size,) * (size * len(first)))
 
 
 def _reals(d: PlainDrawing) -> Value:

@@ -37,7 +37,7 @@ from penstock import api, execution, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
-from penstock.ops.requantise_sums import RequantiseSums
+from penstock.ops.partial_product import RequantiseSums
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import Compilation, compile_graph, stack_error, with_point
 from penstock.pipeline.graphs import read, simplify

@@ -7,9 +7,7 @@ import numpy as np
 from benchmarks.plain_drawing import EIGHTH, PlainDrawing
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, DType, Quantisation
-from penstock.ops.gru import Gru
-from penstock.ops.real_hidden import RealHidden
-from penstock.ops.real_lstm import RealLstm
+from penstock.ops.real_recurrent import Gru, RealHidden, RealLstm
 
 SIZES = (2, 3, 5, 8, 12, 20, 32, 48)
 """Inputs and units of a layer."""

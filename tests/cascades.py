@@ -13,10 +13,9 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.requantise_last import RequantiseLast
-from penstock.ops.running_sum import RunningSum
+from penstock.ops.running import RequantiseLast, RunningSum
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (
     Box,

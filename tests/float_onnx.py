@@ -10,11 +10,10 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from tools.onnx_writer import Model
 
 CHANNELS_FIRST = (0, 3, 1, 2)

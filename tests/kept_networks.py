@@ -16,15 +16,15 @@ from penstock.ir.graph import Graph, Node, State, Value
 from penstock.ir.tensor import Data
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.quantize import Quantize
+from penstock.ops.conversions import Quantize
+from penstock.ops.pool import MaxPool2D
 from penstock.ops.registry import COPY
-from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.unary import Relu
 from strategies import node_of
 
 MOST_STATES = 3

@@ -14,8 +14,8 @@ from penstock.ir.op import Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.pool import AveragePool2D
 from strategies import seeds
 
 

@@ -13,14 +13,11 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, int8, sample
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mul import Mul
-from penstock.ops.sub import Sub
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 
 MOST_EXTENT = 40
 MOST_ELEMENTS = 16_000

@@ -15,28 +15,21 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import bias, int8, real_bias, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.gru import Gru
-from penstock.ops.lstm import Lstm
-from penstock.ops.lstm_hidden import LstmHidden
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
+from penstock.ops.lstm import Lstm, LstmHidden
 from penstock.ops.pad import Pad
-from penstock.ops.real_hidden import RealHidden
-from penstock.ops.real_lstm import RealLstm
-from penstock.ops.relu import Relu
-from penstock.ops.requantise_last import RequantiseLast
-from penstock.ops.resize_nearest import ResizeNearest
-from penstock.ops.running_max import RunningMax
-from penstock.ops.running_product import RunningProduct
-from penstock.ops.running_sum import RunningSum
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.real_recurrent import Gru, RealHidden, RealLstm
+from penstock.ops.resize import ResizeNearest
+from penstock.ops.row_vectors import Softmax
+from penstock.ops.running import RequantiseLast, RunningMax, RunningProduct, RunningSum
 from penstock.ops.slice import Slice
-from penstock.ops.softmax import Softmax
+from penstock.ops.sums import Mean
+from penstock.ops.unary import Relu
 from strategies import node_of
 
 

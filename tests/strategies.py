@@ -14,17 +14,16 @@ from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.conversions import Quantize
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
-from penstock.ops.quantize import Quantize
-from penstock.ops.relu import Relu
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
-from penstock.ops.softmax import Softmax
+from penstock.ops.row_vectors import Softmax
+from penstock.ops.unary import Relu
 
 seeds = st.integers(0, 2**32 - 1)
 

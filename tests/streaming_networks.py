@@ -11,10 +11,10 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.mean import Mean
-from penstock.ops.relu import Relu
 from penstock.ops.slice import Slice
+from penstock.ops.sums import Mean
 from penstock.ops.transpose import Transpose
+from penstock.ops.unary import Relu
 
 MOST_STRIDE = 4
 """Largest product of the strides of a network."""

@@ -29,14 +29,15 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 COMMON = {
-    "add": "a method of sets",
-    "cast": "a function of typing",
-    "compare": "a parameter of dataclass fields",
+    "comparisons": "of rows, in memory/",
     "cumsum": "NumPy's, of columns of numbers",
+    "plain": "a kind of chain, in scheduling/",
+    "pool": "of threads",
     "reshape": "NumPy's, of columns of numbers",
-    "shape": "a member of tensors, regions and arrays",
+    "resize": "NumPy's, of columns of numbers",
+    "running": "of totals, and of an accelerator",
     "slice": "a builtin",
-    "sum": "a builtin",
+    "sums": "of sizes",
     "tile": "a piece of a layer, in tiling/",
 }
 """Names of operator files that are also common words of Python.

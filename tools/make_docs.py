@@ -165,9 +165,9 @@ def deviations() -> str:
         f"| {', '.join(d.operators)} | {d.where} | {d.reference} | {d.penstock} | {d.source} |\n"
         for d in DEVIATIONS
     )
-    tolerances = (
-        f"| {op.__name__} | {op.REFERENCE_ULPS} |\n"
-        for op in operators().values()
+    tolerances = sorted(
+        f"| {name} | {op.REFERENCE_ULPS} |\n"
+        for name, op in operators().items()
         if op.REFERENCE_ULPS
     )
     real = TOLERANCES_HEAD + "".join(tolerances)

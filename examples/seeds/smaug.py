@@ -19,9 +19,8 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import DType, Quantisation
-from penstock.ops.add import Add
-from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.mul import Mul
+from penstock.ops.binary import Add, Mul
+from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options

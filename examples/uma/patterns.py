@@ -15,11 +15,10 @@ import penstock
 from penstock.ir.graph import Graph
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
+from penstock.ops.binary import Maximum, Minimum
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.extremes import Maximum, Minimum
-from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.relu import Relu
+from penstock.ops.conversions import Dequantize
+from penstock.ops.unary import LeakyRelu, Relu
 from penstock.uma import (
     Array,
     Driver,

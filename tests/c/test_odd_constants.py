@@ -8,7 +8,7 @@ import pytest
 from penstock import api
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.ops.div import PlainDiv
+from penstock.ops.plain import PlainDiv
 
 ODD = {
     "infinite or not a number": np.array([np.nan, np.inf, -np.inf, 1.5], np.float32),

@@ -16,7 +16,7 @@ from test_warnings import Kind, compiler_named
 from penstock import api
 from penstock.codegen.c_program import c_sources
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.ops.dequantize import dequantised
+from penstock.ops.conversions import dequantised
 from penstock.reports.report import InterfaceTensor
 from penstock.simulators.tflite_micro_child import fresh_interpreter
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects

@@ -31,18 +31,13 @@ from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.average_last import AverageLast
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.exp import Exp
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.gelu import Gelu
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.partial_product import PartialProduct
-from penstock.ops.requantise_last import RequantiseLast
-from penstock.ops.requantise_sums import RequantiseSums
-from penstock.ops.running_max import RunningMax
-from penstock.ops.running_sum import RunningSum
+from penstock.ops.partial_product import PartialProduct, RequantiseSums
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.running import AverageLast, RequantiseLast, RunningMax, RunningSum
+from penstock.ops.unary import Exp, Gelu
 from random_layers import random_layer
 
 THREE = Window(3, 1, 1, 1, 1)

@@ -24,7 +24,7 @@ from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.laid import Addresses

@@ -24,8 +24,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.requantise import Multipliers
-from penstock.ops.partial_product import PartialProduct
-from penstock.ops.requantise_sums import RequantiseSums
+from penstock.ops.partial_product import PartialProduct, RequantiseSums
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.channel_alternatives import COUNTS

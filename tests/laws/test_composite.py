@@ -23,10 +23,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.pad import Pad
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 from penstock.simulators.graph import run_graph
 from small_networks import networks
 from small_patterns import patternable, patterns

@@ -22,11 +22,10 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.mul import Mul
 from strategies import seeds
 
 NAMES = (

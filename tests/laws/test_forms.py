@@ -27,11 +27,10 @@ from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
 from penstock.opkit.requantise import Multipliers, SumRequantisation
-from penstock.opkit.running import totals
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.running import RequantiseLast, totals
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify_each
 from penstock.requantisation.form import Class
 from strategies import seeds

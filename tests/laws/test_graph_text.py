@@ -17,8 +17,8 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
 from penstock.ir.text.printer import print_graph
-from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
+from penstock.ops.unary import Relu
 from strategies import graphs
 
 ANY_NAME = st.text(max_size=40)

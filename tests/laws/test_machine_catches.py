@@ -18,8 +18,8 @@ from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
 from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.softmax import Softmax
+from penstock.ops.binary import Add
+from penstock.ops.row_vectors import Softmax
 from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.graph import run_graph

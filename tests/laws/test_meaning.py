@@ -15,12 +15,12 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.conversions import Quantize
 from penstock.ops.pad import Pad
-from penstock.ops.quantize import Quantize
-from penstock.ops.relu import Relu
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.unary import Relu
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding

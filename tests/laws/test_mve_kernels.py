@@ -22,7 +22,7 @@ from penstock.ir.op import Kernel, Sample
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected

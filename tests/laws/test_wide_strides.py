@@ -17,14 +17,13 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.relu import Relu
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import Relu
 from penstock.pipeline.request import DEFAULT_STACK_BYTES
 from penstock.scheduling.options import Options
 from strategies import node_of

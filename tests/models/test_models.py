@@ -15,7 +15,7 @@ from available import COMMITTED, MODELS, TARGET, path_of
 from penstock import api
 from penstock.api.verified import Verified
 from penstock.ir.tensor import DType
-from penstock.ops.cast import Cast
+from penstock.ops.conversions import Cast
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.goldens import array_crc32, read_goldens, unrolled, write_goldens

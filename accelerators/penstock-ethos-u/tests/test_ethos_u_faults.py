@@ -29,9 +29,9 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Quantisation
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.logistic import Logistic
-from penstock.ops.mean import Mean
+from penstock.ops.sums import Mean
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint

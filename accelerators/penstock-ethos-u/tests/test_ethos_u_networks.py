@@ -21,18 +21,11 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
-from penstock.ops.hard_swish import HardSwish
-from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.logistic import Logistic
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
-from penstock.ops.quantize import Quantize
-from penstock.ops.relu import Relu
-from penstock.ops.sub import Sub
-from penstock.ops.sum import Sum
-from penstock.ops.tanh import Tanh
+from penstock.ops.conversions import Quantize
+from penstock.ops.sums import Mean, Sum
+from penstock.ops.unary import HardSwish, LeakyRelu, Logistic, Relu, Tanh
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Invoke, Loop

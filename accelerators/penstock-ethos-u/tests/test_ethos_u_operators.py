@@ -14,17 +14,13 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.conversions import Quantize
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.hard_swish import HardSwish
-from penstock.ops.logistic import Logistic
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
-from penstock.ops.quantize import Quantize
-from penstock.ops.sub import Sub
-from penstock.ops.sum import Sum
+from penstock.ops.sums import Mean, Sum
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import HardSwish, Logistic
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 

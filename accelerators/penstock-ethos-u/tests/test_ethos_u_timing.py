@@ -21,11 +21,11 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
+from penstock.ops.binary import Mul
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.logistic import Logistic
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
+from penstock.ops.sums import Mean
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.laid import Addresses

@@ -17,7 +17,7 @@ from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
-from penstock.ops.leaky_relu import LeakyRelu
+from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.program import Command, Copy, Invoke, Loop, Program
 from penstock.scheduling.model.fused_parts import fused_members

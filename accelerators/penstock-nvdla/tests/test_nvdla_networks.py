@@ -18,13 +18,11 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.channel_packs import PackChannels, PackView, UnpackChannels
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
-from penstock.ops.relu import Relu
-from penstock.ops.sub import Sub
+from penstock.ops.sums import Mean
+from penstock.ops.unary import Relu
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import DEFAULTS, Options

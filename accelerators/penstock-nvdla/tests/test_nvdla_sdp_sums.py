@@ -10,8 +10,7 @@ from penstock.ir.op import Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
-from penstock.ops.sub import Sub
+from penstock.ops.binary import Add, Sub
 from penstock_nvdla.sdp_sums import find_sum, find_sum_in_y
 
 scales = st.floats(0.01, 0.1)

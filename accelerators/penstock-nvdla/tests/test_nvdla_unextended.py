@@ -14,8 +14,8 @@ from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
+from penstock.ops.binary import Mul
+from penstock.ops.sums import Mean
 from penstock.pipeline.compilation import Compilation
 from penstock_nvdla import programs, unextended_kernels
 from penstock_nvdla.bindings import registers

@@ -26,7 +26,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ladder import run_point
 from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import MaxPool2D
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request

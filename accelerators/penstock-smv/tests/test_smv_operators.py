@@ -17,15 +17,9 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
-from penstock.ops.add import Add
-from penstock.ops.elu import Elu
-from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.logistic import Logistic
-from penstock.ops.mul import Mul
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.real_function import RealFunction
-from penstock.ops.relu import Relu
-from penstock.ops.sub import Sub
-from penstock.ops.tanh import Tanh
+from penstock.ops.unary import Elu, LeakyRelu, Logistic, Relu, Tanh
 from penstock.pipeline.graphs import simplify
 from penstock.program.program import Call, Command, Invoke, Loop
 from penstock.tiling.tiling import Tiling

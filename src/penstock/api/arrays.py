@@ -15,7 +15,7 @@ from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, TensorType
 from penstock.ladder import with_interface
-from penstock.ops.quantize import QuantizeReal
+from penstock.ops.conversions import QuantizeReal
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read

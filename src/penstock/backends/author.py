@@ -46,7 +46,7 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
     docstring.
     Raises BackendError if the rule raises an exception or returns neither a Boolean nor a reason.
 
-    >>> from penstock.ops.relu import SAMPLES
+    >>> from penstock.ops.unary import SAMPLES
     >>> from penstock.ir.graph import Value
     >>> relu = SAMPLES[0]
     >>> node = Node(relu.op, (Value("x", relu.site.inputs[0]),), Value("y", relu.site.output))

@@ -13,7 +13,6 @@ and "requantize" therefore denote a part of what the layer's node computes (`Fus
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -206,7 +205,7 @@ def field_types(record: type) -> Mapping[str, type]:
 def attribute_names(kind: Kind) -> tuple[str, ...]:
     """Return the attributes of an operator that `has_attr` accepts; nested ones have dotted names.
 
-    >>> from penstock.ops.max_pool2d import MaxPool2D
+    >>> from penstock.ops.pool import MaxPool2D
     >>> attribute_names(MaxPool2D)[:3]
     ('rows', 'rows.size', 'rows.stride')
     """
@@ -219,7 +218,7 @@ def attribute_names(kind: Kind) -> tuple[str, ...]:
 def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
     """Return the names of the members of an enumeration attribute; () for other attributes.
 
-    >>> from penstock.ops.logistic import Logistic
+    >>> from penstock.ops.unary import Logistic
     >>> attribute_members(Logistic, "numerics"), attribute_members(Logistic, "alpha")
     (('TFLITE', 'REAL'), ())
     """
@@ -306,7 +305,7 @@ def _facts(kind: Kind) -> OperatorFacts:
     tables: dict[str, None] = {}
     for file in operator_files():
         if kind in file.ops:
-            definition = inspect.cleandoc(file.module.__doc__ or definition)
+            definition = file.definition(kind)
         for sample in file.samples:
             if type(sample.op) is kind:
                 kernel = sample.op.kernel(sample.site)

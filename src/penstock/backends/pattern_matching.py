@@ -24,7 +24,7 @@ from penstock.backends.pattern import (
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 
 
 def matches(

@@ -32,14 +32,13 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
-from penstock.ops.softmax import Softmax
+from penstock.ops.row_vectors import Softmax
 
 Pair = int | tuple[int, int]  # (rows, columns), or one number for both.
 Padding = Literal["same", "valid"]

@@ -15,14 +15,18 @@ from typing import ClassVar, Self
 import numpy as np
 
 from penstock.errors import UnsupportedError
+from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Op, OperatorDefaults, Site, Table, row_count
+from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 
+REALS = OnnxName(AxisOrder.ALIKE, floats=True)
+"""How the front end presents an element-wise operator of ONNX."""
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
 
@@ -134,9 +138,26 @@ def affine(x: TensorType, out: TensorType) -> Affine:
     return Affine(tuple(rows), (0,) * x.rank)
 
 
-def take(x: Array, type: TensorType, out: Region) -> Array:
-    """Elements of input `x` that region `out` reads, as int64."""
-    return x[needs(type, out).slices].astype(np.int64)
+def parts(site: Site, inputs: tuple[Array, ...], out: Region) -> list[Array]:
+    """The elements of each input that region `out` reads."""
+    return [x[needs(type, out).slices] for x, type in zip(inputs, site.inputs, strict=True)]
+
+
+def centred(site: Site, inputs: tuple[Array, ...], out: Region) -> list[Int64s]:
+    """Those elements, less the zero point of the input."""
+    pairs = zip(parts(site, inputs, out), site.inputs, strict=True)
+    return [part.astype(np.int64) - type.zero_point for part, type in pairs]
+
+
+def zero_points(site: Site) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters `zero<k>`: the zero points of the inputs."""
+    return tuple((f"zero{k}", x.zero_point) for k, x in enumerate(site.inputs))
+
+
+def input_scalings(*scalings: tuple[int, int]) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters `multiplier<k>` and `shift<k>` of the inputs."""
+    multipliers = ((f"multiplier{k}", multiplier) for k, (multiplier, _) in enumerate(scalings))
+    return (*multipliers, *((f"shift{k}", shift) for k, (_, shift) in enumerate(scalings)))
 
 
 def in_place(site: Site) -> tuple[int, ...]:
@@ -262,10 +283,9 @@ class Plain(Elementwise):
         return TensorType(shape, inputs[0].dtype)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        needs = self.needs(site, out)
-        parts = (x[need.slices] for x, need in zip(inputs, needs, strict=True))
+        found = parts(site, inputs, out)
         with np.errstate(all="ignore"):
-            return np.asarray(self.arithmetic(site).function(*parts), site.output.dtype.value)
+            return np.asarray(self.arithmetic(site).function(*found), site.output.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
         y = site.output

@@ -19,8 +19,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.onnx_constants import exact_operand, real_numbers
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.quantize import Quantize, QuantizeReal
+from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
 from penstock.ops.reshape import Reshape
 
 

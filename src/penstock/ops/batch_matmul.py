@@ -33,9 +33,9 @@ from penstock.opkit.checks import require, require_dtype, require_int8
 from penstock.opkit.nodes import RealNodes, reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, sample
-from penstock.ops.mul import PlainMul
-from penstock.ops.plain_sum import PlainSum
+from penstock.ops.plain import PlainMul
 from penstock.ops.reshape import Reshape
+from penstock.ops.sums import PlainSum
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,13 @@ from penstock.opkit.checks import (
 from penstock.opkit.layers import Layer, layer_node, with_bias
 from penstock.opkit.nodes import RealNodes, reshaped
 from penstock.opkit.requantise import reach_of_sums
-from penstock.opkit.running import Halves
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.ops import batch_matmul
-from penstock.ops.add import PlainAdd
-from penstock.ops.cast import Cast
-from penstock.ops.mul import PlainMul
+from penstock.ops.conversions import Cast
 from penstock.ops.partial_product import PartialProduct, first_sums
-from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.plain import PlainAdd, PlainMul
 from penstock.ops.reshape import Reshape
-from penstock.ops.running_product import RunningProduct
+from penstock.ops.running import Halves, RequantiseLast, RunningProduct
 from penstock.ops.transpose import Transpose
 
 

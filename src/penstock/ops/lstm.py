@@ -1,21 +1,12 @@
-"""Lstm: a layer of long short-term memory (LSTM), one output row for each time step.
+"""Recurrent layers of TFLite: long short-term memory (LSTM), in integers.
 
-    x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
-    hidden  (B, U)            int8     the states before step 0
-    cell    (B, U)            int16    its scale is a power of two
-    w       (4 * U, I)        int8     weights of the gates, in the order of `opkit/lstm.py`
-    r       (4 * U, U)        int8     weights of the hidden state
-    b       (4 * U)           int32
-    y       (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t, computed
-                                       from row t of x and row t - 1 of y
-
-`LstmHidden` takes the int8 output of the layer from y.  The last row becomes the state.
-
-Source: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequence_lstm.cc`.
+Sources: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequence_lstm.cc`;
+`micro/kernels/lstm_shared.h` (positions of inputs), `lstm_eval.cc` (supported variants).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,17 +17,174 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.opkit import lstm, lstm_operands
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit import lstm
+from penstock.opkit.checks import (
+    require,
+    require_dtype,
+    require_int8,
+    require_quantised,
+    require_rank,
+    require_weights,
+)
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
-from penstock.opkit.lstm_operands import CELL, HIDDEN, LstmOperands
 from penstock.opkit.nodes import intermediate, reshaped
 from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.ops.lstm_hidden import LstmHidden
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
+
+WEIGHTS, RECURRENT, BIASES = range(1, 5), range(5, 9), range(12, 16)
+HIDDEN, CELL = 18, 19
+"""Positions of inputs; weights and biases are in the order of `opkit/lstm.py`."""
+VARIANTS = {
+    "peephole connections": range(9, 12),
+    "a projection": range(16, 18),
+    "layer normalisation": range(20, 24),
+}
+"""Positions of the inputs of unsupported variants."""
+LAYER_ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+LEAST_CELL_EXPONENT = -24
+
+
+@dataclass(frozen=True, slots=True)
+class LstmOperands:
+    """Sizes and operands of an LSTM layer.
+
+    steps_first: whether the inputs of a step are contiguous: time-major, or one sequence.
+    weights (4 * units, inputs), recurrent (4 * units, units), bias (4 * units): of all gates.
+    """
+
+    steps: int
+    batch: int
+    units: int
+    steps_first: bool
+    hidden: Value
+    cell: Value
+    weights: Value
+    recurrent: Value
+    bias: Value
+
+
+def _read(node: ForeignNode) -> LstmOperands:
+    """The layer of a node.  Raises UnsupportedError for variants that TensorFlow Lite Micro does
+    not support either, and ModelError for inconsistent types."""
+    x = node.input(0)
+    require_rank(x.type, (3,), "input")
+    require_int8(x.type, "input")
+    require_int8(node.output().type, "output")
+    _require_plain(node)
+    first, second, _ = x.type.shape
+    time_major = bool(node.integer("time_major"))
+    steps, batch = (first, second) if time_major else (second, first)
+    hidden, cell = node.state(HIDDEN), node.state(CELL)
+    require_int8(hidden.type, "hidden state")
+    _require_cell(cell.type)
+    weights, recurrent = _gates(node, WEIGHTS, "weights"), _gates(node, RECURRENT, "recurrent")
+    units = recurrent.type.shape[1]
+    for role, state in (("hidden", hidden), ("cell", cell)):
+        require(
+            state.type.elements == batch * units,
+            f"{role} state has {state.type.elements} elements, must have {batch} x {units}",
+        )
+    return LstmOperands(
+        steps, batch, units, time_major or batch == 1, hidden, cell, weights, recurrent,
+        _gates(node, BIASES, "bias"),
+    )  # fmt: skip
+
+
+def _require_plain(node: ForeignNode) -> None:
+    """Raises UnsupportedError unless the layer is an LSTM without variations."""
+    for variant, positions in VARIANTS.items():
+        if any(node.optional(k) is not None for k in positions):
+            raise _unsupported(node, f"it has {variant}")
+    if node.optional(WEIGHTS[0]) is None:
+        raise _unsupported(node, "its input gate is coupled to the forget gate (CIFG)")
+    activation = node.choice("fused_activation_function", LAYER_ACTIVATIONS)
+    if activation != "TANH":
+        raise _unsupported(node, f"its activation is {activation}")
+    if node.integer("diagonal_recurrent_tensors"):
+        raise _unsupported(node, "its recurrent weights are diagonal")
+
+
+def _unsupported(node: ForeignNode, what: str) -> Exception:
+    return node.unsupported(
+        what,
+        help="use a plain LSTM layer with activation tanh and recurrent activation sigmoid; "
+        "TensorFlow Lite Micro supports no other",
+    )
+
+
+def _require_cell(cell: TensorType) -> None:
+    require_dtype(cell, (DType.INT16,), "cell state")
+    require_quantised(cell, "cell state")
+    fraction, exponent = math.frexp(cell.scale)
+    require(
+        fraction == 0.5 and LEAST_CELL_EXPONENT <= exponent - 1 <= 0 and cell.zero_point == 0,
+        f"cell state has scale {cell.scale} and zero point {cell.zero_point}, must have a power of "
+        f"two from 2**{LEAST_CELL_EXPONENT} to 1 and 0",
+    )
+
+
+def _gates(node: ForeignNode, positions: range, role: str) -> Value:
+    """The weights or biases of all gates in one constant, along axis 0, with their scales."""
+    values = [node.input(k) for k in positions]
+    arrays: list[Array] = [node.constant(k) for k in positions]
+    shapes = {array.shape for array in arrays}
+    require(len(shapes) == 1, f"{role} of the gates have shapes {sorted(shapes)}, must have one")
+    dtypes = {value.type.dtype for value in values}
+    require(len(dtypes) == 1, f"{role} of the gates have {len(dtypes)} element types, must have 1")
+    require(arrays[0].ndim > 0 and arrays[0].size > 0, f"{role} of the gates are empty")
+    joined = np.concatenate(arrays)
+    quantisation = None
+    if role != "bias":
+        require_rank(values[0].type, (2,), role)
+        scales = [_weight_scale(value.type, role) for value in values]
+        each = tuple(float(scale) for scale in np.repeat(scales, len(arrays[0])))
+        quantisation = Quantisation(each, (0,) * len(each), 0)
+    type = TensorType(joined.shape, values[0].type.dtype, quantisation)
+    return Value(f"{node.output().name}/{role}", type, Data.of(joined))
+
+
+def _weight_scale(type: TensorType, role: str) -> float:
+    require_weights(type, 0)
+    assert type.quantisation is not None
+    count = len(type.quantisation.scales)
+    require(count == 1, f"{role} of a gate have {count} scales, must have one")
+    return type.quantisation.scales[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LstmHidden(OperatorDefaults):
+    """The hidden state in the rows that an LSTM layer computes.
+
+    x  (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t (`Lstm`)
+    y  (1, T, B, U)      int8     the hidden state"""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
+        require_rank(inputs[0], (4,), "input")
+        require_dtype(inputs[0], (DType.INT16,), "input")
+        *others, channels = inputs[0].shape
+        require(channels % 2 == 0, f"input has {channels} channels, must be an even number")
+        return TensorType((*others, channels // 2), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        return inputs[0][read.slices].astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        units = site.output.shape[3]
+        lower, upper = out.intervals[3]
+        return (out.replace(3, (lower + units, upper + units)),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, site.output.shape[3])),)
+
+    def kernel(self, site: Site) -> Kernel:
+        _, _, batch, units = site.output.shape
+        return Kernel("lstm_hidden_s16", (("batch", batch), ("units", units)), by_rows=True)
+
 
 UNCLIPPED = 2**15
 SWAP = Transpose((0, 2, 1, 3))
@@ -45,7 +193,24 @@ SWAP = Transpose((0, 2, 1, 3))
 
 @dataclass(frozen=True, slots=True)
 class Lstm(OperatorDefaults):
-    """LSTM layer; after each step, cell states are clamped to magnitude `clip`."""
+    """A layer of long short-term memory (LSTM), one output row for each time step.
+
+        x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the
+                                           batch
+        hidden  (B, U)            int8     the states before step 0
+        cell    (B, U)            int16    its scale is a power of two
+        w       (4 * U, I)        int8     weights of the gates, in the order of `opkit/lstm.py`
+        r       (4 * U, U)        int8     weights of the hidden state
+        b       (4 * U)           int32
+        y       (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t,
+                                           computed from row t of x and row t - 1 of y
+
+    `LstmHidden` takes the int8 output of the layer from y.  The last row becomes the state.
+
+    Source: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM,
+    `micro/kernels/unidirectional_sequence_lstm.cc`.
+
+    `clip`: the largest magnitude of cell states after each step."""
 
     clip: int = UNCLIPPED
 
@@ -144,7 +309,7 @@ def _by_gate(sums: Array) -> Array:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    layer = lstm_operands.read(node)
+    layer = _read(node)
     op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
     prefix = node.output().name
     x, arranged = _rows_of_steps(node.input(0), layer, f"{prefix}/inputs")
@@ -212,12 +377,24 @@ def _cell(batch: int, units: int, integer_bits: int = 4) -> TensorType:
 
 
 SAMPLES = (
+    sample(LstmHidden(), TensorType((1, 4, 2, 6), DType.INT16)),
+    sample(LstmHidden(), TensorType((1, 3, 1, 10), DType.INT16)),
     sample(
-        Lstm(), int8(1, 5, 1, 3), int8(1, 4, scale=1 / 128, zero=3), _cell(1, 4),
-        weights(16, 3, axis=0, scale=0.004), weights(16, 4, axis=0, scale=0.004), bias(16),
+        Lstm(),
+        int8(1, 5, 1, 3),
+        int8(1, 4, scale=1 / 128, zero=3),
+        _cell(1, 4),
+        weights(16, 3, axis=0, scale=0.004),
+        weights(16, 4, axis=0, scale=0.004),
+        bias(16),
     ),
     sample(
-        Lstm(4000), int8(1, 3, 2, 5, zero=9), int8(2, 3, scale=0.006, zero=-20), _cell(2, 3, 2),
-        weights(12, 5, scale=0.01), weights(12, 3, scale=0.01), bias(12),
+        Lstm(4000),
+        int8(1, 3, 2, 5, zero=9),
+        int8(2, 3, scale=0.006, zero=-20),
+        _cell(2, 3, 2),
+        weights(12, 5, scale=0.01),
+        weights(12, 3, scale=0.01),
+        bias(12),
     ),
-)  # fmt: skip
+)

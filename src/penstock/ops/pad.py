@@ -1,9 +1,10 @@
-"""Pad: pads a tensor with one value.
+"""Padding of a tensor, with one value or with its mirror image.
 
-    x  any shape, int8 (other types are padded with zeros)
+    x  any shape, any type
     y  extents before[a] + x + after[a]
 
-Source: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`.
+Sources: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`.  MIRROR_PAD;
+`micro/kernels/mirror_pad.cc`.
 """
 
 from __future__ import annotations
@@ -24,18 +25,94 @@ from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_elements
 from penstock.opkit.nodes import RealNodes, alike, is_real, requantised
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
-from penstock.ops.add import PlainAdd
+from penstock.opkit.selection import (
+    AxisMap,
+    ListedMap,
+    Maps,
+    Selection,
+    StridedMap,
+    listed_type,
+    selected_type,
+)
 from penstock.ops.gather import Gather
-from penstock.ops.mirror_pad import MirrorPad
+from penstock.ops.plain import PlainAdd, PlainSub
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.ops.sub import PlainSub
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPad(Selection):
+    """Pads a tensor with its mirror image.
+
+        x  any shape, any type
+        y  extents before[a] + x + after[a]
+
+    The outermost elements occur once if `edge` is 1 (reflect), twice if it is 0 (symmetric).
+
+    Source: TFLite MIRROR_PAD; `micro/kernels/mirror_pad.cc`."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    edge: int
+
+    TFLITE = ("MIRROR_PAD",)
+    RELAY = relay("nn.mirror_pad")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
+        shape = inputs[0].shape
+        require(
+            len(shape) == len(self.before) == len(self.after),
+            f"input has shape {list(shape)}, paddings are for rank {len(self.before)}",
+        )
+        for axis, sides in enumerate(zip(self.before, shape, self.after, strict=True)):
+            before, extent, after = sides
+            require(
+                min(before, after) >= 0 and max(before, after) <= extent - self.edge,
+                f"axis {axis} is padded by {before} and {after}, at most {extent - self.edge} "
+                "can be mirrored",
+            )
+        triples = zip(self.before, shape, self.after, strict=True)
+        return listed_type(inputs, tuple(sum(triple) for triple in triples))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(
+            self,
+            before=exchanged_entries(self.before),
+            after=exchanged_entries(self.after),
+        )
+
+    def maps(self, site: Site) -> Maps:
+        triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)
+        return tuple(_mirrored(*triple, self.edge) for triple in triples)
+
+
+def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
+    if before == after == 0:
+        return StridedMap()
+    inside = tuple(range(extent))
+    reverse = inside[::-1]
+    return ListedMap(
+        (*reverse[extent - edge - before : extent - edge], *inside, *reverse[edge : edge + after]),
+        factor=1,
+    )
+
+
+def _foreign_mirrored(node: ForeignNode) -> Iterable[Made]:
+    """TFLite MIRROR_PAD."""
+    before, after = constant_paddings(node, 1, node.input(0).type.rank)
+    edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
+    yield Made(MirrorPad(before, after, edge), (node.input(0),), node.output())
 
 
 @dataclass(frozen=True, slots=True)
 class Pad(Selection):
-    """Padding with element `fill`, `before` and `after` each axis."""
+    """Pads a tensor with one value.
+
+        x  any shape, int8 (other types are padded with zeros)
+        y  extents before[a] + x + after[a]
+
+    Source: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -81,7 +158,7 @@ def _fits(fill: int, dtype: DType) -> bool:
     return fill == 1 if dtype is DType.BOOL else dtype.lower <= fill < dtype.upper
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def _foreign_pad(node: ForeignNode) -> Iterable[Made]:
     """TFLite PAD, PADV2."""
     before, after = constant_paddings(node, 1, node.input(0).type.rank)
     yield Made(Pad(before, after, _fill(node)), (node.input(0),), node.output())
@@ -204,7 +281,14 @@ def _onnx_border(node: OnnxNode) -> float:
     return real
 
 
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite PAD, PADV2, MIRROR_PAD."""
+    return _foreign_mirrored(node) if node.name == "MIRROR_PAD" else _foreign_pad(node)
+
+
 SAMPLES = (
+    sample(MirrorPad((0, 1, 2, 0), (0, 2, 3, 0), 1), int8(1, 5, 4, 3)),
+    sample(MirrorPad((0, 2, 0, 1), (1, 0, 3, 2), 0), int8(1, 3, 4, 2)),
     sample(Pad((0, 1, 2, 0), (0, 2, 1, 0), -7), int8(1, 5, 4, 3)),
     sample(Pad((1, 0, 0, 1), (0, 3, 0, 2), 9), int8(2, 3, 2, 2)),
     sample(Pad((0, 0, 0, 0), (0, 0, 0, 5), -7), int8(1, 5, 4, 3)),

@@ -1,14 +1,7 @@
-"""PartialProduct: adds the products of some input channels to the sums of a pointwise layer.
+"""Layers whose input channels are computed group by group (`passes/channel_groups.py`).
 
-    s  (..., O) or (O)  int32    sums so far; (O) is a bias, which must be constant
-    x  (..., C)         int8
-    w  (O, C)           int8
-    y  (..., O)         int32    y = s + sum x * w
-
-The elements of x are used as they are stored; a zero point is part of the bias (`first_sums`).
-A pointwise layer whose input channels are computed group by group is a sequence of these, one for
-each group, followed by `RequantiseSums`.  Each may overwrite the sums before it.
-Created from pointwise and fully connected layers (`passes/channel_groups.py`).
+A pointwise or fully connected layer becomes a sequence of PartialProduct, one for each group, each
+of which may overwrite the sums before it, followed by RequantiseSums.
 """
 
 from __future__ import annotations
@@ -18,11 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.choices import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 
 _UNUSED = Table.of(np.zeros(1, np.int32))
@@ -31,7 +27,18 @@ _UNUSED = Table.of(np.zeros(1, np.int32))
 
 @dataclass(frozen=True, slots=True)
 class PartialProduct(OperatorDefaults):
-    """Product of vectors along the last axis and a matrix, added to sums."""
+    """Adds the products of some input channels to the sums of a pointwise layer.
+
+        s  (..., O) or (O)  int32    sums so far; (O) is a bias, which must be constant
+        x  (..., C)         int8
+        w  (O, C)           int8
+        y  (..., O)         int32    y = s + sum x * w
+
+    The elements of x are used as they are stored; a zero point is part of the bias
+    (`first_sums`). A pointwise layer whose input channels are computed group by group is a
+    sequence of these, one for each group, followed by `RequantiseSums`.  Each may overwrite the
+    sums before it. Created from pointwise and fully connected layers
+    (`passes/channel_groups.py`)."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"partial product has {len(inputs)} inputs, must have 3")
@@ -110,9 +117,45 @@ def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
     return sums.astype(np.int32) if reach.max() < 2**31 else None
 
 
+@dataclass(frozen=True, slots=True)
+class RequantiseSums(SumRequantisation):
+    """Requantises the sums of a layer.
+
+        x  (..., C)  int32
+        y  (..., C)  int8     clamp(zero_y + M[c] * x)
+
+    Created from layers whose input channels are computed group by group
+    (`passes/channel_groups.py`)."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"requantisation has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require_dtype(x, (DType.INT32,), "sums")
+        require(x.rank >= 2, f"sums have rank {x.rank}, must have 2 or more")
+        self.require_channels(x)
+        return TensorType(x.shape, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        return self.requantised(site, inputs[0][out.slices], out)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (out,)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (Affine.diagonal((1,) * site.output.rank),)
+
+    def kernel(self, site: Site) -> Kernel:
+        return self.kernel_from(site, 0)
+
+
 SAMPLES = (
     sample(PartialProduct(), bias(5), int8(1, 3, 4, 7), weights(5, 7, axis=0)),
     sample(PartialProduct(), integers(1, 4, 3, 5), int8(1, 4, 3, 6, zero=9), weights(5, 6)),
     sample(PartialProduct(), integers(3, 4), int8(3, 9), weights(4, 9, axis=0)),
     sample(PartialProduct(), integers(2, 3, 4), int8(2, 3, 5), weights(4, 5)),
+    sample(RequantiseSums(Multipliers.of([0.002, 0.0004, 0.0001])), integers(1, 4, 3, 3)),
+    sample(
+        RequantiseSums(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
+        integers(5, 2),
+    ),
 )

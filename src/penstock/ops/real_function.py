@@ -21,6 +21,7 @@ from penstock.ir.op import Op
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
+from penstock.opkit.broadcast import REALS
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import (
     SIGNED_UNIT_INTERVAL,
@@ -32,18 +33,24 @@ from penstock.opkit.lookup import (
 )
 from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.samples import int8, sample
-from penstock.ops.abs import PlainAbs
-from penstock.ops.add import PlainAdd
-from penstock.ops.div import PlainDiv
-from penstock.ops.elu import PlainElu
-from penstock.ops.exp import PlainExp
-from penstock.ops.extremes import PlainMaximum, PlainMinimum
-from penstock.ops.log import PlainLog
-from penstock.ops.logistic import PlainLogistic
-from penstock.ops.mul import PlainMul
-from penstock.ops.plain_functions import Ceil, Floor, Neg, PlainErf
-from penstock.ops.sqrt import PlainSqrt
-from penstock.ops.tanh import PlainTanh
+from penstock.ops.plain import (
+    Ceil,
+    Floor,
+    Neg,
+    PlainAbs,
+    PlainAdd,
+    PlainDiv,
+    PlainElu,
+    PlainErf,
+    PlainExp,
+    PlainLog,
+    PlainLogistic,
+    PlainMaximum,
+    PlainMinimum,
+    PlainMul,
+    PlainSqrt,
+    PlainTanh,
+)
 
 Parameters = tuple[float, ...]
 
@@ -103,7 +110,7 @@ class RealFunction(Lookup):
     parameters: Parameters = ()
 
     ONNX = (
-        onnx(OnnxName(AxisOrder.ALIKE, floats=True), *_OWN)
+        onnx(REALS, *_OWN)
         | onnx(OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL, floats=True), "HardSigmoid")
         | onnx(
             OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL, floats=True), "Softsign", "Erf"
@@ -146,12 +153,16 @@ def _number(node: OnnxNode, k: int) -> float:
 
 
 _SINGLE: Mapping[str, Op] = {
+    "Abs": PlainAbs(),
     "Ceil": Ceil(),
     "Erf": PlainErf(),
+    "Exp": PlainExp(),
     "Floor": Floor(),
     "Log": PlainLog(),
     "Neg": Neg(),
+    "Sigmoid": PlainLogistic(),
     "Sqrt": PlainSqrt(),
+    "Tanh": PlainTanh(),
 }
 
 
@@ -204,6 +215,14 @@ class _Form:
     def leaky_relu(self, x: Value, p: tuple[float, ...]) -> Value:
         return self._sum(self._above(x), self._times(self._below(x), p[0]))
 
+    def elu(self, x: Value, p: tuple[float, ...]) -> Value:
+        zero = self.real.constant(0.0, "zero")
+        above = self.real.apply(PlainMaximum(), x, zero)
+        # Input 0 is dequantised again, so that it need not be stored as real numbers.
+        negative = self.real.apply(PlainMinimum(), self.real.input(0), zero)
+        below = self.real.apply(PlainElu(), negative)
+        return self._sum(above, self._product(below, self.real.constant(p[0], "alpha")))
+
     def celu(self, x: Value, p: tuple[float, ...]) -> Value:
         return self._elu(x, p[0], p[0])
 
@@ -252,12 +271,14 @@ class _Form:
 _COMPOSED: Mapping[str, Callable[[_Form, Value, tuple[float, ...]], Value]] = {
     "Celu": _Form.celu,
     "Clip": _Form.clip,
+    "Elu": _Form.elu,
     "Gelu": _Form.gelu,
     "HardSigmoid": _Form.hard_sigmoid,
     "HardSwish": _Form.hard_swish,
     "LeakyRelu": _Form.leaky_relu,
     "Mish": _Form.mish,
     "Reciprocal": _Form.reciprocal,
+    "Relu": _Form.clip,
     "Selu": _Form.selu,
     "Softplus": _Form.softplus,
     "Softsign": _Form.softsign,

@@ -9,6 +9,7 @@ graph, and `from_onnx` does so for ONNX nodes; operators without such names are 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -40,13 +41,25 @@ class OperatorFile:
     from_foreign: FromForeign | None
     from_onnx: FromOnnx | None
 
+    @property
+    def is_family(self) -> bool:
+        """Whether the file defines several operators, which their own docstrings describe."""
+        return len(self.ops) > 1
+
     def summary(self, op: type[Op]) -> str:
         """What an operator of the file computes: the first line of the module's docstring, without
-        the operator's name; in a file with several named operators, that of the class."""
-        if sum(bool(one.TFLITE or one.ONNX) for one in self.ops) > 1:
+        the operator's name; in a family, that of the class."""
+        if self.is_family:
             line = (op.__doc__ or "").splitlines()[0]
-            return line[:1].lower() + line[1:]
+            word = line.partition(" ")[0]
+            is_name = word == op.__name__ or (len(word) > 1 and word.isupper())
+            return line if is_name else line[:1].lower() + line[1:]
         return (self.module.__doc__ or "").splitlines()[0].split(": ", 1)[-1]
+
+    def definition(self, op: type[Op]) -> str:
+        """The docstring of the file; in a family, after that of the operator."""
+        file = inspect.cleandoc(self.module.__doc__ or op.__name__)
+        return f"{op.__name__}: {inspect.getdoc(op)}\n\n{file}" if self.is_family else file
 
 
 @cache

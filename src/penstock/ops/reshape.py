@@ -1,10 +1,7 @@
-"""Reshape: changes the shape without moving data.
+"""Reshape, which changes the shape without moving data, and the shape itself.
 
-    x  any shape, any type
-    y  `shape`, with as many elements
-
-Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is that of the output tensor, so that
-shapes computed in the model (such as a dynamic batch) need not be folded first.
+Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE, SHAPE.  The new shape is that of the output tensor, so
+that shapes computed in the model (such as a dynamic batch) need not be folded first.
 """
 
 from __future__ import annotations
@@ -13,19 +10,27 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.checks import require
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class Reshape(OperatorDefaults):
-    """View of a tensor under another shape."""
+    """Changes the shape without moving data.
+
+        x  any shape, any type
+        y  `shape`, with as many elements
+
+    Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is that of the output tensor,
+    so that shapes computed in the model (such as a dynamic batch) need not be folded first."""
 
     shape: tuple[int, ...]
 
@@ -90,13 +95,62 @@ def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int],
     return tuple((axis, here[key]) for key, axis in there.items() if key in here)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def _foreign_reshape(node: ForeignNode) -> Iterable[Made]:
     """TFLite RESHAPE, EXPAND_DIMS, SQUEEZE."""
     yield Made(Reshape(node.output().type.shape), (node.input(0),), node.output())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(OperatorDefaults):
+    """The shape of a tensor, a constant at compile time.
+
+        x  any shape, any type; its elements are not read
+        y  (rank,)  int32 or int64
+
+    Source: TFLite SHAPE."""
+
+    dtype: DType = DType.INT32
+
+    TFLITE = ("SHAPE",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"shape has {len(inputs)} inputs, must have 1")
+        return TensorType((inputs[0].rank,), self.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        return self._extents(site)[out.slices]
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        nothing = (0,) * site.inputs[0].rank
+        return (Region(nothing, nothing),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (Affine.constant((0,) * site.inputs[0].rank, 1),)
+
+    def kernel(self, site: Site) -> Kernel:
+        raw = self._extents(site).view(np.int8)
+        return Kernel("constant", (("bytes", raw.size),), (("data", Table.of(raw)),))
+
+    def _extents(self, site: Site) -> Array:
+        return np.array(site.inputs[0].shape, self.dtype.value)
+
+
+def _foreign_shape(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SHAPE."""
+    out = node.output()
+    require_dtype(out.type, (DType.INT32, DType.INT64), "output")
+    yield Made(Shape(out.type.dtype), (node.input(0),), out)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RESHAPE, EXPAND_DIMS, SQUEEZE, SHAPE."""
+    return _foreign_shape(node) if node.name == "SHAPE" else _foreign_reshape(node)
 
 
 SAMPLES = (
     sample(Reshape((1, 40, 1, 6)), int8(1, 40, 6)),
     sample(Reshape((24,)), int8(1, 2, 3, 4)),
     sample(Reshape((2, 12)), int8(2, 3, 4)),
+    sample(Shape(), int8(1, 3, 5, 2)),
+    sample(Shape(DType.INT64), int8(4)),
 )

@@ -1,9 +1,7 @@
-"""Tabulated: a chain of operators on one 8-bit element, computed by a 256-entry table.
+"""Functions of one 8-bit element, computed by a 256-entry table, that passes create.
 
-    x  any shape  int8 or uint8
-    y  as x       int8 or uint8
-
-Passes create it (`passes/tabulate.py`).  The table holds what the operators compute.
+x  any shape  int8 or uint8
+y  as x       int8 or uint8
 """
 
 from __future__ import annotations
@@ -19,12 +17,37 @@ from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.opkit.samples import int8, sample
-from penstock.ops.cast import Cast
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.mul import PlainMul
-from penstock.ops.quantize import EIGHT_BITS, QuantizeReal
-from penstock.ops.sub import PlainSub
-from penstock.ops.tanh import PlainTanh
+from penstock.ops.conversions import EIGHT_BITS, Cast, Dequantize, QuantizeReal
+from penstock.ops.plain import PlainMul, PlainSub, PlainTanh
+
+
+@dataclass(frozen=True, slots=True)
+class ElementTable(Lookup):
+    """A function of one int8 variable, given by its 256 results.
+
+        x  any shape  int8
+        y  as x       int8     y = results[x + 128]
+
+    The ONNX front end creates it from element-wise operators on real numbers, none of which has
+    a quantisation of its own, between a DequantizeLinear and a QuantizeLinear.
+
+    `results`: output elements for the input elements -128 .. 127."""
+
+    results: tuple[int, ...]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(
+            len(self.results) == 256 and all(-128 <= y < 128 for y in self.results),
+            f"the table has {len(self.results)} results, must be 256 of type int8",
+        )
+        return Lookup.result_type(self, inputs)
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        return np.array(self.results, np.int8)
+
+
+_CURVE = ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128)))
+_STEPS = ElementTable(tuple(-k & ~7 for k in range(-127, 129)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Tabulated(Lookup):
-    """A chain of element-wise operators."""
+    """A chain of operators on one 8-bit element, computed by a 256-entry table.
+
+        x  any shape  int8 or uint8
+        y  as x       int8 or uint8
+
+    Passes create it (`passes/tabulate.py`).  The table holds what the operators compute."""
 
     steps: tuple[Step, ...]
 
@@ -84,9 +112,12 @@ def _operands(
     return (types[::-1], arrays[::-1]) if step.number_first else (types, arrays)
 
 
-_BYTES = TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,)))
+_UNSIGNED = TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,)))
+
 
 SAMPLES = (
+    sample(_CURVE, int8(1, 4, 3, 5)),
+    sample(_STEPS, int8(7), scale=0.2, zero=-9),
     sample(
         Tabulated((Step(Dequantize()), Step(PlainTanh()), Step(QuantizeReal()))),
         int8(1, 4, 3, 5),
@@ -102,7 +133,7 @@ SAMPLES = (
                 Step(QuantizeReal()),
             )
         ),
-        _BYTES,
+        _UNSIGNED,
         scale=0.0078125,
         zero=-1,
     ),

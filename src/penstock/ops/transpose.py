@@ -1,4 +1,4 @@
-"""Transpose: permutes the axes of a tensor.
+"""Transpose, ExchangeAxes: permutations of the axes of a tensor.
 
     x  any shape, any type
     y  y.shape[a] = x.shape[order[a]]
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.ir.exchange import exchanged_entries, is_image
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.checks import require, resolved_axis
@@ -21,7 +23,12 @@ from penstock.opkit.samples import int8, sample
 
 @dataclass(frozen=True, slots=True)
 class Transpose(Rearrangement):
-    """Axis a of the output is axis order[a] of the input."""
+    """Permutes the axes of a tensor.
+
+        x  any shape, any type
+        y  y.shape[a] = x.shape[order[a]]
+
+    Source: TFLite TRANSPOSE; `reference/transpose.h`."""
 
     order: tuple[int, ...]
 
@@ -43,9 +50,38 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(Transpose(order), (node.input(0),), node.output())
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangeAxes(Rearrangement):
+    """Exchanges rows and columns of an image, in place where possible.
+
+        x  (H, W, C) or (1, H, W, C)  any type
+        y  (W, H, C) or (1, W, H, C)  as x      y[w, h, c] = x[h, w, c]
+
+    Created by `passes/exchange_axes.py`.  Unlike that of `Transpose`, its kernel computes all
+    rows in one call, and may write them over the input."""
+
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+        require(is_image(x), f"input has shape {list(x)}, must be (H, W, C) or (1, H, W, C)")
+        axes = exchanged_entries(tuple(range(len(x))))
+        return AxisGrouping(tuple((extent,) for extent in x), tuple((axis,) for axis in axes))
+
+    def kernel(self, site: Site) -> Kernel:
+        x = site.inputs[0]
+        *_, rows, columns, channels = x.shape
+        params = (
+            ("rows", rows),
+            ("columns", columns),
+            ("pixel_bytes", channels * x.dtype.size_bytes),
+        )
+        return Kernel("exchange_axes", params, whole_in_place=(0,))
+
+
 SAMPLES = (
     sample(Transpose((0, 2, 1, 3)), int8(1, 3, 4, 5)),
     sample(Transpose((0, 3, 1, 2)), int8(2, 3, 4, 5)),
     sample(Transpose((0, 1, 2, 4, 3)), int8(1, 2, 3, 2, 4)),
     sample(Transpose((1, 0)), TensorType((3, 4), DType.INT32)),
+    sample(ExchangeAxes(), int8(1, 3, 5, 7)),
+    sample(ExchangeAxes(), int8(1, 6, 4, 1)),
+    sample(ExchangeAxes(), TensorType((9, 2, 5), DType.INT32)),
 )

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
-from penstock.opkit.running import Halves, Halving
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
+from penstock.ops.running import Halves, Halving
 
 
 def accumulate(graph: Graph) -> Graph:

@@ -34,18 +34,16 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.requantise import reach_of_sums
-from penstock.opkit.scaled_total import ScaledTotal
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.partial_product import PartialProduct, first_sums
-from penstock.ops.requantise_sums import RequantiseSums
+from penstock.ops.partial_product import PartialProduct, RequantiseSums, first_sums
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
+from penstock.ops.sums import Mean, Sum
 
 # Operators whose attributes, but the shape of a Reshape, hold for any selection of channels.
-CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | ScaledTotal | Reshape
+CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | Mean | Sum | Reshape
 # Channels of a group are a multiple of it where possible: optimised kernels compute four at a time.
 CHANNEL_MULTIPLE = 4
 

@@ -32,10 +32,9 @@ from penstock.ir.exchange import (
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import MOST_ROWS, Op, row_count
 from penstock.ir.tensor import Data, TensorType
-from penstock.ops.exchange_axes import ExchangeAxes
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
-from penstock.ops.transpose import Transpose
+from penstock.ops.transpose import ExchangeAxes, Transpose
 from penstock.passes.drop_dead import drop_dead
 
 

@@ -17,8 +17,8 @@ from penstock.ir.graph import Graph, Node
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
+from penstock.ops.pool import MaxPool2D
 
 
 def fold_padding(graph: Graph) -> Graph:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node
+from penstock.ops.conversions import Quantize
 from penstock.ops.pad import Pad
-from penstock.ops.quantize import Quantize
 from penstock.ops.reshape import Reshape
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 
 
 def fuse_activation(graph: Graph) -> Graph:

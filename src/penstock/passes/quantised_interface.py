@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import DType
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.quantize import Quantize, QuantizeReal
+from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
 
 
 def quantised_interface(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node
 from penstock.opkit.broadcast import Elementwise
-from penstock.ops.quantize import EIGHT_BITS
+from penstock.ops.conversions import EIGHT_BITS
 from penstock.ops.tabulated import Step, Tabulated
 
 

@@ -30,16 +30,14 @@ from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.broadcast import Elementwise
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.axis_extremes import ReduceMax, ReduceMin
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mean import Mean
-from penstock.ops.reduce_extreme import ReduceMax, ReduceMin
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.ops.sum import Sum
+from penstock.ops.sums import Mean, Sum
 
 # Moves the time axis of series to the row axis.
 #

@@ -12,9 +12,8 @@ from penstock.frontends.calibration import quantisation
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Mul
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.mul import Mul
 from penstock.zoo.network import Network, named_random, option, sample_count
 
 # Layers of the dense blocks. Source: table 1 of the paper, as are growth and bottleneck.

@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import SeededRandom
 from penstock.ir.graph import Graph, Value
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 
 Number = int | float
 N = TypeVar("N", int, float)

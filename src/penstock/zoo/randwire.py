@@ -12,8 +12,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import SeededRandom, quantisation
 from penstock.ir.graph import Graph, Value
 from penstock.opkit.activation import Activation
-from penstock.ops.add import Add
-from penstock.ops.mul import Mul
+from penstock.ops.binary import Add, Mul
 from penstock.zoo.network import Network, SharedRelu, named_random, option, sample_count
 
 NEIGHBOURS, PROBABILITY = 4, 0.75  # WS(4, 0.75). Source: section 4.1 of the paper.

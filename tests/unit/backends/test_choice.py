@@ -18,8 +18,8 @@ from penstock.ir.op import Kernel
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
+from penstock.ops.unary import Relu
 from strategies import node_of
 
 X = Value("x", int8(1, 4, 4, 2))

@@ -22,16 +22,13 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Sample, Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.samples import int8, sample
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
-from penstock.ops.shape import Shape
-from penstock.ops.sub import Sub
+from penstock.ops.pool import AveragePool2D, MaxPool2D
+from penstock.ops.reshape import Shape
 from penstock.uma import OpStrategy, UMABackend, is_op, wildcard
 
 WRONG = (DType.INT16, DType.UINT8, DType.FLOAT32)

@@ -21,11 +21,11 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.relu import Relu
-from penstock.ops.softmax import Softmax
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.row_vectors import Softmax
+from penstock.ops.unary import Relu
 from penstock.simulators.graph import run_graph
 from small_networks import networks
 from small_patterns import patternable, patterns

@@ -17,14 +17,14 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
-from penstock.ops.compare import Compare, Relation
+from penstock.ops.binary import Add
+from penstock.ops.comparisons import Compare, Relation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.mean import Mean
+from penstock.ops.pool import AveragePool2D
 from penstock.ops.registry import foreign_names, operators
-from penstock.ops.relu import Relu
+from penstock.ops.sums import Mean
+from penstock.ops.unary import Relu
 from small_networks import networks
 from small_patterns import patternable, patterns
 from strategies import graphs, node_of

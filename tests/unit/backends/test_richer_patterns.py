@@ -28,11 +28,11 @@ from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.relu import Relu
-from penstock.ops.softmax import Softmax
+from penstock.ops.row_vectors import Softmax
+from penstock.ops.unary import Relu
 from strategies import node_of
 
 X = Value("x", int8(1, 4, 4, 2))

@@ -19,7 +19,7 @@ from penstock.errors import BackendError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ladder import climb
-from penstock.ops.logistic import Logistic
+from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Address, Call, Driver, Invoke

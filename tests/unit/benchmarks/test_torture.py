@@ -24,7 +24,7 @@ from penstock.api import compiled
 from penstock.errors import InternalError, ModelError, UsageError
 from penstock.ir.graph import Node
 from penstock.ir.tensor import Array
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import MaxPool2D
 from penstock.simulators import graph
 from tools.onnx_writer import Model
 

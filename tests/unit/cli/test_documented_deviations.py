@@ -11,9 +11,9 @@ from penstock.frontends import tflite
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import MaxPool2D
 from penstock.ops.registry import foreign_names
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 from penstock.simulators.tflite_deviations import DEVIATIONS, deviation_of
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 

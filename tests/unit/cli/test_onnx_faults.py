@@ -27,10 +27,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, Quantisation, TensorType
 from penstock.opkit import lookup
 from penstock.opkit.lookup import Lookup
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.logistic import Logistic
-from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pool import MaxPool2D
+from penstock.ops.unary import Logistic
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 

@@ -16,7 +16,7 @@ from penstock.frontends.tflite import decode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
-from penstock.ops.relu import Relu
+from penstock.ops.unary import Relu
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 X = TensorSpec("x", (1, 4), scales=(0.1,), zero_points=(0,))

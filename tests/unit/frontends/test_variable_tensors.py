@@ -13,7 +13,7 @@ from penstock.frontends import open as reading
 from penstock.frontends.open import parse
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ops.add import Add
+from penstock.ops.binary import Add
 from penstock.simulators.graph import run_sequences
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 

@@ -12,11 +12,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.open import parse
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.samples import int8
-from penstock.ops.exp import Exp
-from penstock.ops.gelu import Gelu
-from penstock.ops.log import Log
-from penstock.ops.rsqrt import Rsqrt
-from penstock.ops.sqrt import Sqrt
+from penstock.ops.unary import Exp, Gelu, Log, Rsqrt, Sqrt
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
 
 

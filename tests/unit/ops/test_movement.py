@@ -12,13 +12,13 @@ from penstock.ir.graph import Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.samples import Sample
-from penstock.ops import batch_to_space, channel_packs, depth_to_space, transpose
+from penstock.ops import channel_packs, pixel_blocks, transpose
 
 ALL = slice(None)
 REARRANGED = (
-    *batch_to_space.SAMPLES,
+    *pixel_blocks.SAMPLES,
     *channel_packs.SAMPLES,
-    *depth_to_space.SAMPLES,
+    *pixel_blocks.SAMPLES,
     *transpose.SAMPLES,
 )
 MASKED = {"begin_mask": 0, "end_mask": 0, "shrink_axis_mask": 0}

@@ -17,13 +17,7 @@ from penstock.ir.graph import Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.lookup import Lookup, Numerics
 from penstock.opkit.samples import int8
-from penstock.ops.abs import Abs
-from penstock.ops.exp import Exp
-from penstock.ops.gelu import Gelu
-from penstock.ops.hard_swish import HardSwish
-from penstock.ops.leaky_relu import LeakyRelu
-from penstock.ops.logistic import Logistic
-from penstock.ops.tanh import Tanh
+from penstock.ops.unary import Abs, Exp, Gelu, HardSwish, LeakyRelu, Logistic, Tanh
 from strategies import node_of
 from tools.onnx_writer import Model
 

@@ -18,7 +18,7 @@ from penstock.errors import ModelError, PenstockError
 from penstock.ir.op import Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.ops.real_hidden import RealHidden
+from penstock.ops.real_recurrent import RealHidden
 from tools.onnx_recurrent import RecurrentLayer, add_layer
 from tools.onnx_writer import Model
 

@@ -17,11 +17,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 
 HEIGHT, WIDTH = 5, 4
 MOST_BYTES = 2**20

@@ -20,16 +20,12 @@ from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mean import Mean
-from penstock.ops.relu import Relu
-from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
-from penstock.ops.running_max import RunningMax
-from penstock.ops.running_sum import RunningSum
-from penstock.ops.sum import Sum
+from penstock.ops.running import RequantiseLast, RunningMax, RunningSum
+from penstock.ops.sums import Mean, Sum
+from penstock.ops.unary import Relu
 from penstock.passes.accumulate import accumulate
 from penstock.passes.drop_dead import drop_dead
 from penstock.pipeline import assignment

@@ -22,24 +22,19 @@ from penstock.ladder import climb
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add, Mul, Prelu
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.logistic import Logistic
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mean import Mean
-from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
-from penstock.ops.prelu import Prelu
-from penstock.ops.relu import Relu
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
+from penstock.ops.row_vectors import Softmax
 from penstock.ops.slice import Slice
-from penstock.ops.softmax import Softmax
-from penstock.ops.tanh import Tanh
+from penstock.ops.sums import Mean
 from penstock.ops.transpose import Transpose
+from penstock.ops.unary import Logistic, Relu, Tanh
 from penstock.passes.channel_groups import channel_groups, group_channels, hidden_chains
 from penstock.pipeline.graphs import read, simplify
 from penstock.scheduling.options import Options

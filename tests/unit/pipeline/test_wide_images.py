@@ -11,11 +11,11 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.relu import Relu
+from penstock.ops.pool import AveragePool2D
 from penstock.ops.transpose_conv import Spread, TransposeConv
+from penstock.ops.unary import Relu
 from strategies import node_of
 
 COLUMNS = 2**22

@@ -19,7 +19,7 @@ from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.ops.leaky_relu import LeakyRelu
+from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Loop

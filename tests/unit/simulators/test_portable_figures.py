@@ -17,9 +17,9 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
 from penstock.ops.channel_packs import PackChannels
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.mean import Mean
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
+from penstock.ops.sums import Mean
 from penstock.simulators.cortex_m55 import PROGRAM
 
 WRONG = 0.4

@@ -48,11 +48,9 @@ from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.checks import require_elements
-from penstock.ops.cast import Cast
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.element_table import ElementTable
-from penstock.ops.quantize import Quantize, QuantizeReal
+from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
+from penstock.ops.tabulated import ElementTable
 
 PLAIN = ("bool", "int32", "int64")  # Element types that Cast makes of real numbers.
 

@@ -24,11 +24,10 @@ from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
+from penstock.ops.binary import Add, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.sub import Sub
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each
 from penstock.requantisation.channels import Booleans, Channels, reachable

@@ -11,9 +11,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import broadcast
 from penstock.opkit.lookup import ELEMENTS
-from penstock.ops.add import Add
-from penstock.ops.mul import Mul
-from penstock.ops.sub import Sub
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.requantisation.certify import certify
 from penstock.requantisation.channels import Channels
 

@@ -34,15 +34,12 @@ from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mul import Mul
 from penstock.ops.partial_product import PartialProduct
-from penstock.ops.sub import Sub
+from penstock.ops.pool import AveragePool2D, MaxPool2D
 
 # DSP kernel of `PartialProduct`, an operator that adds a matrix product to int32 accumulators.
 

@@ -25,12 +25,11 @@ from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
-from penstock.ops.add import Add
-from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.binary import Add, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.sub import Sub
+from penstock.ops.pool import AveragePool2D
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
 
 MOST_TAPS = 25  # Largest number of taps of the depthwise kernel, the size of its array of pointers.

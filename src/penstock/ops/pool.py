@@ -1,10 +1,10 @@
-"""AveragePool2D: the mean over a sliding window, padding excluded.
+"""Pooling: the mean or the maximum over a sliding window, padding excluded.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8     same scale and zero point as x
 
-Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of stored elements,
-divided by their number, rounded half away from zero.
+Source: TFLite AVERAGE_POOL_2D, MAX_POOL_2D; `reference/integer_ops/pooling.h`: a mean is the sum of
+stored elements, divided by their number, rounded half away from zero.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Protocol
 
 import numpy as np
 
@@ -22,25 +23,110 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.opkit import pool, sliding
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_int8, require_rank
 from penstock.opkit.nodes import requantised
-from penstock.opkit.running import Halves
 from penstock.opkit.samples import int8, sample
-from penstock.opkit.sliding import Sliding, Window
+from penstock.opkit.sliding import Sliding, Window, foreign_windows, pair
+from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d
-from penstock.ops.average_last import AverageLast
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
-from penstock.ops.running_sum import RunningSum
+from penstock.ops.running import AverageLast, Halves, RunningMax, RunningSum, average
 from penstock.ops.slice import Slice
+
+MOST_TAPS = 2**23
+"""Largest window whose sum of int8 elements always fits int32."""
+
+
+class Pooling(Protocol):
+    """An operator with a window along rows and one along columns."""
+
+    @property
+    def rows(self) -> Window: ...
+
+    @property
+    def columns(self) -> Window: ...
+
+
+def covers_image(op: Pooling, site: Site) -> bool:
+    """Whether one window covers all rows and columns, so that they become one element."""
+    x, y = site.inputs[0], site.output
+    return x.shape[1:3] == (op.rows.size, op.columns.size) and y.shape[1:3] == (1, 1)
+
+
+def windows(node: ForeignNode) -> tuple[Window, Window]:
+    """The node's windows along rows and columns."""
+    x = node.input(0).type
+    require_rank(x, (4,), "input")
+    size = (node.integer("filter_height"), node.integer("filter_width"))
+    return foreign_windows(node, x.shape[1:3], size)
+
+
+def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
+    """Windows of an ONNX pooling node along rows and columns; global pooling covers the image."""
+    x = node.input(0).type
+    require_rank(x, (4,), "input")
+    if node.name.startswith("Global"):
+        return Window(x.shape[1]), Window(x.shape[2])
+    require("kernel_shape" in node.attributes, "attribute kernel_shape is missing")
+    return onnx_windows(node, pair(node, "kernel_shape"))
+
+
+def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -> TensorType:
+    """Output type.  Raises ModelError for inputs that cannot be pooled."""
+    require(len(inputs) == 1, f"pooling has {len(inputs)} inputs, must have 1")
+    x = inputs[0]
+    require_rank(x, (4,), "input")
+    require_int8(x, "input")
+    y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
+    sliding.require_countable(rows, columns, x)
+    require(
+        rows.size * columns.size <= MOST_TAPS,
+        f"the window has {rows.size} x {columns.size} elements, must have at most {MOST_TAPS}",
+    )
+    require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+    return TensorType(y, DType.INT8)
+
+
+def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
+    """Number of leading input rows under the window, if the output has one row and one image; else
+    0."""
+    one = shape[0] == 1 and rows.outputs(shape[1]) == 1
+    return rows.needs((0, 1), shape[1])[1] if one and rows.dilation == 1 else 0
+
+
+def work(rows: Window, columns: Window, out: Region) -> Work:
+    """Work of a region: one operation per tap of each output element."""
+    return Work(0, out.elements * rows.size * columns.size)
+
+
+def kernel(name: str, rows: Window, columns: Window, activation: Activation, site: Site) -> Kernel:
+    """The C kernel `name` with parameters of the windows."""
+    least, most = activation.bounds(site.output)
+    return Kernel(
+        name,
+        params=(
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            *sliding.window_params(rows, columns),
+            ("least", least),
+            ("most", most),
+        ),
+        by_rows=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AveragePool2D(Sliding):
-    """Average pooling with clamp."""
+    """The mean over a sliding window, padding excluded.
+
+        x  (N, H,  W,  C)  int8
+        y  (N, Ho, Wo, C)  int8     same scale and zero point as x
+
+    Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of stored
+    elements, divided by their number, rounded half away from zero."""
 
     activation: Activation = Activation.NONE
 
@@ -48,11 +134,11 @@ class AveragePool2D(Sliding):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "AveragePool")
     RELAY = (
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
-        RelayName("nn.global_avg_pool2d", condition=pool.covers_image),
+        RelayName("nn.global_avg_pool2d", condition=covers_image),
     )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        y = pool.result_type(self.rows, self.columns, inputs)
+        y = result_type(self.rows, self.columns, inputs)
         _, height, width, _ = inputs[0].shape
         require(
             self.rows.always_meets(height) and self.columns.always_meets(width),
@@ -72,7 +158,7 @@ class AveragePool2D(Sliding):
             total += tap
         for _, _, tap in sliding.taps(present, x.shape, self.rows, self.columns, out):
             count += tap
-        return pool.average(total, count, self.activation.bounds(site.output))
+        return average(total, count, self.activation.bounds(site.output))
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
@@ -81,17 +167,17 @@ class AveragePool2D(Sliding):
         return (sliding.affine(self.rows, self.columns),)
 
     def work(self, site: Site, out: Region) -> Work:
-        return pool.work(self.rows, self.columns, out)
+        return work(self.rows, self.columns, out)
 
     def kernel(self, site: Site) -> Kernel:
-        return pool.kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
+        return kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
 
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
         if site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
             return None
-        rows = pool.rows_of_one(self.rows, x.shape)
+        rows = rows_of_one(self.rows, x.shape)
         columns = range(site.output.shape[2])
         counts = tuple(rows * self.columns.taps_inside(c, x.shape[2]) for c in columns)
         if min(counts) == 0:
@@ -100,20 +186,13 @@ class AveragePool2D(Sliding):
         return Halves(sums, sums.result_type((x,)), AverageLast(counts, self.activation))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite AVERAGE_POOL_2D."""
-    yield Made(
-        AveragePool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
-    )
-
-
 COARSEST = 1.5
 """Ratio of the scales of input and output up to which an average may be rounded to the one and then
 to the other: both together err by less than 1.5 steps of the output, so that the result is within a
 step of the average that is rounded once."""
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def _onnx_average(node: OnnxNode) -> Iterable[Made]:
     """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
     by ones, unless input and output have one scale; that rounds once.
 
@@ -122,8 +201,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     always divides by the size of the window."""
     x = node.input(0)
     plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
-    rows, columns = pool.onnx_pooling_windows(replace(node, attributes=plain))
-    full_rows, full_columns = pool.onnx_pooling_windows(node)
+    rows, columns = onnx_pooling_windows(replace(node, attributes=plain))
+    full_rows, full_columns = onnx_pooling_windows(node)
     if node.integer("count_beyond_pads"):
         rows, columns = full_rows, full_columns
     padding = (rows.before, rows.after, columns.before, columns.after)
@@ -216,9 +295,80 @@ def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
         lower = upper
 
 
+@dataclass(frozen=True, slots=True)
+class MaxPool2D(Sliding):
+    """The maximum over a sliding window.
+
+        x  (N, H,  W,  C)  int8
+        y  (N, Ho, Wo, C)  int8     same scale and zero point as x
+
+    Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`."""
+
+    activation: Activation = Activation.NONE
+
+    TFLITE = ("MAX_POOL_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True), "MaxPool", "GlobalMaxPool")
+    RELAY = (
+        *relay("nn.max_pool2d"),
+        RelayName("nn.global_max_pool2d", condition=covers_image),
+    )
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return result_type(self.rows, self.columns, inputs)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (x,) = inputs
+        read = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out)
+        largest = np.full(out.shape, -128, np.int8)
+        for _, _, tap in sliding.taps(read, x.shape, self.rows, self.columns, out, -128):
+            np.maximum(largest, tap, out=largest)
+        least, most = self.activation.bounds(site.output)
+        return np.clip(largest, np.int8(least), np.int8(most))
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(self.rows, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return work(self.rows, self.columns, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)
+
+    def halves(self, site: Site) -> Halves | None:
+        """Running maxima of the only output row; the last row is the result."""
+        x = site.inputs[0]
+        rows = rows_of_one(self.rows, x.shape)
+        if rows == 0:
+            return None
+        maxima = RunningMax(rows, self.columns, self.activation)
+        total = replace(maxima.result_type((x,)), quantisation=site.output.quantisation)
+        start, step = (0, rows - 1, 0, 0), (1, 1, 1, 1)
+        return Halves(maxima, total, Slice(start, site.output.shape, step))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite AVERAGE_POOL_2D, MAX_POOL_2D."""
+    make = AveragePool2D if node.name == "AVERAGE_POOL_2D" else MaxPool2D
+    op = make(*windows(node), fused_activation(node))
+    yield Made(op, (node.input(0),), node.output())
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX AveragePool, MaxPool, GlobalMaxPool."""
+    if node.name == "AveragePool":
+        return _onnx_average(node)
+    return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.input(0))
+
+
 SAMPLES = (
     sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
     sample(AveragePool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2)), int8(2, 7, 6, 9)),
     sample(AveragePool2D(Window(4, 1, 2, 2, 1), Window(4, 2, 2, 1, 2)), int8(1, 7, 6, 16)),
+    sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
+    sample(MaxPool2D(Window(2, 2), Window(2, 2), Activation.RELU), int8(2, 4, 6, 2)),
+    sample(MaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 4)), int8(2, 7, 6, 9)),
 )

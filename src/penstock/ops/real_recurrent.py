@@ -1,4 +1,4 @@
-"""Import of recurrent layers of ONNX: operands by direction, and nodes for each output.
+"""Recurrent layers of ONNX on real numbers, LSTM and GRU, one output row for each time step.
 
     X          (T, B, I)      Y         (T, D, B, U)    D: directions, 1 or 2
     W          (D, gates * U, I)
@@ -6,9 +6,11 @@
     B          (D, 2 * gates * U)
     initial_h  (D, B, U)      Y_h       (D, B, U)       initial_c and Y_c of LSTM likewise
 
-With layout 1, the batch is the first axis of X, Y and the states, and D follows T in Y.
+With layout 1, the batch is the first axis of X, Y and the states, and D follows T in Y.  A layer
+becomes one operator for each direction, and operators that arrange its operands and results.
 
-Source: ONNX operator specification, LSTM and GRU.
+Source: ONNX operator specification, LSTM and GRU; `opkit/real_recurrence.py` defines the
+arithmetic.
 """
 
 from __future__ import annotations
@@ -18,25 +20,89 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Data, DType, TensorType
-from penstock.opkit.checks import require, require_rank
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit.checks import require, require_dtype, require_rank
+from penstock.opkit.float_functions import Floats, logistic, tanh
+from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.nodes import reshaped
 from penstock.opkit.onnx_constants import real_numbers, weights_at
-from penstock.opkit.real_recurrence import RealRecurrence
+from penstock.opkit.real_recurrence import RealRecurrence, hidden_products, hidden_scales
+from penstock.opkit.samples import int8, real_bias, reals, sample, weights
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.dequantize import Dequantize
-from penstock.ops.real_hidden import RealHidden
+from penstock.ops.conversions import Dequantize
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
 
+
+@dataclass(frozen=True, slots=True)
+class RealHidden(OperatorDefaults):
+    """The hidden state, quantised, in the rows that a recurrent layer computes.
+
+    x  (1, T, B, n * U)  float32  row t: n states after step t, the hidden state last
+    y  (1, T, B, U)      int8     y = zero_y + x / scale_y, rounded half to even
+
+    Source: ONNX operator specification, QuantizeLinear, in single precision.
+
+    `units`: how many channels, the last ones, are taken.  Quotients that overflow saturate, and NaN
+    counts as the smallest one."""
+
+    units: int
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
+        require_rank(inputs[0], (4,), "input")
+        require_dtype(inputs[0], (DType.FLOAT32,), "input")
+        *others, channels = inputs[0].shape
+        require(
+            0 < self.units <= channels,
+            f"{self.units} channels are taken, must be within [1, {channels}]",
+        )
+        return TensorType((*others, self.units), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotients = inputs[0][read.slices] / np.float32(site.output.scale)
+        steps = np.rint(np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS))
+        return saturated(steps.astype(np.int64) + site.output.zero_point)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        first = self._first(site)
+        lower, upper = out.intervals[3]
+        return (out.replace(3, (lower + first, upper + first)),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, self._first(site))),)
+
+    def kernel(self, site: Site) -> Kernel:
+        _, _, batch, channels = site.inputs[0].shape
+        return Kernel(
+            "hidden_f32_s8",
+            params=(
+                ("batch", batch),
+                ("in_c", channels),
+                ("units", self.units),
+                ("zero_point", site.output.zero_point),
+            ),
+            tables=(("scale", Table.of(np.array([site.output.scale], np.float32))),),
+            by_rows=True,
+        )
+
+    def _first(self, site: Site) -> int:
+        return site.inputs[0].shape[3] - self.units
+
+
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """By the attribute `direction`, whether each direction reads the sequence from its end."""
-BIASES, LENGTHS, HIDDEN = 3, 4, 5
+BIASES, LENGTHS, HIDDEN_INPUT = 3, 4, 5
 """Positions of inputs."""
 CELL_OUTPUT = 2
 SWAP = Transpose((0, 2, 1, 3))
@@ -45,7 +111,7 @@ SWAP = Transpose((0, 2, 1, 3))
 
 def names(states: int, *names: str) -> Mapping[str, OnnxName]:
     """ONNX names of a layer with `states` states."""
-    inputs = tuple(range(HIDDEN, HIDDEN + states))
+    inputs = tuple(range(HIDDEN_INPUT, HIDDEN_INPUT + states))
     return onnx(OnnxName(AxisOrder.MODEL, real_inputs=inputs), *names)
 
 
@@ -148,7 +214,7 @@ def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
         yield made
         x = made.output
     states: list[Value] = []
-    for k in range(HIDDEN + layer.op.STATES - 1, HIDDEN - 1, -1):
+    for k in range(HIDDEN_INPUT + layer.op.STATES - 1, HIDDEN_INPUT - 1, -1):
         arranged = tuple(_initial_state(layer, k, d))
         yield from arranged
         states.append(arranged[-1].output if arranged else _constant_state(layer, k, d))
@@ -266,3 +332,180 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
     if k == 0:
         shape = (batch, steps, 1, units) if layer.batch_first else (steps, *shape)
     yield Made(Reshape(shape), (rows,), Value(f"{name}/one", rows.type.with_shape(shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class Gru(RealRecurrence):
+    """A layer of gated recurrent units (GRU) on real numbers, one output row for each time step.
+
+        x       (1, T, B, I)  int8     row t: the inputs of step t, for each sequence of the batch
+        hidden  (B, U)        float32  the state before step 0
+        w       (3 * U, I)    int8     weights of the gates: update, reset, candidate
+        r       (3 * U, U)    int8     weights of the hidden state
+        b       (3 * U)       float32  (4 * U) with `reset_after`, see below
+        y       (1, T, B, U)  float32  row t: hidden state after step t
+
+        update, reset = logistic(w x + r hidden + b)
+        candidate     = tanh(w x + r (reset * hidden) + b)
+                        tanh(w x + b + reset * (r hidden + b'))    with `reset_after`; b' follows b
+        hidden'       = (1 - update) * candidate + update * hidden
+
+    Source: ONNX operator specification, GRU; `opkit/real_recurrence.py` defines the arithmetic.
+
+    `reset_after`: the reset gate multiplies the product of the hidden state instead of the hidden
+    state (ONNX: linear_before_reset)."""
+
+    reset_after: bool = False
+
+    GATES = 3
+    STATES = 1
+    KERNEL = "gru_s8_f32"
+
+    ONNX = names(1, "GRU")
+
+    @property
+    def biases(self) -> int:
+        return self.GATES + self.reset_after
+
+    def bias(self, of_inputs: Array, of_hidden: Array) -> Array:
+        if not self.reset_after:
+            return of_inputs + of_hidden
+        last = len(of_inputs) // self.GATES
+        sums = of_inputs[:-last] + of_hidden[:-last]
+        return np.concatenate((sums, of_inputs[-last:], of_hidden[-last:]))
+
+    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
+        (hidden,) = states
+        r, b, type = site.constant(3), site.constant(4), site.inputs[3]
+        units, scales = hidden.shape[-1], hidden_scales(site, self.STATES)
+        gates, last = slice(None, 2 * units), slice(2 * units, None)
+        bias, after = b[: self.GATES * units], b[self.GATES * units :]
+        first, rest = (scales, scales) if scales.size == 1 else (scales[gates], scales[last])
+        sums = products[:, gates] + hidden_products(hidden, r[gates], type, first) + bias[gates]
+        update, reset = np.split(logistic(sums), 2, axis=-1)
+        if self.reset_after:
+            recurrent = reset * (hidden_products(hidden, r[last], type, rest) + after)
+            sums = products[:, last] + bias[last] + recurrent
+        else:
+            recurrent = hidden_products(reset * hidden, r[last], type, rest)
+            sums = products[:, last] + recurrent + bias[last]
+        candidate = (np.float32(1) - update) * tanh(sums)
+        return (np.add(candidate, update * hidden, dtype=np.float32),)
+
+    def parameters(self) -> tuple[tuple[str, int], ...]:
+        return (("reset_after", int(self.reset_after)),)
+
+    def scratch_vectors(self) -> int:
+        return 1 if self.reset_after else 2
+
+
+def _onnx_gru(node: OnnxNode) -> Iterable[Made]:
+    """ONNX GRU."""
+    op = Gru(reset_after=node.integer("linear_before_reset") != 0)
+    return nodes(node, op, ("Sigmoid", "Tanh"))
+
+
+PEEPHOLES = 7
+"""Position of an input."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealLstm(RealRecurrence):
+    """A layer of long short-term memory (LSTM) on real numbers, one row for each time step.
+
+        x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the
+                                           batch
+        cell    (B, U)            float32  the states before step 0
+        hidden  (B, U)            float32
+        w       (4 * U, I)        int8     weights of the gates: input, output, forget, candidate
+        r       (4 * U, U)        int8     weights of the hidden state
+        b       (4 * U)           float32
+        y       (1, T, B, 2 * U)  float32  row t: cell state, then hidden state after step t
+
+        gate    = activation(w x + r hidden + b)     logistic, of the candidate tanh
+        cell'   = forget * cell + input * candidate
+        hidden' = output * tanh(cell')
+
+    Source: ONNX operator specification, LSTM; `opkit/real_recurrence.py` defines the
+    arithmetic."""
+
+    GATES = 4
+    STATES = 2
+    KERNEL = "lstm_s8_f32"
+
+    ONNX = names(2, "LSTM")
+
+    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
+        cell, hidden = states
+        r, b = site.constant(4), site.constant(5)
+        scales = hidden_scales(site, self.STATES)
+        sums = products + hidden_products(hidden, r, site.inputs[4], scales) + b
+        into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
+        added = logistic(into) * tanh(candidate)
+        after = np.add(logistic(kept) * cell, added, dtype=np.float32)
+        return after, logistic(shown) * tanh(after)
+
+
+def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LSTM."""
+    if node.optional(PEEPHOLES) is not None:
+        raise node.unsupported(
+            f'input {PEEPHOLES} "{node.input(PEEPHOLES).name}", peephole connections, is given, '
+            "must be absent"
+        )
+    if node.integer("input_forget"):
+        raise node.unsupported("attribute input_forget is 1, must be 0")
+    return nodes(node, RealLstm(), ("Sigmoid", "Tanh", "Tanh"))
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX GRU, LSTM."""
+    return _onnx_gru(node) if node.name == "GRU" else _onnx_lstm(node)
+
+
+SAMPLES = (
+    sample(RealHidden(3), reals(1, 4, 2, 6), scale=1 / 128, zero=0),
+    sample(RealHidden(5), reals(1, 3, 1, 5), scale=0.03, zero=-7),
+    sample(
+        Gru(),
+        int8(1, 5, 1, 3),
+        reals(1, 4),
+        weights(12, 3, axis=0, scale=0.004),
+        weights(12, 4, axis=0, scale=0.004),
+        real_bias(12),
+    ),
+    sample(
+        Gru(reset_after=True),
+        int8(1, 3, 2, 5, zero=9),
+        reals(2, 3),
+        weights(9, 5, scale=0.01, zero=3),
+        weights(9, 3, axis=0, scale=0.003),
+        real_bias(12),
+    ),
+    sample(
+        Gru(),
+        int8(1, 2, 1, 4),
+        reals(1, 5),
+        weights(15, 4, scale=0.01),
+        weights(15, 5, scale=0.01, zero=-9),
+        real_bias(15),
+    ),
+    sample(
+        RealLstm(),
+        int8(1, 5, 1, 3),
+        reals(1, 4),
+        reals(1, 4),
+        weights(16, 3, axis=0, scale=0.004),
+        weights(16, 4, axis=0, scale=0.004),
+        real_bias(16),
+    ),
+    sample(
+        RealLstm(),
+        int8(1, 3, 2, 5, zero=9),
+        reals(2, 3),
+        reals(2, 3),
+        weights(12, 5, scale=0.01, zero=-7),
+        weights(12, 3, scale=0.01, zero=5),
+        real_bias(12),
+    ),
+)

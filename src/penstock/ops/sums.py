@@ -1,46 +1,132 @@
-"""PlainSum: the sum of real numbers along axes, and ONNX's norms, which are made of it.
+"""Sums and means along axes, and ONNX's norms, which are made of sums of real numbers.
 
-    x  float32, up to rank 4
-    y  float32   extent 1 along `axes`; rounded after each addition, in order of indices, so that
-                 rows and columns cannot be exchanged
+    x  int8 or float32, up to rank 4
+    y  as x   extent 1 along `axes`; int8 with its own scale and zero point
 
-Source: ONNX operator specification.  onnxruntime adds in another order, which changes the last bits
-of the sum.
+Sources: TFLite MEAN, SUM; `QuantizedMeanOrSum` (`reference/reduce.h`), as TFLite Micro calls it.
+ONNX operator specification.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import Made
+from penstock.ir.exchange import exchanged_axis
+from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require, require_dtype
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.onnx_constants import real_numbers
-from penstock.opkit.samples import reals, sample
-from penstock.ops.abs import PlainAbs
-from penstock.ops.add import PlainAdd
-from penstock.ops.div import PlainDiv
-from penstock.ops.exp import PlainExp
-from penstock.ops.extremes import PlainMaximum
-from penstock.ops.log import PlainLog
-from penstock.ops.mul import PlainMul
-from penstock.ops.plain_functions import Square
-from penstock.ops.reduce_extreme import ReduceMax
-from penstock.ops.rsqrt import PlainRsqrt
-from penstock.ops.sqrt import PlainSqrt
-from penstock.ops.sub import PlainSub
+from penstock.opkit.requantise import Multipliers, fitting_multiplier
+from penstock.opkit.samples import int8, reals, sample
+from penstock.opkit.sliding import Window
+from penstock.ops.axis_extremes import ReduceMax
+from penstock.ops.plain import (
+    PlainAbs,
+    PlainAdd,
+    PlainDiv,
+    PlainExp,
+    PlainLog,
+    PlainMaximum,
+    PlainMul,
+    PlainRsqrt,
+    PlainSqrt,
+    PlainSub,
+    Square,
+)
+from penstock.ops.running import Halves, RequantiseLast, RunningSum
+
+
+@dataclass(frozen=True, slots=True)
+class _ScaledTotal(OperatorDefaults):
+    """Base of Mean and Sum: a sum along axes, requantised.
+
+        x  int8
+        y  int8   clamp(zero_y + M * sum (x - zero_x))
+
+    M is scale_x / scale_y, divided by the number of elements for a mean.  The reference divides
+    the integer multiplier, which may then be below 2**30 and loses bits.
+
+    Source: TFLite `QuantizedMeanOrSum` (`reference/reduce.h`), as TFLite Micro calls it."""
+
+    axes: tuple[int, ...]
+
+    MEAN: ClassVar[bool]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return reduction.result_type(inputs, self.axes, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = site.inputs[0]
+        elements = inputs[0][read.slices].astype(np.int64) - x.zero_point
+        total = elements.sum(axis=self.axes, keepdims=True)
+        scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, -128, 127).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return reduction.needs(site, self.axes, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return reduction.affine(site, self.axes)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return reduction.work(site, self.axes, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        multiplier, shift = self._multiplier(site)
+        return Kernel(
+            "total_s8",
+            params=(
+                *reduction.params(site, self.axes),
+                ("in_zero", site.inputs[0].zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+                ("out_zero", site.output.zero_point),
+            ),
+            by_rows=True,
+        )
+
+    def halves(self, site: Site) -> Halves | None:
+        """Sums accumulated over the rows of an image, then requantised."""
+        x = site.inputs[0]
+        if x.rank != 4 or x.shape[0] != 1 or 1 not in self.axes or 3 in self.axes:
+            return None
+        columns = Window(x.shape[2]) if 2 in self.axes else Window(1)
+        totals = RunningSum(x.shape[1], columns, x.zero_point)
+        multiplier, shift = self._multiplier(site)
+        channels = x.shape[3]
+        every = Multipliers((multiplier,) * channels, (shift,) * channels)
+        count = reduction.count(site, self.axes)
+        least, most = x.dtype.lower - x.zero_point, x.dtype.upper - 1 - x.zero_point
+        reach = ((count * least, count * most + 1),) * channels
+        return Halves(totals, totals.result_type((x,)), RequantiseLast(every, reach=reach))
+
+    def _multiplier(self, site: Site) -> tuple[int, int]:
+        count = reduction.count(site, self.axes)
+        real = site.inputs[0].scale / site.output.scale
+        multiplier, shift = fitting_multiplier(real, count * 255)
+        if not self.MEAN:
+            return multiplier, shift
+        up = min(count.bit_length() - 1, 32, 31 + shift)
+        return (multiplier << up) // count, shift - up
+
 
 _NORMS = (
     "ReduceL1",
@@ -54,7 +140,14 @@ _NORMS = (
 
 @dataclass(frozen=True, slots=True)
 class PlainSum(OperatorDefaults):
-    """Sum of real numbers along `axes`, which keep extent 1."""
+    """The sum of real numbers along axes, and ONNX's norms, which are made of it.
+
+        x  float32, up to rank 4
+        y  float32   extent 1 along `axes`; rounded after each addition, in order of indices, so
+                     that rows and columns cannot be exchanged
+
+    Source: ONNX operator specification.  onnxruntime adds in another order, which changes the
+    last bits of the sum."""
 
     axes: tuple[int, ...]
 
@@ -100,7 +193,7 @@ LEAST_NORM = 2.0**-100
 """Smaller norms divide as this one, so that a vector of zeros remains one, as in onnxruntime."""
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def _onnx_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX norms and normalisations."""
     match node.name:
         case "LpNormalization":
@@ -215,8 +308,89 @@ def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array
     return real.apply(PlainAdd(), y, real.constant(arranged(real_numbers(node, 2)), "offsets"))
 
 
+def _covers_image(op: Mean, site: Site) -> bool:
+    """Whether the mean is taken over all rows and columns of images."""
+    return site.inputs[0].rank == 4 and op.axes == (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(_ScaledTotal):
+    """The mean along axes.
+
+        x  int8, up to rank 4
+        y  int8   its own scale and zero point
+
+    Source: TFLite MEAN; `reference/reduce.h`."""
+
+    TFLITE = ("MEAN",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "GlobalAveragePool") | onnx(
+        OnnxName(AxisOrder.ALIKE, floats=True), "ReduceMean"
+    )
+    RELAY = (
+        *relay("mean"),
+        RelayName("nn.global_avg_pool2d", condition=_covers_image),
+    )
+    MEAN = True
+
+
+def _mean(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
+    if is_real(node):
+        real = RealNodes(node)
+        total = real.apply(PlainSum(axes), real.input(0))
+        count = math.prod(node.input(0).type.shape[axis] for axis in axes)
+        yield from real.result(real.apply(PlainDiv(), total, real.constant(count, "count")))
+    else:
+        yield node.made(Mean(axes), node.input(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(_ScaledTotal):
+    """The sum along axes.
+
+        x  int8, up to rank 4
+        y  int8   its own scale and zero point
+
+    Source: TFLite SUM, as computed by TFLite Micro; `reference/reduce.h`."""
+
+    TFLITE = ("SUM",)
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "ReduceSum")
+    RELAY = relay("sum")
+    MEAN = False
+
+
+def _sum(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
+    if is_real(node):
+        real = RealNodes(node)
+        yield from real.result(real.apply(PlainSum(axes), real.input(0)))
+    else:
+        yield node.made(Sum(axes), node.input(0))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite MEAN, SUM."""
+    return reduction.understood(node, Mean if node.name == "MEAN" else Sum)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX GlobalAveragePool, ReduceMean, ReduceSum, norms and normalisations."""
+    match node.name:
+        case "GlobalAveragePool":
+            return _mean(node, (1, 2))
+        case "ReduceMean":
+            return reduction.onnx_nodes(node, _mean)
+        case "ReduceSum":
+            return reduction.onnx_nodes(node, _sum)
+        case _:
+            return _onnx_norm(node)
+
+
 SAMPLES = (
     sample(PlainSum((1, 2)), reals(1, 5, 3, 4)),
     sample(PlainSum((3,)), reals(2, 3, 2, 7)),
     sample(PlainSum((0, 2)), reals(3, 2, 5)),
+    sample(Mean((1, 2)), int8(1, 5, 3, 4), scale=0.03),
+    sample(Mean((3,)), int8(2, 3, 2, 7), scale=0.03),
+    sample(Mean((0, 2)), int8(3, 2, 5), scale=0.03),
+    sample(Sum((1, 2)), int8(1, 5, 3, 4), scale=0.4),
+    sample(Sum((1,)), int8(3, 9), scale=0.2),
 )

@@ -1,13 +1,7 @@
-"""Quantize, QuantizeReal: conversion of integers, or of real numbers, to a quantisation.
+"""Conversions of elements: between types (Cast), and to and from a quantisation.
 
-    x  any shape  int8 or uint8 (Quantize), int8 or int16 (QuantizeWide), float32 (QuantizeReal)
-    y  as x       int8; or uint8 (Quantize), int16 or int32 (QuantizeWide)
-
-    Quantize, QuantizeWide
-                  y = clamp(zero_y + M * (x - zero_x))
-    QuantizeReal  y = clamp(zero_y + round(x / scale_y)), half away from zero, in single precision
-
-Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`.
+Sources: TFLite CAST; `micro/kernels/cast.cc`.  QUANTIZE; `reference/requantize.h`,
+`reference/quantize.h`.  DEQUANTIZE; `reference/dequantize.h`.
 """
 
 from __future__ import annotations
@@ -25,10 +19,73 @@ from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node
-from penstock.opkit.checks import require, require_dtype, require_quantised
+from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, sample
+from penstock.opkit.samples import int8, integers, reals, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Elementwise):
+    """Conversion between element types.
+
+        x  any shape  int8, uint8, int16, int32, int64, bool or float32
+        y  as x       `dtype`, one of these
+
+    Real numbers are rounded towards 0.  Those outside of int32, or int64 where the output is
+    int64, saturate, and NaN becomes 0; in TFLite both are undefined.  Integers that leave the
+    range of the output keep their lowest bits.  Quantisation is ignored.
+
+    Source: TFLite CAST; `micro/kernels/cast.cc`."""
+
+    dtype: DType
+
+    TFLITE = ("CAST",)
+    RELAY = relay("cast")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"Cast has {len(inputs)} inputs, must have 1")
+        return TensorType(inputs[0].shape, self.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = inputs[0][out.slices]
+        if site.inputs[0].dtype is DType.FLOAT32 and self.dtype not in (DType.FLOAT32, DType.BOOL):
+            bits = 64 if self.dtype is DType.INT64 else 32
+            x = _truncated(x, bits)
+        return x.astype(self.dtype.value)
+
+    def kernel(self, site: Site) -> Kernel:
+        x, y = site.inputs[0], site.output
+        width = ("width", y.elements // row_count(y.shape))
+        source = (
+            ("in_bytes", x.dtype.size_bytes),
+            ("in_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
+        )
+        target = (("out_bytes", y.dtype.size_bytes), ("out_bool", int(y.dtype is DType.BOOL)))
+        if x.dtype is DType.FLOAT32:
+            if y.dtype is DType.FLOAT32:
+                return Kernel("cast_integers", (width, *source, *target), by_rows=True)
+            return Kernel("cast_f32_integers", (width, *target), by_rows=True)
+        if y.dtype is DType.FLOAT32:
+            return Kernel("cast_integers_f32", (width, *source), by_rows=True)
+        return Kernel("cast_integers", (width, *source, *target), by_rows=True)
+
+
+def _truncated(x: Array, bits: int) -> Array:
+    """Integers of `bits` bits, as int64."""
+    limit = 2.0 ** (bits - 1)
+    inside = (x < limit) & (x >= -limit)
+    ends = np.where(x > 0, 2 ** (bits - 1) - 1, np.where(x < 0, -(2 ** (bits - 1)), 0))
+    return np.where(inside, np.where(inside, x, 0).astype(np.int64), ends)
+
+
+def _foreign_cast(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CAST."""
+    yield Made(Cast(node.output().type.dtype), (node.input(0),), node.output())
+
+
+_BYTES = TensorType((1, 4, 3, 5), DType.UINT8, Quantisation((0.1,), (128,)))
+
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 WIDE = (
@@ -44,7 +101,17 @@ WIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Quantize(Lookup):
-    """Requantisation to elements of type `dtype`."""
+    """Conversion of integers, or of real numbers, to a quantisation.
+
+        x  any shape  int8 or uint8 (Quantize), int8 or int16 (QuantizeWide), float32 (QuantizeReal)
+        y  as x       int8; or uint8 (Quantize), int16 or int32 (QuantizeWide)
+
+        Quantize, QuantizeWide
+                      y = clamp(zero_y + M * (x - zero_x))
+        QuantizeReal  y = clamp(zero_y + round(x / scale_y)), half away from zero, in single
+                      precision
+
+    Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`."""
 
     dtype: DType = DType.INT8
 
@@ -146,7 +213,7 @@ def _wide_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
     return fitting_multiplier(real, largest + math.ceil(min(spare, 2.0**31)))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def _foreign_quantize(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
     source, target = node.input(0).type.dtype, node.output().type.dtype
     if source is DType.FLOAT32:
@@ -160,7 +227,69 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         yield unary_node(Quantize(target), node, target)
 
 
+@dataclass(frozen=True, slots=True)
+class Dequantize(Elementwise):
+    """The real numbers that int8 elements represent.
+
+        x  any shape  int8
+        y  as x       float32     y = scale_x * (x - zero_x), in single precision
+
+    Source: TFLite DEQUANTIZE; `reference/dequantize.h`."""
+
+    TFLITE = ("DEQUANTIZE",)
+    RELAY = relay("qnn.dequantize")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"Dequantize has {len(inputs)} inputs, must have 1")
+        require_int8(inputs[0], "input")
+        return TensorType(inputs[0].shape, DType.FLOAT32)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = site.inputs[0]
+        return dequantised(inputs[0][out.slices], x)
+
+    def kernel(self, site: Site) -> Kernel:
+        x, y = site.inputs[0], site.output
+        return Kernel(
+            "dequantize_s8_f32",
+            params=(("width", y.elements // row_count(y.shape)), ("zero_point", x.zero_point)),
+            tables=(("scale", Table.of(np.array([x.scale], np.float32))),),
+            by_rows=True,
+        )
+
+
+def dequantised(elements: Array, type: TensorType) -> Array:
+    """Real numbers of the elements of a quantised tensor, as float32."""
+    steps = elements.astype(np.int32) - type.zero_point
+    return np.float32(type.scale) * steps.astype(np.float32)
+
+
+def _foreign_dequantize(node: ForeignNode) -> Iterable[Made]:
+    """TFLite DEQUANTIZE."""
+    yield unary_node(Dequantize(), node, DType.FLOAT32)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CAST, QUANTIZE, DEQUANTIZE."""
+    match node.name:
+        case "CAST":
+            return _foreign_cast(node)
+        case "QUANTIZE":
+            return _foreign_quantize(node)
+        case _:
+            return _foreign_dequantize(node)
+
+
 SAMPLES = (
+    sample(Cast(DType.FLOAT32), integers(1, 4, 3, 5)),
+    sample(Cast(DType.FLOAT32), _BYTES),
+    sample(Cast(DType.INT32), reals(2, 4, 3, 5)),
+    sample(Cast(DType.FLOAT32), TensorType((7,), DType.BOOL)),
+    sample(Cast(DType.FLOAT32), reals(7)),
+    sample(Cast(DType.INT64), reals(1, 4, 3, 5)),
+    sample(Cast(DType.INT16), integers(1, 4, 3, 5)),
+    sample(Cast(DType.BOOL), TensorType((9,), DType.BOOL)),
+    sample(Cast(DType.INT32), TensorType((9,), DType.INT64)),
     sample(Quantize(), int8(1, 4, 3, 5)),
     sample(QuantizeReal(), TensorType((1, 4, 3, 5), DType.FLOAT32), scale=0.011, zero=-128),
     sample(QuantizeReal(), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
@@ -170,4 +299,6 @@ SAMPLES = (
     sample(QuantizeWide(), TensorType((2, 9), DType.INT16, Quantisation((0.001,), (0,)))),
     sample(QuantizeWide(DType.INT16), int8(1, 4, 3, 5), scale=0.002, zero=0),
     sample(QuantizeWide(DType.INT32), TensorType((1, 7), DType.INT16, Quantisation((0.1,), (-9,)))),
+    sample(Dequantize(), int8(1, 4, 3, 5)),
+    sample(Dequantize(), int8(9, scale=0.0039, zero=-128)),
 )

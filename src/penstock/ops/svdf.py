@@ -1,17 +1,9 @@
-"""SvdfTime: SVDF layer; weighted sums over its state, the last outputs of SvdfFeature.
-
-    x  (1, T, 1, F)  int8 or int16   the last T outputs of SvdfFeature, in order
-    w  (F, T)        of x's type     zero point 0, one scale
-    b  (U)           int32           U = F / rank
-    y  (1, U)        int8            clamp(zero_y + M * (b[u] + sum w * x))
-
-Unit u adds the sums of filters [u * rank, (u + 1) * rank).  Accumulators wrap around in 32 bits.
+"""SVDF: a layer that filters its input and then, filter by filter, the last outputs of the filters.
 
 TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime, whose bias
-contains the zero point of x.  As in TFLite Micro, a fused activation has no effect beyond the clamp
-to int8.
+contains the zero point of the queue.
 
-Source: TFLite Micro SVDF, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
+Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
 """
 
 from __future__ import annotations
@@ -29,7 +21,13 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.checks import require, require_dtype, require_quantised, require_rank
+from penstock.opkit.checks import (
+    require,
+    require_dtype,
+    require_int8,
+    require_quantised,
+    require_rank,
+)
 from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.requantise import (
     channel_multipliers,
@@ -40,8 +38,79 @@ from penstock.opkit.samples import bias, int8, sample, weights, wide_weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.ops.svdf_feature import SvdfFeature
 from penstock.ops.transpose import Transpose
+
+
+@dataclass(frozen=True, slots=True)
+class SvdfFeature(OperatorDefaults):
+    """One time step of the queue of an SVDF, a weighted sum of the inputs per filter.
+
+        x  (1, I)        int8
+        w  (F, I)        int8            zero point 0, one scale
+        y  (1, 1, 1, F)  int8 or int16   zero_y + clamp(M * sum w * (x - zero_x))
+
+    Created from SVDF (`ops/svdf_time.py`).  As in TFLite Micro, the zero point is added after
+    the clamp, and the sum keeps its lowest bits.
+
+    Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`)."""
+
+    dtype: DType = DType.INT16
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 2, f"SvdfFeature has {len(inputs)} inputs, must have 2")
+        x, w = inputs
+        require_rank(x, (2,), "input")
+        require_rank(w, (2,), "weights")
+        require_int8(x, "input")
+        require_int8(w, "feature weights")
+        expected = (1, w.shape[1])
+        require(x.shape == expected, f"input has shape {list(x.shape)}, must be {list(expected)}")
+        y = TensorType((1, 1, 1, w.shape[0]), self.dtype)
+        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        return y
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w = inputs
+        y = site.output
+        centred = x.astype(np.int64) - site.inputs[0].zero_point
+        sums = w[out.slices[-1]].astype(np.int64) @ centred[0]
+        scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], y))
+        found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1) + y.zero_point
+        return found.astype(y.dtype.value).reshape(out.shape)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        depth = (0, site.inputs[1].shape[1])
+        return Region.of(out.intervals[0], depth), Region.of(out.intervals[-1], depth)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        depth = (0, 0, 0, 0, site.inputs[1].shape[1])
+        return (
+            Affine(((1, 0, 0, 0, 0), depth), (0, 0)),
+            Affine(((0, 0, 0, 1, 0), depth), (0, 0)),
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(out.elements * site.inputs[1].shape[1], out.elements)
+
+    def kernel(self, site: Site) -> Kernel:
+        y = site.output
+        filters, depth = site.inputs[1].shape
+        multiplier, shift = product_multiplier(site.inputs[0], site.inputs[1], y)
+        return Kernel(
+            "svdf_feature_s8",
+            params=(
+                ("in_c", depth),
+                ("out_c", filters),
+                ("in_zero", site.inputs[0].zero_point),
+                ("out_zero", y.zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+                ("element_bytes", y.dtype.size_bytes),
+            ),
+            constants=((1, "weights"),),
+            by_rows=True,
+        )
+
 
 STATE = 4
 """Position of the state among the inputs of SVDF."""
@@ -50,7 +119,21 @@ STATES = (DType.INT8, DType.INT16)
 
 @dataclass(frozen=True, slots=True)
 class SvdfTime(OperatorDefaults):
-    """Weighted sums over time, of `rank` filters per unit, with bias and requantisation."""
+    """SVDF layer; weighted sums over its state, the last outputs of SvdfFeature.
+
+        x  (1, T, 1, F)  int8 or int16   the last T outputs of SvdfFeature, in order
+        w  (F, T)        of x's type     zero point 0, one scale
+        b  (U)           int32           U = F / rank
+        y  (1, U)        int8            clamp(zero_y + M * (b[u] + sum w * x))
+
+    Unit u adds the sums of filters [u * rank, (u + 1) * rank).  Accumulators wrap around in 32
+    bits.
+
+    TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime, whose
+    bias contains the zero point of x.  As in TFLite Micro, a fused activation has no effect
+    beyond the clamp to int8.
+
+    Source: TFLite Micro SVDF, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`)."""
 
     rank: int = 1
 
@@ -230,6 +313,8 @@ def _int16(*shape: int) -> TensorType:
 
 
 SAMPLES = (
+    sample(SvdfFeature(), int8(1, 9), weights(6, 9), scale=0.0003, zero=0),
+    sample(SvdfFeature(DType.INT8), int8(1, 4), weights(5, 4), scale=0.02, zero=-9),
     sample(SvdfTime(), _int16(1, 5, 1, 6), wide_weights(6, 5), bias(6), scale=0.2),
     sample(SvdfTime(2), _int16(1, 3, 1, 6), wide_weights(6, 3), bias(3), scale=0.3),
     sample(SvdfTime(3), int8(1, 4, 1, 9, zero=11), weights(9, 4), bias(3), scale=0.1),

@@ -1,9 +1,10 @@
-"""ArgMax, ArgMin: index of the first maximum or minimum along an axis.
+"""Maxima and minima along axes, and the index of the first one along an axis.
 
-    x  int8 or float32, up to rank 4
-    y  int32   x with extent 1 along `axis`; a reshape follows, since models drop the axis
+    x  up to rank 4
+    y  x with extent 1 along the axes; a reshape follows where models drop them
 
-Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
+Sources: TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL; `reference/reduce.h`.  ARG_MAX,
+ARG_MIN; `reference/arg_min_max.h`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,83 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
-from penstock.opkit.nodes import with_shape
+from penstock.opkit.nodes import requantised, with_shape
 from penstock.opkit.samples import int8, reals, sample
-from penstock.ops.cast import Cast
+from penstock.ops.conversions import Cast
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme(OperatorDefaults):
+    """Maximum (`SIGN` 1) or minimum (-1) along `axes`, which keep extent 1."""
+
+    axes: tuple[int, ...]
+
+    SIGN: ClassVar[int]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        dtype = DType.BOOL if inputs and inputs[0].dtype is DType.BOOL else DType.INT8
+        return reduction.result_type(inputs, self.axes, dtype, (DType.BOOL,))
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = inputs[0][read.slices]
+        find = x.max if self.SIGN > 0 else x.min
+        return find(axis=self.axes, keepdims=True)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return reduction.needs(site, self.axes, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return reduction.affine(site, self.axes)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return reduction.work(site, self.axes, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(
+            "reduce_extreme_s8",
+            params=(*reduction.params(site, self.axes), ("sign", self.SIGN)),
+            by_rows=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMax(_Extreme):
+    """The maximum along `axes`."""
+
+    TFLITE = ("REDUCE_MAX", "REDUCE_ANY")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMax")
+    RELAY = relay("max")
+    SIGN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMin(_Extreme):
+    """The minimum along `axes`."""
+
+    TFLITE = ("REDUCE_MIN", "REDUCE_ALL")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMin")
+    RELAY = relay("min")
+    SIGN = -1
+
+
+def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
+    """TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL."""
+    x, y = node.input(0).type, node.output().type
+    is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
+    require_dtype(y, (DType.BOOL if is_logical else DType.INT8,), "output")
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        raise node.unsupported("input and output differ in scale or zero point, must be equal")
+    return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
+
+
+def _onnx_extreme(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceMax, ReduceMin."""
+    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
+    return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +172,7 @@ class ArgMin(_ArgExtreme):
     SIGN = -1
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def _foreign_index(node: ForeignNode) -> Iterable[Made]:
     """TFLite ARG_MAX, ARG_MIN."""
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT32, DType.INT64), "output")
@@ -111,7 +186,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         yield Made(Cast(DType.INT64), (found,), y)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def _onnx_index(node: OnnxNode) -> Iterable[Made]:
     """ONNX ArgMax, ArgMin, of the first index."""
     if node.integer("select_last_index"):
         raise node.unsupported("attribute select_last_index is 1, must be 0")
@@ -122,7 +197,21 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield node.made(Cast(DType.INT64), index.output)
 
 
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL, ARG_MAX, ARG_MIN."""
+    return _foreign_index(node) if node.name.startswith("ARG_") else _foreign_extreme(node)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceMax, ReduceMin, ArgMax, ArgMin."""
+    return _onnx_index(node) if node.name.startswith("Arg") else _onnx_extreme(node)
+
+
 SAMPLES = (
+    sample(ReduceMax((1, 2)), int8(1, 5, 3, 4), scale=0.05, zero=-3),
+    sample(ReduceMin((3,)), int8(2, 3, 2, 7), scale=0.05, zero=-3),
+    sample(ReduceMin((0,)), int8(3, 4), scale=0.05, zero=-3),
+    sample(ReduceMax((2,)), TensorType((1, 4, 3, 5), DType.BOOL)),
     sample(ArgMax(3), int8(2, 3, 4, 5)),
     sample(ArgMin(1), int8(2, 6, 3)),
     sample(ArgMax(1), int8(3, 9)),

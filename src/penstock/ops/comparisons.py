@@ -1,0 +1,375 @@
+"""Comparisons, connectives of truth values, and choices by them; inputs may be broadcast.
+
+Sources: TFLite LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL;
+`reference/comparisons.h`, parameters in `micro/kernels/comparisons.cc`: M is the scale itself.
+LOGICAL_AND, LOGICAL_OR; `micro/kernels/logical_common.cc`.  SELECT_V2; `micro/kernels/select.cc`.
+SELECT is the same for inputs of one shape; a condition of rank 1 otherwise chooses whole slices
+along the first axis, and a scalar one of the inputs (TensorFlow, `kernels/select.cc`).  ONE_HOT
+chooses where an index equals the place along a new axis (`kernels/one_hot.cc`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit import broadcast
+from penstock.opkit.broadcast import REALS, Elementwise
+from penstock.opkit.checks import require, require_dtype, require_one_quantisation, resolved_axis
+from penstock.opkit.elementwise_nodes import elementwise_nodes
+from penstock.opkit.nodes import in_scale_of_output, real_elementwise, reshaped
+from penstock.opkit.samples import int8, integers, reals, sample, weights
+
+EXTRA_BITS = 8
+
+
+class Relation(Enum):
+    """A relation of two numbers as a bit set: 1 if it holds for a < b, 2 for a = b, 4 for a > b."""
+
+    LESS = 1
+    LESS_EQUAL = 3
+    EQUAL = 2
+    NOT_EQUAL = 5
+    GREATER = 4
+    GREATER_EQUAL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Elementwise):
+    """Whether a relation holds.
+
+    a, b  int8, each with its own scale and zero point (both scales below 1)
+    y     bool   y = Ma * ((a - zero_a) << 8) <relation> Mb * ((b - zero_b) << 8)"""
+
+    relation: Relation
+
+    TFLITE = tuple(Relation.__members__)
+    RELAY = tuple(
+        RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
+    )
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = (
+            multiply(part << EXTRA_BITS, *quantise_multiplier(type.scale))
+            for part, type in zip(broadcast.centred(site, inputs, out), site.inputs, strict=True)
+        )
+        return ((self.relation.value >> (np.sign(a - b) + 1)) & 1).astype(np.bool_)
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(
+            "compare_s8",
+            params=(
+                *broadcast.params(site),
+                *broadcast.zero_points(site),
+                *broadcast.input_scalings(*(quantise_multiplier(x.scale) for x in site.inputs)),
+                ("relation", self.relation.value),
+            ),
+            by_rows=True,
+        )
+
+
+PLAIN_TYPES = (DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT32)
+
+
+ONNX_RELATIONS = {
+    "Less": Relation.LESS,
+    "LessOrEqual": Relation.LESS_EQUAL,
+    "Equal": Relation.EQUAL,
+    "Greater": Relation.GREATER,
+    "GreaterOrEqual": Relation.GREATER_EQUAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCompare(Elementwise):
+    """Whether a relation of plain numbers holds.
+
+    The inputs have one type without quantisation: an integer, bool or float32, where NaN differs
+    from every number and no other relation holds."""
+
+    relation: Relation
+
+    ONNX = onnx(REALS, *ONNX_RELATIONS)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 2, f"comparison has {len(inputs)} inputs, must have 2")
+        require_dtype(inputs[0], PLAIN_TYPES, "input 0")
+        require_dtype(inputs[1], (inputs[0].dtype,), "input 1")
+        return TensorType(broadcast.result_shape(inputs), DType.BOOL)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = broadcast.parts(site, inputs, out)
+        holds = (self.relation.value >> ((a > b).astype(np.int64) - (a < b) + 1)) & 1
+        is_ordered = (a <= b) | (a > b)
+        return np.where(is_ordered, holds, self.relation is Relation.NOT_EQUAL).astype(np.bool_)
+
+    def kernel(self, site: Site) -> Kernel:
+        dtype = site.inputs[0].dtype
+        relation = ("relation", self.relation.value)
+        if dtype is DType.FLOAT32:
+            return Kernel("compare_f32", (*broadcast.params(site), relation), by_rows=True)
+        source = (
+            ("in_bytes", dtype.size_bytes),
+            ("in_signed", int(dtype not in (DType.UINT8, DType.BOOL))),
+        )
+        params = (*broadcast.params(site), *source, relation)
+        return Kernel("compare_integers", params, by_rows=True)
+
+
+def _compared(node: ForeignNode) -> Iterable[Made]:
+    """TFLite comparisons."""
+    inputs = (node.input(0).type, node.input(1).type)
+    if all(x.dtype is not DType.INT8 and x.quantisation is None for x in inputs):
+        yield from elementwise_nodes(PlainCompare(Relation[node.name]), node, 2, DType.BOOL)
+        return
+    large = max(x.scale for x in inputs)
+    if all(x.quantisation for x in inputs) and large >= 1.0:
+        raise node.unsupported(f"an input has scale {large}, must be below 1")
+    yield from elementwise_nodes(Compare(Relation[node.name]), node, 2, DType.BOOL)
+
+
+def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX comparisons, of real numbers or of plain integers."""
+    op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
+    types = {value.type.dtype for value in inputs}
+    if types <= {DType.INT32, DType.INT64, DType.BOOL}:
+        return (node.made(op, *inputs),)
+    return real_elementwise(node, op)
+
+
+class Connective(Enum):
+    """A connective of two truth values; the number of them that must be true."""
+
+    LOGICAL_OR = 1
+    LOGICAL_AND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Logical(Elementwise):
+    """Element-wise conjunction or disjunction; inputs may be broadcast.
+
+    LOGICAL_NOT is imported as a comparison with false."""
+
+    connective: Connective
+
+    TFLITE = (*Connective.__members__, "LOGICAL_NOT")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE), "And", "Or", "Not", "Xor")
+    RELAY = tuple(
+        RelayName(connective.name.lower(), (("connective", connective.name),))
+        for connective in Connective
+    )
+    COMMUTATIVE = True
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 2, f"connective has {len(inputs)} inputs, must have 2")
+        for k, x in enumerate(inputs):
+            require_dtype(x, (DType.BOOL,), f"input {k}")
+        return TensorType(broadcast.result_shape(inputs), DType.BOOL)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        count = np.add(*broadcast.parts(site, inputs, out), dtype=np.int64)
+        return (count >= self.connective.value).astype(np.bool_)
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (*broadcast.params(site), ("least_true", self.connective.value))
+        return Kernel("logical", params, by_rows=True)
+
+
+def _connected(node: ForeignNode) -> Iterable[Made]:
+    """TFLite LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
+    if node.name != "LOGICAL_NOT":
+        yield from elementwise_nodes(Logical(Connective[node.name]), node, 2, DType.BOOL)
+        return
+    node = replace(node, inputs=(node.input(0), _never(node)))
+    yield from elementwise_nodes(PlainCompare(Relation.EQUAL), node, 2, DType.BOOL)
+
+
+def _connected_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX And, Or, Not, Xor."""
+    if node.name == "Xor":
+        yield node.made(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
+        return
+    if node.name == "Not":
+        yield node.made(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
+        return
+    connective = Connective.LOGICAL_AND if node.name == "And" else Connective.LOGICAL_OR
+    yield node.made(Logical(connective), node.input(0), node.input(1))
+
+
+def _never(node: ForeignNode) -> Value:
+    """The constant false."""
+    type = TensorType((), DType.BOOL)
+    return Value(f"{node.output().name}/false", type, Data.of(np.zeros((), np.bool_)))
+
+
+MOST_PLACES = 2**16
+"""Largest depth of ONE_HOT, whose places are a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Elementwise):
+    """Element-wise choice between two tensors by a condition; inputs may be broadcast.
+
+    condition  bool
+    a, b, y    any type   one scale and zero point; y = a where the condition holds, else b"""
+
+    TFLITE = ("SELECT", "SELECT_V2", "ONE_HOT")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Where") | onnx(
+        OnnxName(AxisOrder.ALIKE, floats=True), "Trilu"
+    )
+    RELAY = relay("where")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"select has {len(inputs)} inputs, must have 3")
+        condition, a, b = inputs
+        require_dtype(condition, (DType.BOOL,), "condition")
+        require_dtype(b, (a.dtype,), "second choice")
+        return TensorType(broadcast.result_shape(inputs), a.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        condition, a, b = broadcast.parts(site, inputs, out)
+        return np.where(condition, a, b)
+
+    def kernel(self, site: Site) -> Kernel:
+        size = site.output.dtype.size_bytes
+        params = broadcast.params(site)
+        if size == 1:
+            return Kernel("select_s8", params, by_rows=True)
+        return Kernel("select_wide", (*params, ("element_bytes", size)), by_rows=True)
+
+
+def _chosen(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SELECT, SELECT_V2, ONE_HOT."""
+    if node.name == "ONE_HOT":
+        yield from _one_hot(node)
+        return
+    condition, a, b = (node.input(k) for k in range(3))
+    require_one_quantisation((a.type, b.type, node.output().type), "choices and output")
+    if node.name == "SELECT" and condition.type.rank == 1 < a.type.rank:
+        shape = (*condition.type.shape, *(1,) * (a.type.rank - 1))
+        condition, views = reshaped(condition, shape, f"{node.output().name}/condition")
+        yield from views
+        node = replace(node, inputs=(condition, a, b))
+    yield from elementwise_nodes(Select(), node, 3, a.type.dtype)
+
+
+def _one_hot(node: ForeignNode) -> Iterator[Made]:
+    """ONE_HOT: the second value where the place along the new axis is the index, else the third.
+
+    As in the reference, the elements are copied, whatever their quantisation."""
+    indices, y = node.input(0), node.output()
+    for k, role in ((1, "depth"), (2, "first value"), (3, "second value")):
+        require(
+            node.constant(k).size == 1, f"{role} has {node.constant(k).size} elements, must have 1"
+        )
+    for k in (2, 3):
+        require_dtype(node.input(k).type, (y.type.dtype,), f"input {k}")
+    on, off = (
+        Value(f"{y.name}/{label}", y.type.with_shape(()), Data.of(node.constant(k).reshape(())))
+        for k, label in ((2, "on"), (3, "off"))
+    )
+    (depth,) = node.constant_ints(1)
+    require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
+    rank = indices.type.rank
+    axis = resolved_axis(node.integer("axis", -1), rank + 1)
+    shape = (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
+    spread, views = reshaped(indices, shape, f"{y.name}/indices")
+    yield from views
+    places = np.arange(depth, dtype=indices.type.dtype.value).reshape(-1, *(1,) * (rank - axis))
+    every = Value(f"{y.name}/places", indices.type.with_shape(places.shape), Data.of(places))
+    is_one = Value(f"{y.name}/is_one", TensorType(y.type.shape, DType.BOOL))
+    compare = PlainCompare(Relation.EQUAL)
+    compared = replace(node, inputs=(spread, every), outputs=(is_one,))
+    yield from elementwise_nodes(compare, compared, 2, DType.BOOL)
+    chosen = replace(node, inputs=(is_one, on, off))
+    yield from elementwise_nodes(Select(), chosen, 3, y.type.dtype)
+
+
+def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Where and Trilu; choices are first converted to the output's quantisation."""
+    if node.name == "Trilu":
+        yield from _triangle(node)
+        return
+    choices: list[Value] = []
+    for k in (1, 2):
+        value, made = in_scale_of_output(node, k)
+        yield from made
+        choices.append(value)
+    yield node.made(Select(), node.input(0), *choices)
+
+
+def _triangle(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Trilu: a triangle of each matrix, and else 0."""
+    x, made = in_scale_of_output(node, 0)
+    yield from made
+    rank = x.type.rank
+    require(rank >= 2, f"input has rank {rank}, must be at least 2")
+    extents = {axis: x.type.shape[k] for k, axis in enumerate(node.order)}
+    offset = 0 if node.optional(1) is None else node.constant_ints(1)[0]
+    below = np.tri(extents[rank - 2], extents[rank - 1], offset - 1, np.bool_)
+    kept = ~below if node.integer("upper", 1) else np.tri(*below.shape, offset, np.bool_)
+    shown = kept.reshape((*(1,) * (rank - 2), *kept.shape)).transpose(node.order)
+    mask = Value(
+        f"{node.output().name}/triangle",
+        TensorType(shown.shape, DType.BOOL),
+        Data.of(np.ascontiguousarray(shown)),
+    )
+    zero = np.full((1,) * rank, x.type.zero_point if x.type.quantisation else 0, x.type.dtype.value)
+    nothing = Value(f"{node.output().name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
+    yield node.made(Select(), mask, x, nothing)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite comparisons, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT, SELECT, SELECT_V2, ONE_HOT."""
+    if node.name in Compare.TFLITE:
+        return _compared(node)
+    return _connected(node) if node.name in Logical.TFLITE else _chosen(node)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX comparisons, And, Or, Not, Xor, Where, Trilu."""
+    if node.name in PlainCompare.ONNX:
+        return _compared_onnx(node)
+    return _connected_onnx(node) if node.name in Logical.ONNX else _chosen_onnx(node)
+
+
+_TRUTHS = TensorType((1, 4, 3, 5), DType.BOOL)
+
+SAMPLES = (
+    sample(Compare(Relation.GREATER), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
+    sample(Compare(Relation.NOT_EQUAL), int8(2, 4, 3, 5), int8(1, 1, 5)),
+    sample(Compare(Relation.LESS_EQUAL), int8(4, 5), weights(1)),
+    sample(PlainCompare(Relation.GREATER), integers(1, 4, 3, 5), integers(1, 1, 5)),
+    sample(PlainCompare(Relation.LESS), reals(4, 5), reals()),
+    sample(
+        PlainCompare(Relation.EQUAL),
+        TensorType((2, 7), DType.BOOL),
+        TensorType((2, 7), DType.BOOL),
+    ),
+    sample(
+        PlainCompare(Relation.GREATER_EQUAL),
+        TensorType((3, 2, 5), DType.INT64),
+        TensorType((3, 2, 1), DType.INT64),
+    ),
+    sample(Logical(Connective.LOGICAL_AND), _TRUTHS, _TRUTHS),
+    sample(Logical(Connective.LOGICAL_OR), _TRUTHS, TensorType((5,), DType.BOOL)),
+    sample(Select(), _TRUTHS, int8(1, 4, 3, 5), int8(1, 4, 3, 5), scale=0.05, zero=-3),
+    sample(
+        Select(), TensorType((4, 1, 1), DType.BOOL), int8(5), int8(2, 4, 3, 1), scale=0.05, zero=-3
+    ),
+    sample(Select(), _TRUTHS, integers(1, 4, 1, 5), integers()),
+)

@@ -1,0 +1,386 @@
+"""Element-wise operators on plain numbers, int32 or float32; inputs are broadcast.
+
+    Ceil, Floor, Round, Square                     float32
+    Neg                                            int32 or float32
+    Power                                          float32
+    FloorDiv                                       int32 or float32
+    FloorMod                                       int32
+    PlainAdd, PlainSub, PlainMul, PlainMaximum,
+    PlainMinimum, PlainSquaredDifference           int32 (modulo 2^32) or float32
+    other operators whose names begin with Plain   float32
+
+They compute on tensors without quantisation what the operators without "Plain" in their names
+compute on int8 (`ops/binary.py`, `ops/unary.py`); importers choose by the element type.
+
+Sources: TFLite, `reference/ceil.h`, `floor.h`, `round.h`, `neg.h`, `kernels/floor_div.cc`,
+`kernels/floor_mod.cc`, `micro/kernels/elementwise.cc`; ONNX operator specification, Pow; for the
+error function, Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.28, in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.operator_facts import onnx, relay
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.opkit import float_functions
+from penstock.opkit.activation import Activation
+from penstock.opkit.broadcast import REALS, Clamped, Plain, arithmetic
+from penstock.opkit.elementwise_nodes import typed_nodes
+from penstock.opkit.float_functions import Floats
+from penstock.opkit.nodes import real_elementwise
+from penstock.opkit.samples import integers, reals, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Ceil(Plain):
+    """Smallest integer that is not below x."""
+
+    TFLITE = ("CEIL",)
+    RELAY = relay("ceil")
+    ARITHMETIC = arithmetic("ceil", float32=np.ceil)
+
+
+@dataclass(frozen=True, slots=True)
+class Floor(Plain):
+    """Largest integer that is not above x."""
+
+    TFLITE = ("FLOOR",)
+    RELAY = relay("floor")
+    ARITHMETIC = arithmetic("floor", float32=np.floor)
+
+
+def _rounded(x: Array) -> Array:
+    """As the reference, numbers in (-0.5, 0) yield +0."""
+    floor = np.floor(x)
+    remainder = x - floor
+    up = (remainder > 0.5) | ((remainder == 0.5) & (np.fmod(floor, 2) != 0))
+    return np.where(up, floor + np.float32(1), floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Round(Plain):
+    """Nearest integer; the even one of two."""
+
+    TFLITE = ("ROUND",)
+    RELAY = relay("round")
+    ARITHMETIC = arithmetic("round", float32=_rounded)
+
+
+@dataclass(frozen=True, slots=True)
+class Neg(Plain):
+    """Negation."""
+
+    TFLITE = ("NEG",)
+    RELAY = relay("negative")
+    ARITHMETIC = arithmetic("neg", int32=np.negative, float32=np.negative)
+
+
+@dataclass(frozen=True, slots=True)
+class Square(Plain):
+    """Square."""
+
+    TFLITE = ("SQUARE",)
+    ARITHMETIC = arithmetic("square", float32=np.square)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAbs(Plain):
+    """The absolute value of real numbers."""
+
+    ARITHMETIC = arithmetic("abs", float32=np.abs)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainExp(Plain):
+    """The exponential of real numbers."""
+
+    REFERENCE_ULPS = 1
+    ARITHMETIC = arithmetic("exp", float32=float_functions.exp)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLog(Plain):
+    """Natural logarithm of real numbers; -infinity for 0, NaN for x < 0."""
+
+    REFERENCE_ULPS = 1
+    ARITHMETIC = arithmetic("log", float32=float_functions.log)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSqrt(Plain):
+    """Square root of real numbers, correctly rounded; NaN for x < 0."""
+
+    ARITHMETIC = arithmetic("sqrt", float32=float_functions.square_root)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRsqrt(Plain):
+    """The reciprocal square root of real numbers."""
+
+    ARITHMETIC = arithmetic("rsqrt", float32=float_functions.inverse_square_root)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainElu(Plain):
+    """The exponential linear unit of real numbers."""
+
+    REFERENCE_ULPS = 2
+    ARITHMETIC = arithmetic("elu", float32=float_functions.elu)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLogistic(Plain):
+    """The logistic function of real numbers."""
+
+    REFERENCE_ULPS = 3
+    ARITHMETIC = arithmetic("logistic", float32=float_functions.logistic)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTanh(Plain):
+    """The hyperbolic tangent of real numbers."""
+
+    REFERENCE_ULPS = 3
+    ARITHMETIC = arithmetic("tanh", float32=float_functions.tanh)
+
+
+ERF_COEFFICIENTS = (46239, 296962, 163224, 9954153, 45399965, 75723579)
+"""Of x^6 to x, in Q30."""
+ONE = 1 << 30
+
+
+def erf(x: Floats) -> Floats:
+    """erf(x) with an error below 4e-7, as the C kernel `erf_f32` computes it."""
+    size = np.where(np.abs(x) < 4, np.abs(x), np.float32(4))
+    position = (size * np.float32(2**28)).astype(np.int64)
+    total = np.zeros_like(position)
+    for coefficient in ERF_COEFFICIENTS:
+        total = ((total + coefficient) * position) >> 28
+    power = (1 << 60) // (ONE + total)
+    for _ in range(4):
+        power = (power * power) >> 30
+    found = (ONE - power).astype(np.float32) * np.float32(2**-30)
+    return np.where(np.isnan(x), x, np.where(x < 0, -found, found))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainErf(Plain):
+    """The error function; created from ONNX's Erf and Gelu on real numbers."""
+
+    ARITHMETIC = arithmetic("erf", float32=erf)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRelu(Plain):
+    """Clamp of real numbers to the interval of `activation`; NaN stays."""
+
+    activation: Activation = Activation.RELU
+
+    ARITHMETIC = arithmetic("relu", float32=np.positive)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        lower, upper = self.activation.value
+        x = Plain.evaluate(self, site, inputs, out)
+        x = np.where(x < lower, np.float32(lower), x)
+        return x if upper is None else np.where(x > upper, np.float32(upper), x)
+
+    def kernel(self, site: Site) -> Kernel:
+        lower, upper = self.activation.value
+        bounds = np.array([lower, upper or 0.0], np.float32)
+        params = (*Plain.kernel(self, site).params, ("bounded", int(upper is not None)))
+        return Kernel("relu_f32", params, (("bounds", Table.of(bounds)),), by_rows=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAdd(Clamped):
+    """Sum of two tensors of plain numbers."""
+
+    ARITHMETIC = arithmetic("add", int32=np.add, float32=np.add)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSub(Clamped):
+    """Difference of two tensors of plain numbers."""
+
+    ARITHMETIC = arithmetic("sub", int32=np.subtract, float32=np.subtract)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMul(Clamped):
+    """Product of two tensors of plain numbers."""
+
+    ARITHMETIC = arithmetic("mul", int32=np.multiply, float32=np.multiply)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDiv(Clamped):
+    """Quotient of two tensors of real numbers.
+
+    One that overflows, or whose divisor is 0, is clamped; 0 / 0 is NaN."""
+
+    ONNX = onnx(REALS, "Div")
+    ARITHMETIC = arithmetic("div", float32=np.divide)
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return np.where(a > b, a, b)
+
+
+def _smaller(a: Array, b: Array) -> Array:
+    return np.where(a < b, a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMaximum(Plain):
+    """Element-wise maximum of two tensors of plain numbers; b where one is NaN."""
+
+    INPUTS = 2
+    ARITHMETIC = arithmetic("maximum", int32=_larger, float32=_larger)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMinimum(Plain):
+    """Element-wise minimum of two tensors of plain numbers; b where one is NaN."""
+
+    INPUTS = 2
+    ARITHMETIC = arithmetic("minimum", int32=_smaller, float32=_smaller)
+
+
+def _squared(a: Array, b: Array) -> Array:
+    return np.square(np.subtract(a, b))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSquaredDifference(Plain):
+    """The square of the difference of two tensors of plain numbers."""
+
+    INPUTS = 2
+    ARITHMETIC = arithmetic("squared_difference", int32=_squared, float32=_squared)
+
+
+def _power(a: Floats, b: Floats) -> Floats:
+    """exp(b * log(a)), with a relative error below 2**-22 times the larger of 1 and |b * log(a)|.
+    Negative a have powers for integers b, and else NaN."""
+    negative = (a < 0) & (np.floor(b) == b)
+    size = float_functions.exp(b * float_functions.log(np.where(negative, -a, a)))
+    half = b * np.float32(0.5)
+    signed = np.where(negative & (np.floor(half) != half), -size, size)
+    return np.where(b == 0, np.float32(1), signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Power(Plain):
+    """Element-wise power of real numbers; inputs may be broadcast."""
+
+    ONNX = onnx(REALS, "Pow")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("power", float32=_power)
+
+
+def _floor_divided(a: Array, b: Array) -> Array:
+    """The reference fails if a divisor is 0, for which this yields 0."""
+    wide = a.astype(np.int64) // np.where(b == 0, 1, b)
+    return np.where(b == 0, 0, wide).astype(np.int32)
+
+
+def _quotient_floor(a: Array, b: Array) -> Array:
+    """Rounded once, after the floor."""
+    return np.floor(a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv(Plain):
+    """Element-wise quotient, rounded towards minus infinity; inputs may be broadcast."""
+
+    TFLITE = ("FLOOR_DIV",)
+    RELAY = relay("floor_divide")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("floor_div", int32=_floor_divided, float32=_quotient_floor)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    """a - b * floor(a / b).  The reference fails if a divisor is 0, for which this yields a."""
+    wide = a.astype(np.int64) % np.where(b == 0, 1, b)
+    return np.where(b == 0, a, wide).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class FloorMod(Plain):
+    """Element-wise remainder with the sign of the divisor; inputs may be broadcast."""
+
+    TFLITE = ("FLOOR_MOD",)
+    RELAY = relay("floor_mod")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("floor_mod", int32=_remainder)
+
+
+_ONLY_PLAIN: Mapping[str, Plain] = {
+    name: op
+    for op in (Ceil(), Floor(), Round(), Neg(), Square(), FloorDiv(), FloorMod())
+    for name in op.TFLITE
+}
+"""Operators that have no kernel for int8, by their TFLite names."""
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite's functions of plain numbers."""
+    return typed_nodes(node, _ONLY_PLAIN[node.name], None)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Pow and Div."""
+    return real_elementwise(node, Power() if node.name == "Pow" else PlainDiv())
+
+
+_IMAGE, _INTEGERS = reals(1, 4, 3, 5), integers(1, 4, 3, 5)
+
+SAMPLES = (
+    *(
+        sample(op, x)
+        for op in (Ceil(), Floor(), Round(), Neg(), Square(), PlainErf())
+        for x in (_IMAGE, reals(7))
+    ),
+    sample(Neg(), _INTEGERS),
+    sample(Neg(), integers(7)),
+    sample(Power(), _IMAGE, _IMAGE),
+    sample(Power(), reals(2, 4, 3, 5), reals()),
+    sample(FloorDiv(), _INTEGERS, _INTEGERS),
+    sample(FloorDiv(), _INTEGERS, integers()),
+    sample(FloorDiv(), reals(2, 4, 3, 5), reals(5)),
+    sample(FloorMod(), _INTEGERS, _INTEGERS),
+    sample(FloorMod(), integers(2, 4, 3, 5), integers(4, 1, 5)),
+    *(
+        sample(op, _IMAGE)
+        for op in (PlainAbs(), PlainExp(), PlainElu(), PlainLogistic(), PlainTanh(), PlainRsqrt())
+    ),
+    *(sample(op, x) for op in (PlainLog(), PlainSqrt()) for x in (_IMAGE, reals(7))),
+    sample(PlainRelu(), _IMAGE),
+    sample(PlainRelu(Activation.RELU_N1_TO_1), reals(7)),
+    *(
+        sample(op, *inputs)
+        for relu, exact in (
+            (PlainAdd(Activation.RELU), PlainAdd()),
+            (PlainMul(Activation.RELU), PlainMul()),
+            (PlainSub(Activation.RELU), PlainSub()),
+        )
+        for op, inputs in (
+            (relu, (reals(2, 4, 3, 5), reals(5))),
+            (exact, (_INTEGERS, integers())),
+        )
+    ),
+    sample(PlainDiv(), _IMAGE, _IMAGE),
+    sample(PlainDiv(Activation.RELU6), reals(2, 4, 3, 5), reals()),
+    *(
+        sample(op, *inputs)
+        for op in (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())
+        for inputs in ((reals(2, 4, 3, 5), reals(4, 1, 5)), (_INTEGERS, integers(1)))
+    ),
+)

@@ -1,0 +1,504 @@
+"""Resizing of the rows and columns of images.
+
+    x  (N, H,  W,  C)  int8, or any type where elements are repeated
+    y  (N, Ho, Wo, C)
+
+Sources: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`).
+RESIZE_NEAREST_NEIGHBOR; `reference/resize_nearest_neighbor.h`, which computes the nearest index in
+single precision.  ONNX operator specification, Resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, round_half_away
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.checks import require, require_int8, require_rank
+from penstock.opkit.nodes import requantised
+from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.resize import (
+    ResizedAxis,
+    Sampling,
+    coordinates_of,
+    foreign_resize,
+    resized_axes,
+    rounding_of,
+)
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import (
+    Form,
+    Indices,
+    ListedMap,
+    Maps,
+    Selection,
+    StridedMap,
+    fitted,
+    listed_type,
+)
+from penstock.ops.gather import Gather
+
+WEIGHT_BITS = 11
+"""Fraction bits of weights: sums of products fit int32 for linear and for cubic weights."""
+LARGEST_WEIGHT = 2**15 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The sums along one axis.
+
+    `first`: by output index, the first input index.  `weights`: by output index, one for each
+    tap."""
+
+    first: tuple[int, ...]
+    weights: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of taps."""
+        return len(self.weights) // max(1, len(self.first))
+
+    @property
+    def gain(self) -> int:
+        """The largest sum of magnitudes of the weights of an output index."""
+        return int(np.abs(self.table()).sum(axis=1).max())
+
+    def table(self) -> Array:
+        """Weights by output index and tap, as int64."""
+        return np.array(self.weights, np.int64).reshape(len(self.first), self.size)
+
+    def needs(self, out: Interval) -> Interval:
+        """Input interval that an output interval reads."""
+        seen = self.first[slice(*out)]
+        return (min(seen), max(seen) + self.size) if seen else (0, 0)
+
+    def matrix(self, out: Interval, read: Interval) -> Array:
+        """Weights of the input indices in `read`, by output index in `out`."""
+        found = np.zeros((out[1] - out[0], read[1] - read[0]), np.int64)
+        table = self.table()
+        for row, o in enumerate(range(*out)):
+            start = self.first[o] - read[0]
+            found[row, start : start + self.size] = table[o]
+        return found
+
+    def affine(self, extent: int) -> Form:
+        """Affine form of `needs`."""
+        reads = [(o, first, first + self.size) for o, first in enumerate(self.first)]
+        return fitted(reads, Fraction(extent, len(self.first)))
+
+
+@dataclass(frozen=True, slots=True)
+class Resample(OperatorDefaults):
+    """Each output row and column is a weighted sum of adjacent input rows and columns.
+
+        x  (N, H,  W,  C)  int8
+        y  (N, Ho, Wo, C)  int8   y = clamp(zero_y + M * sum v[ho, k] * w[wo, l] * (x - zero_x))
+
+    The sum is over the input rows first_h[ho] + k and columns first_w[wo] + l.  Weights have 11
+    fraction bits; those of an output index add up to 1, as a rule.
+
+    Source: ONNX operator specification, Resize in modes linear and cubic."""
+
+    rows: Taps
+    columns: Taps
+
+    RELAY = relay("image.resize2d")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"resampling has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require_int8(x, "input")
+        require_rank(x, (4,), "input")
+        for axis, extent in ((self.rows, x.shape[1]), (self.columns, x.shape[2])):
+            require(
+                bool(axis.first)
+                and axis.size > 0
+                and len(axis.weights) == axis.size * len(axis.first)
+                and min(axis.first) >= 0
+                and max(axis.first) + axis.size <= extent,
+                f"taps reach outside an axis of {extent}, or have no weights",
+            )
+            require(
+                all(abs(weight) <= LARGEST_WEIGHT for weight in axis.weights),
+                f"a weight is above {LARGEST_WEIGHT}",
+            )
+        return TensorType(
+            (x.shape[0], len(self.rows.first), len(self.columns.first), x.shape[3]), DType.INT8
+        )
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = inputs[0][read.slices].astype(np.int64) - site.inputs[0].zero_point
+        down = self.rows.matrix(out.intervals[1], read.intervals[1])
+        across = self.columns.matrix(out.intervals[2], read.intervals[2])
+        total = np.einsum("oh,pw,nhwc->nopc", down, across, x, optimize=True)
+        scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, -128, 127).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        n, h, w, c = out.intervals
+        return (Region.of(n, self.rows.needs(h), self.columns.needs(w), c),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        _, height, width, _ = site.inputs[0].shape
+        forms = ((1, 0, 0), self.rows.affine(height), self.columns.affine(width), (1, 0, 0))
+        factors, extra, offset = zip(*forms, strict=True)
+        return (Affine.diagonal(factors, extra, offset),)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * self.rows.size * (self.columns.size + 1))
+
+    def kernel(self, site: Site) -> Kernel:
+        multiplier, shift = self._multiplier(site)
+        tables = (("h", self.rows), ("w", self.columns))
+        return Kernel(
+            "resample_s8",
+            params=(
+                ("in_h", site.inputs[0].shape[1]),
+                ("channels", site.inputs[0].shape[3]),
+                ("out_h", len(self.rows.first)),
+                ("out_w", len(self.columns.first)),
+                ("taps_h", self.rows.size),
+                ("taps_w", self.columns.size),
+                ("in_zero", site.inputs[0].zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+                ("out_zero", site.output.zero_point),
+            ),
+            tables=(
+                *((f"first_{a}", Table.of(np.array(t.first, np.int32))) for a, t in tables),
+                *((f"weights_{a}", Table.of(np.array(t.weights, np.int16))) for a, t in tables),
+            ),
+            by_rows=True,
+        )
+
+    def _multiplier(self, site: Site) -> tuple[int, int]:
+        real = site.inputs[0].scale / site.output.scale / (1 << 2 * WEIGHT_BITS)
+        return fitting_multiplier(real, 255 * self.rows.gain * self.columns.gain)
+
+
+def from_onnx_resize(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Resize and Upsample in mode linear (or bilinear) or cubic."""
+    x, mode = node.input(0), node.text("mode", "nearest")
+    require_rank(x.type, (4,), "input")
+    if node.integer("antialias"):
+        raise node.unsupported("antialias is 1, must be 0")
+    axes = resized_axes(node)
+    if not (axes[0].is_unchanged and axes[3].is_unchanged):
+        raise node.unsupported(f"mode {mode} resizes axes 0 or 1, must resize later axes")
+    rows, columns = (_taps(node, axis) for axis in axes[1:3])
+    yield node.made(Resample(rows, columns), x)
+
+
+def _taps(node: OnnxNode, axis: ResizedAxis) -> Taps:
+    """The sums along an axis."""
+    if axis.is_unchanged:
+        return Taps(tuple(range(axis.extent)), (1 << WEIGHT_BITS,) * axis.extent)
+    positions = axis.positions(coordinates_of(node)).astype(np.float64)
+    if node.text("mode", "nearest") == "cubic":
+        return _cubic(node, axis, positions)
+    positions = np.clip(positions, 0, axis.extent - 1)
+    lower = np.floor(positions).astype(np.int64)
+    upper = positions - lower
+    return _rounded(axis.extent, lower, np.stack([1 - upper, upper], axis=1))
+
+
+def _cubic(node: OnnxNode, axis: ResizedAxis, positions: Array) -> Taps:
+    """Sums of four inputs.  Source: ONNX operator specification, Resize."""
+    a, lower = node.real("cubic_coeff_a", -0.75), np.floor(positions).astype(np.int64)
+    t = positions - lower
+    weights = np.stack(
+        [
+            ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
+            ((a + 2) * t - (a + 3)) * t * t + 1,
+            ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
+            ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
+        ],
+        axis=1,
+    )
+    if node.integer("exclude_outside"):
+        taps = lower[:, None] - 1 + np.arange(4)
+        weights = np.where((taps >= 0) & (taps < axis.extent), weights, 0)
+        weights /= weights.sum(axis=1, keepdims=True)
+    return _rounded(axis.extent, lower - 1, weights)
+
+
+def _rounded(extent: int, first: Array, weights: Array) -> Taps:
+    """Taps in fixed point.  Indices outside the axis read its ends; of each output index, the
+    largest weight takes what rounding leaves of the sum."""
+    outputs, size = weights.shape
+    start = np.clip(first, 0, max(0, extent - size))
+    folded = np.zeros((outputs, min(size, extent)))
+    for k in range(size):
+        at = np.clip(first + k, 0, extent - 1) - start
+        folded[np.arange(outputs), at] += weights[:, k]
+    steps = np.rint(folded * (1 << WEIGHT_BITS)).astype(np.int64)
+    rest = np.rint(folded.sum(axis=1) * (1 << WEIGHT_BITS)).astype(np.int64) - steps.sum(axis=1)
+    steps[np.arange(outputs), folded.argmax(axis=1)] += rest
+    return Taps(tuple(start.tolist()), tuple(steps.ravel().tolist()))
+
+
+POSITION_BITS = 10
+"""Fraction bits of positions and weights."""
+MOST_POSITIONS = 2**20
+"""Rows or columns, at most, for positions to fit int32."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Output index o samples position o * scale + offset of an input axis of `extent`."""
+
+    extent: int
+    scale: int
+    offset: int
+
+    @staticmethod
+    def of(extent: int, outputs: int, sampling: Sampling) -> _Axis:
+        shrink = int(sampling is Sampling.ALIGN_CORNERS and outputs > 1)
+        steps = outputs - shrink
+        scale = (((extent - shrink) << POSITION_BITS) + steps // 2) // steps
+        half = sampling is Sampling.HALF_PIXEL
+        return _Axis(extent, scale, scale // 2 - (1 << (POSITION_BITS - 1)) if half else 0)
+
+    def around(self, out: Interval) -> tuple[Indices, Indices, Indices]:
+        """(lower index, upper index, weight of the upper) of every output index in `out`."""
+        position = np.arange(*out, dtype=np.int64) * self.scale + self.offset
+        before = np.clip(position >> POSITION_BITS, 0, self.extent - 1)
+        after = np.clip(-(-position >> POSITION_BITS), before, self.extent - 1)
+        return before, after, position - (before << POSITION_BITS)
+
+    def needs(self, out: Interval) -> Interval:
+        before, after, _ = self.around(out)
+        return (int(before[0]), int(after[-1]) + 1) if before.size else (0, 0)
+
+    def affine(self, outputs: int) -> Form:
+        before, after, _ = self.around((0, outputs))
+        reads = [(o, int(before[o]), int(after[o]) + 1) for o in range(outputs)]
+        return fitted(reads, Fraction(self.extent, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinear(OperatorDefaults):
+    """Resizes rows and columns by bilinear interpolation.
+
+        x  (N, H,  W,  C)  int8
+        y  (N, Ho, Wo, C)  int8   same scale and zero point as x
+
+    Positions and weights have 10 fraction bits; results are rounded half away from zero.
+
+    Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`)."""
+
+    rows: int
+    columns: int
+    sampling: Sampling = Sampling.LEGACY
+
+    TFLITE = ("RESIZE_BILINEAR",)
+    RELAY = relay("image.resize2d")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require_int8(x, "input")
+        require_rank(x, (4,), "input")
+        require(
+            min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
+        )
+        largest = max(x.shape[1], x.shape[2], self.rows, self.columns)
+        require(
+            largest <= MOST_POSITIONS,
+            f"an extent is {largest}, must be at most {MOST_POSITIONS}: positions have "
+            f"{POSITION_BITS} fraction bits",
+        )
+        return TensorType((x.shape[0], self.rows, self.columns, x.shape[3]), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        rows, columns = self._axes(site)
+        top, bottom, down = rows.around(out.intervals[1])
+        left, right, across = columns.around(out.intervals[2])
+        x = inputs[0][out.slices[0], ..., out.slices[3]].astype(np.int64)
+        one = 1 << POSITION_BITS
+        down, across = down[:, None, None], across[:, None]
+        upper, lower = x[:, top], x[:, bottom]
+        total = (one - down) * ((one - across) * upper[:, :, left] + across * upper[:, :, right])
+        total += down * ((one - across) * lower[:, :, left] + across * lower[:, :, right])
+        magnitude = (np.abs(total) + (1 << (2 * POSITION_BITS - 1))) >> (2 * POSITION_BITS)
+        return (np.sign(total) * magnitude).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        rows, columns = self._axes(site)
+        n, h, w, c = out.intervals
+        return (Region.of(n, rows.needs(h), columns.needs(w), c),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        rows, columns = self._axes(site)
+        forms = ((1, 0, 0), rows.affine(self.rows), columns.affine(self.columns), (1, 0, 0))
+        factors, extra, offset = zip(*forms, strict=True)
+        return (Affine.diagonal(factors, extra, offset),)
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, 4 * out.elements)
+
+    def kernel(self, site: Site) -> Kernel:
+        rows, columns = self._axes(site)
+        return Kernel(
+            "resize_bilinear_s8",
+            params=(
+                ("in_h", rows.extent),
+                ("in_w", columns.extent),
+                ("channels", site.inputs[0].shape[3]),
+                ("out_h", self.rows),
+                ("out_w", self.columns),
+                ("scale_h", rows.scale),
+                ("scale_w", columns.scale),
+                ("offset_h", rows.offset),
+                ("offset_w", columns.offset),
+            ),
+            by_rows=True,
+        )
+
+    def _axes(self, site: Site) -> tuple[_Axis, _Axis]:
+        _, height, width, _ = site.inputs[0].shape
+        rows = _Axis.of(height, self.rows, self.sampling)
+        return rows, _Axis.of(width, self.columns, self.sampling)
+
+
+def _is_nearest(attributes: Mapping[str, object]) -> bool:
+    """Whether an ONNX node repeats elements, by its attributes."""
+    return attributes.get("mode", "nearest") == "nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeNearest(Selection):
+    """Resizes rows and columns by nearest-neighbour sampling.
+
+        x  (N, H,  W,  C)  any type
+        y  (N, Ho, Wo, C)
+
+    Source: TFLite RESIZE_NEAREST_NEIGHBOR; `reference/resize_nearest_neighbor.h`, which
+    computes the nearest index in single precision."""
+
+    rows: int
+    columns: int
+    sampling: Sampling = Sampling.LEGACY
+
+    TFLITE = ("RESIZE_NEAREST_NEIGHBOR",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest), "Resize", "Upsample")
+    RELAY = relay("image.resize2d")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require_rank(x, (4,), "input")
+        require(
+            min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
+        )
+        return listed_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def maps(self, site: Site) -> Maps:
+        _, height, width, _ = site.inputs[0].shape
+        rows = _nearest(height, self.rows, self.sampling)
+        return StridedMap(), rows, _nearest(width, self.columns, self.sampling), StridedMap()
+
+
+def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
+    align = sampling is Sampling.ALIGN_CORNERS
+    shrink = int(align and outputs > 1)
+    scale = np.float32(extent - shrink) / np.float32(outputs - shrink)
+    offset = np.float32(0.5 if sampling is Sampling.HALF_PIXEL else 0.0)
+    places = [float((np.float32(o) + offset) * scale) for o in range(outputs)]
+    nearest = [round_half_away(p) if align else int(p) for p in places]
+    return ListedMap(tuple(min(k, extent - 1) for k in nearest), Fraction(extent, outputs))
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Resize and Upsample."""
+    x, mode = node.input(0), node.text("mode", "nearest")
+    require_rank(x.type, (4,), "input")
+    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    if mode != "nearest":
+        yield from from_onnx_resize(node)
+        return
+    axes = resized_axes(node)
+    where, rounding = coordinates_of(node), rounding_of(node)
+    if _repeats(axes, where, rounding):
+        op = ResizeNearest(axes[1].outputs, axes[2].outputs)
+        yield from requantised(node, op, x)
+        return
+    *steps, last = [
+        Gather(a, axis.nearest(where, rounding))
+        for a, axis in enumerate(axes)
+        if not axis.is_unchanged or a == 2
+    ]
+    for a, op in enumerate(steps):
+        made = node.between(op, x, label=f"resized{a}", like=x.type.quantisation)
+        yield made
+        x = made.output
+    yield from requantised(node, last, x)
+
+
+_MODES = ("nearest", "linear", "bilinear", "cubic")
+
+
+def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
+    """Whether rows and columns are repeated as 1, 1, 2, 2, .., and other axes are kept."""
+    _, rows, columns, _ = axes
+    return all(
+        axis.is_unchanged
+        or (
+            axis in (rows, columns)
+            and axis.scale % 1 == 0
+            and axis.nearest(where, rounding)
+            == tuple(o // int(axis.scale) for o in range(axis.outputs))
+        )
+        for axis in axes
+    )
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
+    make = ResizeBilinear if node.name == "RESIZE_BILINEAR" else ResizeNearest
+    yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
+
+
+SAMPLES = (
+    sample(
+        Resample(
+            Taps((0, 0, 1, 2, 2), (2048, 0, 1024, 1024, 819, 1229, 1500, 548, 0, 2048)),
+            Taps((0, 1, 3), (1365, 683, 683, 1365, 1024, 1024)),
+        ),
+        int8(1, 4, 5, 3),
+        scale=0.04,
+        zero=7,
+    ),
+    sample(
+        Resample(Taps((0, 1), (-192, 1216, 1024, 1000, 1240, -192)), Taps((0, 1), (2048, 2048))),
+        int8(2, 4, 2, 2),
+        scale=0.06,
+    ),
+    sample(ResizeBilinear(8, 6), int8(1, 4, 3, 5)),
+    sample(ResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
+    sample(ResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
+    sample(ResizeNearest(8, 6), int8(1, 4, 3, 5)),
+    sample(ResizeNearest(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
+    sample(ResizeNearest(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
+)

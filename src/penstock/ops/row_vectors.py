@@ -1,0 +1,389 @@
+"""Operators on vectors along the last axis: Softmax, its logarithm, and division by the norm.
+
+    x  (.., C)  int8 or float32
+    y  (.., C)
+
+An output element reads the whole vector that contains it.  An exponential depends only on the
+difference to the vector's maximum and is a 256-entry table.
+
+Sources: TFLite SOFTMAX; `reference/softmax.h`.  LOG_SOFTMAX; `reference/log_softmax.h`, which
+handles differences to the maximum that exceed its input radius separately; all of them saturate the
+output.  L2_NORMALIZATION; `reference/integer_ops/l2normalization.h`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from penstock.fixedpoint import (
+    Int64s,
+    doubling_high_multiply,
+    multiply,
+    rounding_shift,
+)
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work, row_count
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.checks import require, require_dtype, require_int8
+from penstock.opkit.elementwise_nodes import elementwise_nodes
+from penstock.opkit.float_functions import exp
+from penstock.opkit.float_functions import log as real_log
+from penstock.opkit.lookup import saturated
+from penstock.opkit.nodes import real_elementwise, requantised
+from penstock.opkit.samples import int8, reals, sample
+from penstock.opkit.transcendental import (
+    DIFFERENCE_BITS,
+    MOST_ELEMENTS,
+    SUM_BITS,
+    exp_table,
+    inverse_sqrt,
+    log,
+    one_over_one_plus,
+    scaled_differences,
+)
+from penstock.ops.conversions import QuantizeWide
+
+
+@dataclass(frozen=True, slots=True)
+class _RowVectors(OperatorDefaults):
+    """Region propagation and work of an operator on vectors along the last axis."""
+
+    ELEMENTS = DType.INT8
+    """Element type of input and output."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"{type(self).__name__} has {len(inputs)} inputs, must have 1")
+        if self.ELEMENTS is DType.INT8:
+            require_int8(inputs[0], "input")
+        require_dtype(inputs[0], (self.ELEMENTS,), "input")
+        require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
+        return TensorType(inputs[0].shape, self.ELEMENTS)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (whole_vectors(site, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        before = site.output.rank - 1
+        factors, extra = (*((1,) * before), 0), (*((0,) * before), site.output.shape[-1])
+        # The vector starts at 0, whatever the position of the output element in it.
+        return (Affine.diagonal(factors, extra),)
+
+    def exchanged(self, rank: int) -> Self:
+        return self
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, 3 * out.elements)
+
+
+def whole_vectors(site: Site, out: Region) -> Region:
+    """The region, extended to whole vectors."""
+    return out.replace(len(out.lower) - 1, (0, site.output.shape[-1]))
+
+
+def params(site: Site) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters: vectors per row, elements per vector."""
+    depth = site.output.shape[-1]
+    width = site.output.elements // row_count(site.output.shape) // depth
+    return (("width", width), ("depth", depth))
+
+
+def total(x: Array) -> Array:
+    """Sums of float32 vectors, with extent 1 along the last axis, rounded after each addition."""
+    return np.add.accumulate(x, axis=-1)[..., -1:]
+
+
+LARGEST_DEVIATION = 0.001
+"""Largest relative deviation of the scale of int16 outputs, which has no effect (`PrepareSoftmax`,
+`micro/kernels/softmax_common.cc`)."""
+PROBABILITIES = Quantisation((1 / 256,), (-128,))
+FINE_PROBABILITIES = Quantisation((1 / 65536,), (-32768,))
+"""Of int16; outputs of a finer scale than `PROBABILITIES` are rounded from these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax(_RowVectors):
+    """Softmax over the last axis, in fixed point.
+
+        x  (..., C)  int8
+        y  (..., C)  int8    scale 1/256, zero point -128; or int16, scale 1/65536, zero point
+                             -32768
+
+        PlainSoftmax  float32, both
+
+    The exponential depends only on the difference to the row's maximum and is a 256-entry
+    table.
+
+    Source: TFLite SOFTMAX; `reference/softmax.h`."""
+
+    beta: float = 1.0
+    dtype: DType = DType.INT8
+
+    TFLITE = ("SOFTMAX",)
+    ONNX = onnx(OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True), "Softmax")
+    RELAY = relay("nn.softmax", "qnn.softmax")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        y = replace(_RowVectors.result_type(self, inputs), dtype=self.dtype)
+        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        return y
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        rows = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        exponentials = exp_table(site.inputs[0].scale * self.beta)[
+            rows.max(axis=-1, keepdims=True) - rows
+        ]
+        total = rounding_shift(exponentials, SUM_BITS).sum(axis=-1, keepdims=True)
+        reciprocal, exponent = reciprocals(total, 8 * self.dtype.size_bytes)
+        scaled = rounding_shift(doubling_high_multiply(reciprocal, exponentials), exponent)
+        lower, upper = self.dtype.lower, self.dtype.upper
+        y = np.clip(scaled + lower, lower, upper - 1).astype(self.dtype.value)
+        return y[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
+        return Kernel(
+            "softmax_s8" if self.dtype is DType.INT8 else "softmax_s8_s16",
+            params(site),
+            tables=(("exp", Table.of(table)),),
+            by_rows=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSoftmax(_RowVectors):
+    """exp(beta * x) over its sum along the last axis, of real numbers."""
+
+    beta: float = 1.0
+
+    ELEMENTS = DType.FLOAT32
+    REFERENCE_ULPS = 4
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = inputs[0][whole_vectors(site, out).slices]
+        powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
+        return (powers / total(powers))[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        beta = Table.of(np.array([self.beta], np.float32))
+        return Kernel("softmax_f32", params(site), (("beta", beta),), by_rows=True)
+
+
+def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
+    """1 / total, total in Q12.19, as (reciprocal in Q0.31, right shift to units of 2**-bits)."""
+    headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
+    headroom = headroom.reshape(total.shape)
+    exponent = SUM_BITS - headroom + 31 - bits
+    return one_over_one_plus((total << headroom) - (1 << 31)), exponent
+
+
+def _require_probabilities(node: ForeignNode, out: TensorType) -> None:
+    """Raises UnsupportedError unless the output covers [0, 1)."""
+    steps, zero = 1 << 8 * out.dtype.size_bytes, out.dtype.lower
+    slack = 0.0 if out.dtype is DType.INT8 else LARGEST_DEVIATION
+    if abs(out.scale * steps - 1) > slack or out.zero_point != zero:
+        raise node.unsupported(
+            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/{steps} and "
+            f"{zero}"
+        )
+
+
+def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SOFTMAX."""
+    out = node.output().type
+    real = out.dtype is DType.FLOAT32
+    require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
+    if not real:
+        _require_probabilities(node, out)
+    depth = node.input(0).type.shape[-1:]
+    if not real and depth > (MOST_ELEMENTS,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+    beta = node.real("beta")
+    if not 0.0 < beta < math.inf:
+        raise node.unsupported(f"beta is {beta}, must be a positive number")
+    op = PlainSoftmax(beta) if real else Softmax(beta, out.dtype)
+    yield Made(op, (node.input(0),), node.output())
+
+
+def _onnx_softmax(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Softmax."""
+    x = node.input(0)
+    y = node.output().type.quantisation
+    if y is None or x.type.dtype is DType.FLOAT32:
+        yield from real_elementwise(node, PlainSoftmax())
+        return
+    if not x.type.shape:
+        raise node.unsupported("input is a scalar, must have at least one axis")
+    if x.type.shape[-1] > MOST_ELEMENTS:
+        raise node.unsupported(
+            f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"
+        )
+    if y.scales[0] >= PROBABILITIES.scales[0]:
+        yield from requantised(node, Softmax(), x, PROBABILITIES)
+        return
+    fine = node.between(Softmax(1.0, DType.INT16), x, label="in_16_bits", like=FINE_PROBABILITIES)
+    yield fine
+    yield node.made(QuantizeWide(), fine.output)
+
+
+LOGARITHM_SHIFT = 31 - DIFFERENCE_BITS - 4
+"""From Q5.26 to sixteenths."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSoftmax(_RowVectors):
+    """Logarithm of the softmax along the last axis, x - log(sum(exp(x))).
+
+        x  (.., C)  int8
+        y  (.., C)  int8     scale 1/16, zero point 127
+
+        PlainLogSoftmax  float32, both
+
+    Source: TFLite LOG_SOFTMAX; `reference/log_softmax.h`.  The reference handles differences to
+    the maximum that exceed its input radius separately; all of them saturate the output."""
+
+    TFLITE = ("LOG_SOFTMAX",)
+    ONNX = onnx(OnnxName(AxisOrder.VECTORS, floats=True), "LogSoftmax")
+    RELAY = relay("nn.log_softmax")
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        vectors = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        differences = vectors.max(axis=-1, keepdims=True) - vectors
+        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        total = exponentials[differences].sum(axis=-1, keepdims=True)
+        scaled = _bounded_differences(site)[differences[..., out.slices[-1]]]
+        return saturated(rounding_shift(scaled - log(total, SUM_BITS), LOGARITHM_SHIFT) + 127)
+
+    def kernel(self, site: Site) -> Kernel:
+        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        return Kernel(
+            "log_softmax_s8",
+            params(site),
+            tables=(
+                ("exp", Table.of(exponentials.astype(np.int32))),
+                ("scaled", Table.of(_bounded_differences(site).astype(np.int32))),
+            ),
+            by_rows=True,
+        )
+
+
+def _bounded_differences(site: Site) -> Int64s:
+    """Scaled differences to the maximum in Q5.26, clamped to -16, where the output saturates."""
+    return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLogSoftmax(_RowVectors):
+    """Logarithm of the softmax of real numbers."""
+
+    ELEMENTS = DType.FLOAT32
+    REFERENCE_ULPS = 4
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x = inputs[0][whole_vectors(site, out).slices]
+        differences = x - x.max(axis=-1, keepdims=True)
+        logarithms = real_log(total(exp(differences)))
+        return (differences - logarithms)[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("log_softmax_f32", params(site), by_rows=True)
+
+
+def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
+    """TFLite LOG_SOFTMAX."""
+    out, depth = node.output().type, node.input(0).type.shape[-1:]
+    if out.dtype is DType.FLOAT32:
+        yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
+        return
+    if (out.scale, out.zero_point) != (1 / 16, 127):
+        raise node.unsupported(
+            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/16 and 127"
+        )
+    if depth > (MOST_ELEMENTS,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+    yield from elementwise_nodes(LogSoftmax(), node, 1)
+
+
+NORMALISED_BITS = 7
+MOST_SQUARES = (2**31 - 1) // 255**2
+"""Elements of a vector whose squares are sure to add up in 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class L2Normalization(_RowVectors):
+    """Divides vectors along the last axis by their Euclidean norm.
+
+        x  (.., C)  int8
+        y  (.., C)  int8     scale 1/128, zero point 0
+
+    Source: TFLite L2_NORMALIZATION; `reference/integer_ops/l2normalization.h`."""
+
+    TFLITE = ("L2_NORMALIZATION",)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        vectors = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        centred = vectors - site.inputs[0].zero_point
+        multiplier, shift = inverse_sqrt((centred**2).sum(axis=-1, keepdims=True))
+        kept = centred[..., out.slices[-1]]
+        return saturated(multiply(kept, multiplier, shift + NORMALISED_BITS))
+
+    def kernel(self, site: Site) -> Kernel:
+        zero = ("zero", site.inputs[0].zero_point)
+        return Kernel("l2_normalization_s8", (*params(site), zero), by_rows=True)
+
+
+def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
+    """TFLite L2_NORMALIZATION."""
+    out, depth = node.output().type, node.input(0).type.shape[-1:]
+    if fused_activation(node) is not Activation.NONE:
+        raise node.unsupported("a fused activation, must be none")
+    if (out.scale, out.zero_point) != (1 / 128, 0):
+        raise node.unsupported(
+            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/128 and 0"
+        )
+    if depth > (MOST_SQUARES,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_SQUARES} add up")
+    yield from elementwise_nodes(L2Normalization(), node, 1)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION."""
+    match node.name:
+        case "SOFTMAX":
+            return _foreign_softmax(node)
+        case "LOG_SOFTMAX":
+            return _foreign_logarithm(node)
+        case _:
+            return _foreign_normalised(node)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Softmax, LogSoftmax.  The logarithm is real arithmetic, because scale and zero point of
+    the output are free."""
+    if node.name == "Softmax":
+        return _onnx_softmax(node)
+    return real_elementwise(node, PlainLogSoftmax())
+
+
+SAMPLES = (
+    sample(Softmax(), int8(1, 10, scale=0.1), scale=1 / 256, zero=-128),
+    sample(Softmax(2.0), int8(2, 3, 4, 7, scale=0.02), scale=1 / 256, zero=-128),
+    sample(PlainSoftmax(), reals(2, 3, 4, 7)),
+    sample(PlainSoftmax(0.5), reals(13)),
+    sample(Softmax(1.0, DType.INT16), int8(3, 2, 5, scale=0.1), scale=1 / 65536, zero=-32768),
+    sample(LogSoftmax(), int8(2, 10, scale=0.1), scale=1 / 16, zero=127),
+    sample(LogSoftmax(), int8(2, 3, 4, 7, scale=0.02), scale=1 / 16, zero=127),
+    sample(PlainLogSoftmax(), reals(2, 3, 4, 7)),
+    sample(PlainLogSoftmax(), reals(13)),
+    sample(L2Normalization(), int8(3, 11), scale=1 / 128, zero=0),
+    sample(L2Normalization(), int8(2, 3, 4, 7, zero=0), scale=1 / 128, zero=0),
+)

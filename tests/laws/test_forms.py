@@ -27,10 +27,10 @@ from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
 from penstock.opkit.requantise import Multipliers, SumRequantisation
-from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.running import RequantiseLast, totals
+from penstock.ops.running import RequantiseLast
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify_each
 from penstock.requantisation.form import Class
 from strategies import seeds
@@ -43,7 +43,7 @@ MOST = 2**20
 """Beyond all totals that tests draw."""
 LAST = sample(
     RequantiseLast(Multipliers.of([2.0**-14, 0.0004, 0.3]), reach=((-MOST, MOST),) * 3),
-    totals(1, 4, 2, 3),
+    integers(1, 4, 2, 3),
 )
 REQUANTISED = [
     LAST,

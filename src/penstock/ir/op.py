@@ -73,6 +73,10 @@ class Table:
         return self.data.array(self.type)
 
 
+Params = tuple[tuple[str, int], ...]
+"""Integer members of a kernel's parameter structure, by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConstantPrefetch:
     """A prefetch of the first `size_bytes` bytes of a kernel's table.
@@ -141,7 +145,7 @@ class Kernel:
     """
 
     name: str
-    params: tuple[tuple[str, int], ...] = ()
+    params: Params = ()
     tables: tuple[tuple[str, Table], ...] = ()
     constants: tuple[tuple[int, str], ...] = ()
     folded: tuple[int, ...] = ()

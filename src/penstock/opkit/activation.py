@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.fixedpoint import round_half_away
 from penstock.ir.foreign import ForeignNode
+from penstock.ir.op import Params
 from penstock.ir.tensor import TensorType
 
 
@@ -33,6 +34,11 @@ class Activation(Enum):
         if upper is not None:
             most = min(most, _quantised(upper, out))
         return least, most
+
+    def params(self, out: TensorType) -> Params:
+        """Kernel parameters `least` and `most`: these bounds."""
+        least, most = self.bounds(out)
+        return (("least", least), ("most", most))
 
 
 def _quantised(real: float, out: TensorType) -> int:

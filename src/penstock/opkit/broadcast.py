@@ -18,7 +18,7 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Op, OperatorDefaults, Site, Table, row_count
+from penstock.ir.op import Kernel, Op, OperatorDefaults, Params, Site, Table, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -149,12 +149,12 @@ def centred(site: Site, inputs: tuple[Array, ...], out: Region) -> list[Int64s]:
     return [part.astype(np.int64) - type.zero_point for part, type in pairs]
 
 
-def zero_points(site: Site) -> tuple[tuple[str, int], ...]:
+def zero_points(site: Site) -> Params:
     """Kernel parameters `zero<k>`: the zero points of the inputs."""
     return tuple((f"zero{k}", x.zero_point) for k, x in enumerate(site.inputs))
 
 
-def input_scalings(*scalings: tuple[int, int]) -> tuple[tuple[str, int], ...]:
+def input_scalings(*scalings: tuple[int, int]) -> Params:
     """Kernel parameters `multiplier<k>` and `shift<k>` of the inputs."""
     multipliers = ((f"multiplier{k}", multiplier) for k, (multiplier, _) in enumerate(scalings))
     return (*multipliers, *((f"shift{k}", shift) for k, (_, shift) in enumerate(scalings)))
@@ -171,7 +171,7 @@ def in_place(site: Site) -> tuple[int, ...]:
     )
 
 
-def params(site: Site) -> tuple[tuple[str, int], ...]:
+def params(site: Site) -> Params:
     """Kernel parameters: output extents `out_h` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
 
     Steps count rows along N and H and elements along W and C; they are 0 along broadcast axes."""
@@ -182,6 +182,11 @@ def params(site: Site) -> tuple[tuple[str, int], ...]:
         steps = (xh if xn > 1 else 0, int(xh > 1), xc if xw > 1 else 0, int(xc > 1))
         found += [(f"step{k}_{axis}", s) for axis, s in zip("nhwc", steps, strict=True)]
     return tuple(found)
+
+
+def width(site: Site) -> Params:
+    """Kernel parameter `width`: the elements of a row of the output."""
+    return (("width", site.output.elements // row_count(site.output.shape)),)
 
 
 def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -288,9 +293,7 @@ class Plain(Elementwise):
             return np.asarray(self.arithmetic(site).function(*found), site.output.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
-        y = site.output
-        width = (("width", y.elements // row_count(y.shape)),)
-        found = width if self.INPUTS == 1 else params(site)
+        found = width(site) if self.INPUTS == 1 else params(site)
         return Kernel(self.arithmetic(site).kernel, found, by_rows=True)
 
     def arithmetic(self, site: Site) -> Arithmetic:

@@ -23,6 +23,12 @@ def require(condition: bool, what: str) -> None:
         )
 
 
+def require_count(inputs: tuple[TensorType, ...], count: int, role: str) -> tuple[TensorType, ...]:
+    """The types of the inputs.  Raises ModelError unless there are so many."""
+    require(len(inputs) == count, f"{role} has {len(inputs)} inputs, must have {count}")
+    return inputs
+
+
 def require_elements(shape: tuple[int, ...], role: str) -> None:
     """Raises UnsupportedError unless a tensor of this shape has elements."""
     if 0 in shape:

@@ -18,12 +18,13 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, OperatorDefaults, Site
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.activation import Activation
+from penstock.opkit.axes import Sources, followed, followed_affine
 from penstock.opkit.checks import (
-    require,
+    require_count,
     require_dtype,
     require_int8,
     require_rank,
@@ -51,8 +52,7 @@ class Layer(OperatorDefaults):
 
         Raises PenstockError unless there are three, of the element types of a layer, with weights
         of that rank, and likewise the input if they have windows."""
-        require(len(inputs) == 3, f"{role} has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
+        x, w, b = require_count(inputs, 3, type(self).__name__)
         if rank == 4:
             require_rank(x, (rank,), "input")
         require_rank(w, (rank,), "weights")
@@ -63,17 +63,19 @@ class Layer(OperatorDefaults):
 
     def needed_constants(self, site: Site, out: Region) -> tuple[Region, Region]:
         """The regions of weights and bias that a region of the output reads."""
-        channels = out.intervals[-1]
-        weights = Region.whole(site.inputs[1].shape)
-        return weights.replace(self.OUTPUT_AXIS, channels), Region.of(channels)
+        _, w, b = site.inputs
+        weights, bias = self._followed(site)
+        return followed(w.shape, weights, out), followed(b.shape, bias, out)
 
     def affine_constants(self, site: Site) -> tuple[Affine, Affine]:
         """Affine form of `needed_constants`."""
-        zeros = (0,) * (site.output.rank - 1)
-        channel = (*zeros, 1, 0)
-        rows = [(*zeros, 0, extent) for extent in site.inputs[1].shape]
-        rows[self.OUTPUT_AXIS] = channel
-        return Affine(tuple(rows), (0,) * len(rows)), Affine((channel,), (0,))
+        (_, w, b), rank = site.inputs, site.output.rank
+        weights, bias = self._followed(site)
+        return followed_affine(w.shape, weights, rank), followed_affine(b.shape, bias, rank)
+
+    def _followed(self, site: Site) -> tuple[Sources, Sources]:
+        last, axes = site.output.rank - 1, range(site.inputs[1].rank)
+        return tuple(last if axis == self.OUTPUT_AXIS else None for axis in axes), (last,)
 
     def multipliers(self, site: Site) -> Multipliers:
         """Requantisation multipliers of the output channels."""
@@ -94,17 +96,15 @@ class Layer(OperatorDefaults):
         bounds = self.activation.bounds(y)
         return self.multipliers(site).apply(accumulators, channels, y.zero_point, bounds, rounding)
 
-    def layer_kernel(self, site: Site, name: str, params: tuple[tuple[str, int], ...]) -> Kernel:
+    def layer_kernel(self, site: Site, name: str, params: Params) -> Kernel:
         """The C kernel `name` with parameters of its own before those of all layers."""
-        least, most = self.activation.bounds(site.output)
         return Kernel(
             name,
             params=(
                 *params,
                 ("in_zero", site.inputs[0].zero_point),
                 ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
+                *self.activation.params(site.output),
             ),
             tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),

@@ -29,11 +29,11 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table, row_count
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.opkit.broadcast import Elementwise
-from penstock.opkit.checks import require, require_int8
+from penstock.opkit.broadcast import Elementwise, width
+from penstock.opkit.checks import require, require_count, require_int8
 
 
 class Numerics(Enum):
@@ -67,7 +67,7 @@ class Lookup(Elementwise, ABC):
         """Output elements for the input elements -128 .. 127: int8, shape (256,)."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"{type(self).__name__} has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, type(self).__name__)
         require_int8(inputs[0], "input")
         return TensorType(inputs[0].shape, DType.INT8)
 
@@ -79,7 +79,7 @@ class Lookup(Elementwise, ABC):
         x, y = site.inputs[0], site.output
         return Kernel(
             "lookup_s8",
-            params=(("width", y.elements // row_count(y.shape)),),
+            params=width(site),
             tables=(("table", Table.of(self.table(x, y))),),
             by_rows=True,
         )

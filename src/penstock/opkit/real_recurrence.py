@@ -23,7 +23,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
@@ -159,7 +159,7 @@ class RealRecurrence(OperatorDefaults):
             recurrent=True,
         )
 
-    def parameters(self) -> tuple[tuple[str, int], ...]:
+    def parameters(self) -> Params:
         """Further parameters of the kernel."""
         return ()
 

@@ -18,7 +18,7 @@ from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require_count
 
 INNER_LOOPS = 3
 """Loops of the kernel within a row."""
@@ -74,7 +74,7 @@ class Rearrangement(OperatorDefaults):
         raise NotImplementedError
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"rearrangement has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "rearrangement")
         return TensorType(self.layout(inputs[0].shape).result_shape, inputs[0].dtype)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:

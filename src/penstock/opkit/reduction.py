@@ -8,83 +8,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Self
 
-from penstock.ir.affine import Affine
+from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, Site, Work
+from penstock.ir.op import Op, Params, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.checks import constant_axes, require, require_int8
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import constant_axes, require, require_count, require_int8
 from penstock.opkit.nodes import reshaped, with_shape
 
 Axes = tuple[int, ...]
 
 
-def result_type(
-    inputs: tuple[TensorType, ...], axes: Axes, dtype: DType, plain: tuple[DType, ...] = ()
-) -> TensorType:
-    """Output type of a reduction of one input, int8 or of the types `plain`, along `axes`.
+class Reduction(FollowingAxes):
+    """Base of operators that reduce whole axes of one input."""
 
-    Raises ModelError or UnsupportedError."""
-    require(len(inputs) == 1, f"reduction has {len(inputs)} inputs, must have 1")
-    x = inputs[0]
-    if x.dtype not in plain:
-        require_int8(x, "input")
-    require(x.rank <= broadcast.RANK, f"input has rank {x.rank}, must be at most {broadcast.RANK}")
-    require(
-        len(set(axes)) == len(axes) and all(0 <= axis < x.rank for axis in axes),
-        f"axes are {list(axes)}, must be distinct and within [0, {x.rank})",
-    )
-    return TensorType(reduced(x.shape, axes), dtype)
+    __slots__ = ()
+
+    @property
+    def reduced_axes(self) -> Axes:
+        """The axes that get extent 1."""
+        raise NotImplementedError
+
+    def reduced_type(
+        self, inputs: tuple[TensorType, ...], dtype: DType, plain: tuple[DType, ...] = ()
+    ) -> TensorType:
+        """Output type of `dtype`, given an input that is int8 or of the types `plain`.
+
+        Raises ModelError or UnsupportedError."""
+        (x,), axes = require_count(inputs, 1, "reduction"), self.reduced_axes
+        if x.dtype not in plain:
+            require_int8(x, "input")
+        require(
+            x.rank <= broadcast.RANK, f"input has rank {x.rank}, must be at most {broadcast.RANK}"
+        )
+        require(
+            len(set(axes)) == len(axes) and all(0 <= axis < x.rank for axis in axes),
+            f"axes are {list(axes)}, must be distinct and within [0, {x.rank})",
+        )
+        return TensorType(reduced(x.shape, axes), dtype)
+
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        axes = range(site.output.rank)
+        return (tuple(None if axis in self.reduced_axes else axis for axis in axes),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * self.count(site))
+
+    def count(self, site: Site) -> int:
+        """Number of input elements per output element."""
+        return math.prod(site.inputs[0].shape[axis] for axis in self.reduced_axes)
+
+    def params(self, site: Site) -> Params:
+        """Kernel parameters: input extents `in_h` .. `in_c`, and along each axis the number of
+        elements per output element, `span_n` .. `span_c`."""
+        x = broadcast.extended(site.inputs[0].shape)
+        y = broadcast.extended(site.output.shape)
+        spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
+        return (
+            *((f"in_{axis}", extent) for axis, extent in zip("hwc", x[1:], strict=True)),
+            *((f"span_{axis}", span) for axis, span in zip("nhwc", spans, strict=True)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AlongAxes(Reduction):
+    """A reduction whose result does not depend on the order of elements."""
+
+    axes: tuple[int, ...]
+
+    @property
+    def reduced_axes(self) -> Axes:
+        return self.axes
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
 
 
 def reduced(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
     """The shape with extent 1 along the axes."""
     return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
-
-
-def count(site: Site, axes: Axes) -> int:
-    """Number of input elements per output element."""
-    return math.prod(site.inputs[0].shape[axis] for axis in axes)
-
-
-def needs(site: Site, axes: Axes, out: Region) -> tuple[Region, ...]:
-    """Region of the input: reduced axes whole, the others as in `out`."""
-    read = out
-    for axis in axes:
-        whole = (0, 0) if out.empty else (0, site.inputs[0].shape[axis])
-        read = read.replace(axis, whole)
-    return (read,)
-
-
-def affine(site: Site, axes: Axes) -> tuple[Affine, ...]:
-    """Affine form of `needs`."""
-    shape = site.inputs[0].shape
-    factors = tuple(int(axis not in axes) for axis in range(len(shape)))
-    extra = tuple(extent if axis in axes else 0 for axis, extent in enumerate(shape))
-    return (Affine.diagonal(factors, extra),)
-
-
-def work(site: Site, axes: Axes, out: Region) -> Work:
-    """Work of a region: one operation per input element."""
-    return Work(0, out.elements * count(site, axes))
-
-
-def params(site: Site, axes: Axes) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters: input extents `in_h` .. `in_c`, and along each axis the number of elements
-    per output element, `span_n` .. `span_c`."""
-    x = broadcast.extended(site.inputs[0].shape)
-    y = broadcast.extended(reduced(site.inputs[0].shape, axes))
-    spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
-    return (
-        *((f"in_{axis}", extent) for axis, extent in zip("hwc", x[1:], strict=True)),
-        *((f"span_{axis}", span) for axis, span in zip("nhwc", spans, strict=True)),
-    )
 
 
 def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:

@@ -141,7 +141,6 @@ class SumRequantisation(OperatorDefaults):
     def kernel_from(self, site: Site, first_row: int) -> Kernel:
         """The kernel that computes row r of the output from row `first_row` + r of the sums."""
         shape = site.inputs[0].shape
-        least, most = self.activation.bounds(site.output)
         return Kernel(
             "requantise_s32",
             params=(
@@ -149,8 +148,7 @@ class SumRequantisation(OperatorDefaults):
                 ("width", math.prod(shape[:-1]) // row_count(shape)),
                 ("channels", shape[-1]),
                 ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
+                *self.activation.params(site.output),
                 ("single_rounding", int(self.rounding is Rounding.SINGLE)),
             ),
             tables=self.multipliers.tables(),

@@ -21,7 +21,7 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_count
 
 Indices = NDArray[np.int64]
 Number = int | Fraction
@@ -207,7 +207,7 @@ Maps = tuple[AxisMap, ...]
 
 def selected_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection with `shape` from one input.  Raises ModelError."""
-    require(len(inputs) == 1, f"selection has {len(inputs)} inputs, must have 1")
+    require_count(inputs, 1, "selection")
     require(
         inputs[0].rank == len(shape),
         f"input has shape {list(inputs[0].shape)}, its rank must be {len(shape)}",

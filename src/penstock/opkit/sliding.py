@@ -18,7 +18,7 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import OperatorDefaults, Site
+from penstock.ir.op import OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
@@ -267,12 +267,12 @@ def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, 
             yield tap, slice(start - out[0], end - out[0]), slice(source, last + 1, stride)
 
 
-def window_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:
+def window_params(rows: Window, columns: Window) -> Params:
     """Kernel parameters of the two windows."""
     return (("kernel_h", rows.size), ("kernel_w", columns.size), *tap_params(rows, columns))
 
 
-def tap_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:
+def tap_params(rows: Window, columns: Window) -> Params:
     """Kernel parameters of where the taps of two windows are, without the windows' sizes."""
     return (
         ("stride_h", rows.stride),
@@ -284,7 +284,7 @@ def tap_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:
     )
 
 
-def shape_params(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+def shape_params(x: tuple[int, ...], y: tuple[int, ...]) -> Params:
     """Kernel parameters of the shapes of input and output, both (N, H, W, C)."""
     return (
         ("in_h", x[1]),

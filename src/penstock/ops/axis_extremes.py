@@ -15,33 +15,31 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
 from penstock.opkit.nodes import requantised, with_shape
+from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.conversions import Cast
 
 
 @dataclass(frozen=True, slots=True)
-class _Extreme(OperatorDefaults):
+class _Extreme(AlongAxes):
     """Maximum (`SIGN` 1) or minimum (-1) along `axes`, which keep extent 1."""
-
-    axes: tuple[int, ...]
 
     SIGN: ClassVar[int]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         dtype = DType.BOOL if inputs and inputs[0].dtype is DType.BOOL else DType.INT8
-        return reduction.result_type(inputs, self.axes, dtype, (DType.BOOL,))
+        return self.reduced_type(inputs, dtype, (DType.BOOL,))
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -49,22 +47,10 @@ class _Extreme(OperatorDefaults):
         find = x.max if self.SIGN > 0 else x.min
         return find(axis=self.axes, keepdims=True)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return reduction.needs(site, self.axes, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return reduction.affine(site, self.axes)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
-
-    def work(self, site: Site, out: Region) -> Work:
-        return reduction.work(site, self.axes, out)
-
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
             "reduce_extreme_s8",
-            params=(*reduction.params(site, self.axes), ("sign", self.SIGN)),
+            params=(*self.params(site), ("sign", self.SIGN)),
             by_rows=True,
         )
 
@@ -106,15 +92,19 @@ def _onnx_extreme(node: OnnxNode) -> Iterable[Made]:
 
 
 @dataclass(frozen=True, slots=True)
-class _ArgExtreme(OperatorDefaults):
+class _ArgExtreme(Reduction):
     """Index of the maximum (`SIGN` 1) or minimum (-1) along `axis`."""
 
     axis: int
 
     SIGN: ClassVar[int]
 
+    @property
+    def reduced_axes(self) -> Axes:
+        return (self.axis,)
+
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, (self.axis,), DType.INT32, (DType.FLOAT32,))
+        return self.reduced_type(inputs, DType.INT32, (DType.FLOAT32,))
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -122,22 +112,13 @@ class _ArgExtreme(OperatorDefaults):
         found = np.argmax(x, self.axis) if self.SIGN > 0 else np.argmin(x, self.axis)
         return np.expand_dims(found, self.axis).astype(np.int32)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return reduction.needs(site, (self.axis,), out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return reduction.affine(site, (self.axis,))
-
     def exchanged(self, rank: int) -> Self:
         return replace(self, axis=exchanged_axis(self.axis, rank))
-
-    def work(self, site: Site, out: Region) -> Work:
-        return reduction.work(site, (self.axis,), out)
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
             "arg_extreme_f32" if site.inputs[0].dtype is DType.FLOAT32 else "arg_extreme_s8",
-            params=(*reduction.params(site, (self.axis,)), ("sign", self.SIGN)),
+            params=(*self.params(site), ("sign", self.SIGN)),
             by_rows=True,
         )
 

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.fixedpoint import multiply
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import relay
-from penstock.ir.region import Interval, Region
+from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation
+from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_dtype, require_int8
 from penstock.opkit.nodes import RealNodes, reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
@@ -39,7 +39,7 @@ from penstock.ops.sums import PlainSum
 
 
 @dataclass(frozen=True, slots=True)
-class BatchMatmul(OperatorDefaults):
+class BatchMatmul(FollowingAxes):
     """Matrix products; `a_transposed` and `b_transposed` tell which inputs are transposed."""
 
     a_transposed: bool = False
@@ -77,28 +77,13 @@ class BatchMatmul(OperatorDefaults):
         scaled = multiply(sum(bias, a @ b), *self._multiplier(site)) + site.output.zero_point
         return np.clip(scaled, *self.activation.bounds(site.output)).astype(np.int8)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        m, n = out.intervals[-2:]
-        depth = (0, _matrix(site.inputs[0].shape, self.a_transposed)[1])
-        pairs = (
-            (depth, m) if self.a_transposed else (m, depth),
-            (n, depth) if self.b_transposed else (depth, n),
-        )
-        matrices = tuple(
-            Region.of(*_batch(x.shape, out), *pair)
-            for x, pair in zip(site.inputs[:2], pairs, strict=True)
-        )
-        return (*matrices, *(Region.of(n) for _ in site.inputs[2:]))
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        rank = site.output.rank
+    def sources(self, site: Site) -> tuple[Sources, ...]:
         a, b, *bias = site.inputs
-        rows_of_a = rank - 1 if self.a_transposed else rank - 2
-        columns_of_b = rank - 2 if self.b_transposed else rank - 1
+        m, n = site.output.rank - 2, site.output.rank - 1
         return (
-            _affine(a.shape, site.output.shape, rows_of_a, rank - 2),
-            _affine(b.shape, site.output.shape, columns_of_b, rank - 1),
-            *(Affine(((*(0,) * (rank - 1), 1, 0),), (0,)) for _ in bias),
+            (*_batch(a, site.output), *((None, m) if self.a_transposed else (m, None))),
+            (*_batch(b, site.output), *((n, None) if self.b_transposed else (None, n))),
+            *((n,) for _ in bias),
         )
 
     def work(self, site: Site, out: Region) -> Work:
@@ -111,7 +96,6 @@ class BatchMatmul(OperatorDefaults):
         n = site.output.shape[-1]
         multiplier, shift = self._multiplier(site)
         steps = dict(broadcast.params(Site((a, b), site.output, site.constants[:2])))
-        least, most = self.activation.bounds(site.output)
         return Kernel(
             "batch_matmul_bias_s8" if bias else "batch_matmul_s8",
             params=(
@@ -129,8 +113,7 @@ class BatchMatmul(OperatorDefaults):
                 ("multiplier", multiplier),
                 ("shift", shift),
                 ("out_zero", site.output.zero_point),
-                ("least", least),
-                ("most", most),
+                *self.activation.params(site.output),
             ),
             constants=((2, "bias"),) if bias else (),
             by_rows=True,
@@ -150,28 +133,10 @@ def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
 
 
-def _batch(shape: tuple[int, ...], out: Region) -> tuple[Interval, ...]:
-    """Intervals of the leading axes that `out` reads."""
-    pairs = zip(shape[:-2], out.intervals[:-2], strict=True)
-    return tuple((0, 1) if extent == 1 else part for extent, part in pairs)
-
-
-def _affine(x: tuple[int, ...], y: tuple[int, ...], kept: int, source: int) -> Affine:
-    """Affine form of `needs` of one input.
-
-    Axis `kept` of the input follows axis `source` of the output; leading axes follow those of the
-    output unless they are broadcast; the other axis is read whole."""
-    rows: list[tuple[int, ...]] = []
-    for axis, extent in enumerate(x):
-        column = source if axis == kept else axis
-        row = [0] * (len(y) + 1)
-        leading = axis < len(y) - 2 and extent == y[axis]
-        if axis == kept or leading:
-            row[column] = 1
-        else:
-            row[-1] = extent
-        rows.append(tuple(row))
-    return Affine(tuple(rows), (0,) * len(x))
+def _batch(x: TensorType, y: TensorType) -> Sources:
+    """What the leading axes of an input follow: those of the output, unless it is broadcast."""
+    pairs = zip(x.shape[:-2], y.shape[:-2], strict=True)
+    return tuple(axis if extent == whole else None for axis, (extent, whole) in enumerate(pairs))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

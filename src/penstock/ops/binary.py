@@ -31,7 +31,7 @@ from penstock.fixedpoint import (
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -79,7 +79,7 @@ class _Arithmetic(Elementwise, ABC):
         """The result in steps of the output, without its zero point."""
 
     @abstractmethod
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         """Parameters of the kernel besides zero points and bounds."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -118,8 +118,7 @@ class _ClampedArithmetic(_Arithmetic):
 
     def kernel(self, site: Site) -> Kernel:
         found = _Arithmetic.kernel(self, site)
-        least, most = self.bounds(site)
-        params = (*found.params, ("least", least), ("most", most))
+        params = (*found.params, *self.activation.params(site.output))
         return Kernel(found.name, params, by_rows=True)
 
 
@@ -137,7 +136,7 @@ class _Sum(_ClampedArithmetic):
         b = self.SIGN * multiply(b << SUM_BITS, *right)
         return multiply(multiply(a << SUM_BITS, *left) + b, *result)
 
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         inputs, result = self._scalings(site)
         sign = (("sign1", self.SIGN),)
         return (*broadcast.input_scalings(*inputs), *sign, *_result_scaling(result))
@@ -156,7 +155,7 @@ def _input_scalings(site: Site) -> tuple[Scaling, Scaling]:
     return quantise_multiplier(a / twice_largest), quantise_multiplier(b / twice_largest)
 
 
-def _result_scaling(scaling: Scaling) -> tuple[tuple[str, int], ...]:
+def _result_scaling(scaling: Scaling) -> Params:
     return (("out_multiplier", scaling[0]), ("out_shift", scaling[1]))
 
 
@@ -195,7 +194,7 @@ class Mul(_ClampedArithmetic):
     def combined(self, site: Site, a: Int64s, b: Int64s) -> Int64s:
         return multiply(a * b, *self.multiplier(site))
 
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         return _result_scaling(self.multiplier(site))
 
     def multiplier(self, site: Site) -> Scaling:
@@ -226,7 +225,7 @@ class Div(_ClampedArithmetic):
     def combined(self, site: Site, a: Int64s, b: Int64s) -> Int64s:
         return _quotients(a, b, *_quotient_scaling(site))
 
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         multiplier, shift = _quotient_scaling(site)
         return (("multiplier", multiplier), ("shift", shift))
 
@@ -281,7 +280,7 @@ class SquaredDifference(_Arithmetic):
         a, b = multiply(a << DIFFERENCE_BITS, *left), multiply(b << DIFFERENCE_BITS, *right)
         return multiply((a - b) ** 2, *_square_scaling(site))
 
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         inputs = broadcast.input_scalings(*_input_scalings(site))
         return (*inputs, *_result_scaling(_square_scaling(site)))
 
@@ -316,7 +315,7 @@ class Prelu(_Arithmetic):
         above, below = _slopes(site)
         return np.where(a >= 0, multiply(a, *above), multiply(a * b, *below))
 
-    def parameters(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def parameters(self, site: Site) -> Params:
         above, below = _slopes(site)
         return (
             ("above_multiplier", above[0]),

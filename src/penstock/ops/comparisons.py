@@ -26,7 +26,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import REALS, Elementwise
-from penstock.opkit.checks import require, require_dtype, require_one_quantisation, resolved_axis
+from penstock.opkit.checks import (
+    require,
+    require_count,
+    require_dtype,
+    require_one_quantisation,
+    resolved_axis,
+)
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.nodes import in_scale_of_output, real_elementwise, reshaped
 from penstock.opkit.samples import int8, integers, reals, sample, weights
@@ -106,7 +112,7 @@ class PlainCompare(Elementwise):
     ONNX = onnx(REALS, *ONNX_RELATIONS)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"comparison has {len(inputs)} inputs, must have 2")
+        require_count(inputs, 2, "comparison")
         require_dtype(inputs[0], PLAIN_TYPES, "input 0")
         require_dtype(inputs[1], (inputs[0].dtype,), "input 1")
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
@@ -175,7 +181,7 @@ class Logical(Elementwise):
     COMMUTATIVE = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"connective has {len(inputs)} inputs, must have 2")
+        require_count(inputs, 2, "connective")
         for k, x in enumerate(inputs):
             require_dtype(x, (DType.BOOL,), f"input {k}")
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
@@ -234,8 +240,7 @@ class Select(Elementwise):
     RELAY = relay("where")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"select has {len(inputs)} inputs, must have 3")
-        condition, a, b = inputs
+        condition, a, b = require_count(inputs, 3, "select")
         require_dtype(condition, (DType.BOOL,), "condition")
         require_dtype(b, (a.dtype,), "second choice")
         return TensorType(broadcast.result_shape(inputs), a.dtype)

@@ -14,12 +14,17 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table, row_count
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.opkit.broadcast import Elementwise, unary_node
-from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
+from penstock.opkit.broadcast import Elementwise, unary_node, width
+from penstock.opkit.checks import (
+    require_count,
+    require_dtype,
+    require_int8,
+    require_quantised,
+)
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, integers, reals, sample
@@ -44,7 +49,7 @@ class Cast(Elementwise):
     RELAY = relay("cast")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"Cast has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "Cast")
         return TensorType(inputs[0].shape, self.dtype)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
@@ -56,7 +61,6 @@ class Cast(Elementwise):
 
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output
-        width = ("width", y.elements // row_count(y.shape))
         source = (
             ("in_bytes", x.dtype.size_bytes),
             ("in_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
@@ -64,11 +68,11 @@ class Cast(Elementwise):
         target = (("out_bytes", y.dtype.size_bytes), ("out_bool", int(y.dtype is DType.BOOL)))
         if x.dtype is DType.FLOAT32:
             if y.dtype is DType.FLOAT32:
-                return Kernel("cast_integers", (width, *source, *target), by_rows=True)
-            return Kernel("cast_f32_integers", (width, *target), by_rows=True)
+                return Kernel("cast_integers", (*width(site), *source, *target), by_rows=True)
+            return Kernel("cast_f32_integers", (*width(site), *target), by_rows=True)
         if y.dtype is DType.FLOAT32:
-            return Kernel("cast_integers_f32", (width, *source), by_rows=True)
-        return Kernel("cast_integers", (width, *source, *target), by_rows=True)
+            return Kernel("cast_integers_f32", (*width(site), *source), by_rows=True)
+        return Kernel("cast_integers", (*width(site), *source, *target), by_rows=True)
 
 
 def _truncated(x: Array, bits: int) -> Array:
@@ -119,7 +123,7 @@ class Quantize(Lookup):
     RELAY = relay("qnn.requantize")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"Quantize has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "Quantize")
         require_dtype(inputs[0], EIGHT_BITS, "input")
         require_quantised(inputs[0], "input")
         return TensorType(inputs[0].shape, self.dtype)
@@ -143,7 +147,7 @@ class QuantizeReal(Elementwise):
     converts quotients to int32 first, both are undefined."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"QuantizeReal has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "QuantizeReal")
         require_dtype(inputs[0], (DType.FLOAT32,), "input")
         return TensorType(inputs[0].shape, DType.INT8)
 
@@ -158,7 +162,7 @@ class QuantizeReal(Elementwise):
         y = site.output
         return Kernel(
             "quantize_f32_s8",
-            params=(("width", y.elements // row_count(y.shape)), ("zero_point", y.zero_point)),
+            params=(*width(site), ("zero_point", y.zero_point)),
             tables=(("scale", Table.of(np.array([y.scale], np.float32))),),
             by_rows=True,
         )
@@ -171,7 +175,7 @@ class QuantizeWide(Elementwise):
     dtype: DType = DType.INT8
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"QuantizeWide has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "QuantizeWide")
         require_dtype(inputs[0], (DType.INT8, DType.INT16), "input")
         require_quantised(inputs[0], "input")
         y = TensorType(inputs[0].shape, self.dtype)
@@ -193,7 +197,7 @@ class QuantizeWide(Elementwise):
         return Kernel(
             "quantize_wide",
             params=(
-                ("width", y.elements // row_count(y.shape)),
+                *width(site),
                 ("in_bytes", x.dtype.size_bytes),
                 ("out_bytes", y.dtype.size_bytes),
                 ("in_zero", x.zero_point),
@@ -240,7 +244,7 @@ class Dequantize(Elementwise):
     RELAY = relay("qnn.dequantize")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"Dequantize has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "Dequantize")
         require_int8(inputs[0], "input")
         return TensorType(inputs[0].shape, DType.FLOAT32)
 
@@ -249,10 +253,10 @@ class Dequantize(Elementwise):
         return dequantised(inputs[0][out.slices], x)
 
     def kernel(self, site: Site) -> Kernel:
-        x, y = site.inputs[0], site.output
+        x = site.inputs[0]
         return Kernel(
             "dequantize_s8_f32",
-            params=(("width", y.elements // row_count(y.shape)), ("zero_point", x.zero_point)),
+            params=(*width(site), ("zero_point", x.zero_point)),
             tables=(("scale", Table.of(np.array([x.scale], np.float32))),),
             by_rows=True,
         )

@@ -26,11 +26,18 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import one_axis, require, require_dtype, require_int8, require_quantised
+from penstock.opkit.checks import (
+    one_axis,
+    require,
+    require_count,
+    require_dtype,
+    require_int8,
+    require_quantised,
+)
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import RealNodes
 from penstock.opkit.samples import int8, integers, reals, sample
@@ -82,7 +89,7 @@ class _Sums(OperatorDefaults):
     def exchanged(self, rank: int) -> Self:
         return replace(self, axis=exchanged_axis(self.axis, rank))
 
-    def params(self, site: Site) -> tuple[tuple[str, int], ...]:
+    def params(self, site: Site) -> Params:
         """Leading parameters of the kernels."""
         shape = site.output.shape
         return (
@@ -95,8 +102,7 @@ class _Sums(OperatorDefaults):
 
     def checked(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """The type of the output, that of the only input.  Raises ModelError."""
-        require(len(inputs) == 1, f"cumulative sum has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "cumulative sum")
         require(0 <= self.axis < x.rank, f"axis is {self.axis}, rank is {x.rank}")
         return TensorType(x.shape, x.dtype)
 

@@ -14,15 +14,15 @@ from typing import Self
 
 import numpy as np
 
-from penstock.ir.affine import Affine, Number
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_dtype, resolved_axis
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.nodes import requantised, reshaped, with_shape
 from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
@@ -30,7 +30,7 @@ from penstock.ops.reshape import Reshape
 
 
 @dataclass(frozen=True, slots=True)
-class GatherNd(OperatorDefaults):
+class GatherNd(FollowingAxes):
     """Slices of a tensor at computed positions.
 
         x        any shape, any type
@@ -45,8 +45,7 @@ class GatherNd(OperatorDefaults):
     RELAY = relay("gather_nd")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"GatherNd has {len(inputs)} inputs, must have 2")
-        x, indices = inputs
+        x, indices = require_count(inputs, 2, "GatherNd")
         require_dtype(indices, (DType.INT32,), "indices")
         require(indices.rank > 0, "indices are a scalar, must have a last axis")
         depth = indices.shape[-1]
@@ -63,33 +62,11 @@ class GatherNd(OperatorDefaults):
         found = x[tuple(np.moveaxis(np.clip(positions, 0, most), -1, 0))]
         return found[_inner(site, out)]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def sources(self, site: Site) -> tuple[Sources, ...]:
         x, indices = site.inputs
-        outer = indices.rank - 1
-        positions = Region.of(*out.intervals[:outer], (0, 0 if out.empty else indices.shape[-1]))
-        whole = Region.whole(tuple(0 if out.empty else extent for extent in x.shape))
-        inner = zip(range(indices.shape[-1], x.rank), out.intervals[outer:], strict=True)
-        for axis, interval in inner:
-            whole = whole.replace(axis, interval)
-        return (whole, positions)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, indices = site.inputs
-        rank, depth, outer = site.output.rank, indices.shape[-1], indices.rank - 1
-
-        def constant(extent: int) -> tuple[Number, ...]:
-            return (*(0,) * rank, extent)
-
-        def identity(axis: int) -> tuple[Number, ...]:
-            return (*(int(axis == j) for j in range(rank)), 0)
-
-        rows = [constant(extent) for extent in x.shape[:depth]]
-        rows += [identity(outer + axis) for axis in range(x.rank - depth)]
-        positions = (*(identity(axis) for axis in range(outer)), constant(depth))
-        return (
-            Affine(tuple(rows), (0,) * x.rank),
-            Affine(positions, (0,) * indices.rank),
-        )
+        depth, outer = indices.shape[-1], indices.rank - 1
+        kept = range(outer, outer + x.rank - depth)
+        return (*(None,) * depth, *kept), (*range(outer), None)
 
     def kernel(self, site: Site) -> Kernel:
         x, indices = site.inputs
@@ -141,7 +118,7 @@ class Gather(Selection):
     RELAY = relay("take")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"gather has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "gather")
         shape = inputs[0].shape
         require(0 <= self.axis < len(shape), f"axis is {self.axis}, rank is {len(shape)}")
         extent = shape[self.axis]

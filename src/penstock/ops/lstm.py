@@ -21,6 +21,7 @@ from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import lstm
 from penstock.opkit.checks import (
     require,
+    require_count,
     require_dtype,
     require_int8,
     require_quantised,
@@ -217,8 +218,7 @@ class Lstm(OperatorDefaults):
     TFLITE = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 6, f"LSTM has {len(inputs)} inputs, must have 6")
-        x, hidden, cell, w, r, b = inputs
+        x, hidden, cell, w, r, b = require_count(inputs, 6, "LSTM")
         require_rank(x, (4,), "input")
         require_int8(x, "input")
         require_int8(hidden, "hidden state")

@@ -22,7 +22,7 @@ from penstock.ir.op import Op, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
-from penstock.opkit.checks import constant_paddings, require, require_elements
+from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
 from penstock.opkit.nodes import RealNodes, alike, is_real, requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import (
@@ -59,7 +59,7 @@ class MirrorPad(Selection):
     RELAY = relay("nn.mirror_pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "padding")
         shape = inputs[0].shape
         require(
             len(shape) == len(self.before) == len(self.after),
@@ -123,8 +123,7 @@ class Pad(Selection):
     RELAY = relay("nn.pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "padding")
         require(
             x.rank == len(self.before) == len(self.after),
             f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",

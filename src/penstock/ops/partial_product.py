@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.choices import Rounding
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work, row_count
+from penstock.ir.op import Kernel, Site, Table, Work, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 
@@ -26,7 +26,7 @@ _UNUSED = Table.of(np.zeros(1, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
-class PartialProduct(OperatorDefaults):
+class PartialProduct(FollowingAxes):
     """Adds the products of some input channels to the sums of a pointwise layer.
 
         s  (..., O) or (O)  int32    sums so far; (O) is a bias, which must be constant
@@ -41,8 +41,7 @@ class PartialProduct(OperatorDefaults):
     (`passes/channel_groups.py`)."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"partial product has {len(inputs)} inputs, must have 3")
-        s, x, w = inputs
+        s, x, w = require_count(inputs, 3, "partial product")
         require_dtype(s, (DType.INT32,), "sums")
         require_int8(x, "input")
         require_rank(w, (2,), "weights")
@@ -66,20 +65,11 @@ class PartialProduct(OperatorDefaults):
         products = x[read.slices].astype(np.float64) @ w[weights.slices].astype(np.float64).T
         return (products.astype(np.int64) + s[sums.slices]).astype(np.int32)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        s, x, w = site.inputs
-        channels = out.intervals[-1]
-        sums = Region.of(channels) if s.rank == 1 else out
-        depth = (0, w.shape[1])
-        return sums, out.replace(x.rank - 1, depth), Region.of(channels, depth)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        s, x, w = site.inputs
-        zeros = (0,) * x.rank
-        channel = (*zeros[:-1], 1, 0)
-        sums = Affine((channel,), (0,)) if s.rank == 1 else Affine.diagonal((1,) * x.rank)
-        vectors = Affine.diagonal((*((1,) * (x.rank - 1)), 0), extra=(*zeros[:-1], w.shape[1]))
-        return sums, vectors, Affine((channel, (*zeros, w.shape[1])), (0, 0))
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        s, x, _ = site.inputs
+        last = x.rank - 1
+        sums = (last,) if s.rank == 1 else tuple(range(x.rank))
+        return sums, (*range(last), None), (last, None)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[2].shape[1], out.elements)
@@ -118,7 +108,7 @@ def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RequantiseSums(SumRequantisation):
+class RequantiseSums(FollowingAxes, SumRequantisation):
     """Requantises the sums of a layer.
 
         x  (..., C)  int32
@@ -128,8 +118,7 @@ class RequantiseSums(SumRequantisation):
     (`passes/channel_groups.py`)."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"requantisation has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "requantisation")
         require_dtype(x, (DType.INT32,), "sums")
         require(x.rank >= 2, f"sums have rank {x.rank}, must have 2 or more")
         self.require_channels(x)
@@ -138,11 +127,8 @@ class RequantiseSums(SumRequantisation):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         return self.requantised(site, inputs[0][out.slices], out)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (out,)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (Affine.diagonal((1,) * site.output.rank),)
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        return (tuple(range(site.output.rank)),)
 
     def kernel(self, site: Site) -> Kernel:
         return self.kernel_from(site, 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.checks import require, require_int8, require_rank
+from penstock.opkit.checks import require, require_count, require_int8, require_rank
 from penstock.opkit.nodes import requantised
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.sliding import Sliding, Window, foreign_windows, pair
@@ -41,17 +41,7 @@ MOST_TAPS = 2**23
 """Largest window whose sum of int8 elements always fits int32."""
 
 
-class Pooling(Protocol):
-    """An operator with a window along rows and one along columns."""
-
-    @property
-    def rows(self) -> Window: ...
-
-    @property
-    def columns(self) -> Window: ...
-
-
-def covers_image(op: Pooling, site: Site) -> bool:
+def covers_image(op: Sliding, site: Site) -> bool:
     """Whether one window covers all rows and columns, so that they become one element."""
     x, y = site.inputs[0], site.output
     return x.shape[1:3] == (op.rows.size, op.columns.size) and y.shape[1:3] == (1, 1)
@@ -75,20 +65,43 @@ def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
     return onnx_windows(node, pair(node, "kernel_shape"))
 
 
-def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -> TensorType:
-    """Output type.  Raises ModelError for inputs that cannot be pooled."""
-    require(len(inputs) == 1, f"pooling has {len(inputs)} inputs, must have 1")
-    x = inputs[0]
-    require_rank(x, (4,), "input")
-    require_int8(x, "input")
-    y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
-    sliding.require_countable(rows, columns, x)
-    require(
-        rows.size * columns.size <= MOST_TAPS,
-        f"the window has {rows.size} x {columns.size} elements, must have at most {MOST_TAPS}",
-    )
-    require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
-    return TensorType(y, DType.INT8)
+@dataclass(frozen=True, slots=True)
+class _Pool(Sliding):
+    """Base of average and max pooling, with clamp."""
+
+    activation: Activation = Activation.NONE
+
+    KERNEL: ClassVar[str]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        (x,), (rows, columns) = require_count(inputs, 1, "pooling"), (self.rows, self.columns)
+        require_rank(x, (4,), "input")
+        require_int8(x, "input")
+        y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
+        sliding.require_countable(rows, columns, x)
+        require(
+            rows.size * columns.size <= MOST_TAPS,
+            f"the window has {rows.size} x {columns.size} elements, must have at most {MOST_TAPS}",
+        )
+        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+        return TensorType(y, DType.INT8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(self.rows, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * self.rows.size * self.columns.size)
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            *sliding.window_params(self.rows, self.columns),
+            *self.activation.params(site.output),
+        )
+        return Kernel(self.KERNEL, params, by_rows=True)
 
 
 def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
@@ -98,28 +111,8 @@ def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
     return rows.needs((0, 1), shape[1])[1] if one and rows.dilation == 1 else 0
 
 
-def work(rows: Window, columns: Window, out: Region) -> Work:
-    """Work of a region: one operation per tap of each output element."""
-    return Work(0, out.elements * rows.size * columns.size)
-
-
-def kernel(name: str, rows: Window, columns: Window, activation: Activation, site: Site) -> Kernel:
-    """The C kernel `name` with parameters of the windows."""
-    least, most = activation.bounds(site.output)
-    return Kernel(
-        name,
-        params=(
-            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
-            *sliding.window_params(rows, columns),
-            ("least", least),
-            ("most", most),
-        ),
-        by_rows=True,
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class AveragePool2D(Sliding):
+class AveragePool2D(_Pool):
     """The mean over a sliding window, padding excluded.
 
         x  (N, H,  W,  C)  int8
@@ -128,17 +121,16 @@ class AveragePool2D(Sliding):
     Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of stored
     elements, divided by their number, rounded half away from zero."""
 
-    activation: Activation = Activation.NONE
-
     TFLITE = ("AVERAGE_POOL_2D",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "AveragePool")
     RELAY = (
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
         RelayName("nn.global_avg_pool2d", condition=covers_image),
     )
+    KERNEL = "average_pool2d_s8"
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        y = result_type(self.rows, self.columns, inputs)
+        y = _Pool.result_type(self, inputs)
         _, height, width, _ = inputs[0].shape
         require(
             self.rows.always_meets(height) and self.columns.always_meets(width),
@@ -159,18 +151,6 @@ class AveragePool2D(Sliding):
         for _, _, tap in sliding.taps(present, x.shape, self.rows, self.columns, out):
             count += tap
         return average(total, count, self.activation.bounds(site.output))
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (sliding.affine(self.rows, self.columns),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return work(self.rows, self.columns, out)
-
-    def kernel(self, site: Site) -> Kernel:
-        return kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
 
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
@@ -296,7 +276,7 @@ def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPool2D(Sliding):
+class MaxPool2D(_Pool):
     """The maximum over a sliding window.
 
         x  (N, H,  W,  C)  int8
@@ -304,17 +284,13 @@ class MaxPool2D(Sliding):
 
     Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`."""
 
-    activation: Activation = Activation.NONE
-
     TFLITE = ("MAX_POOL_2D",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True), "MaxPool", "GlobalMaxPool")
     RELAY = (
         *relay("nn.max_pool2d"),
         RelayName("nn.global_max_pool2d", condition=covers_image),
     )
-
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return result_type(self.rows, self.columns, inputs)
+    KERNEL = "max_pool2d_s8"
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (x,) = inputs
@@ -324,18 +300,6 @@ class MaxPool2D(Sliding):
             np.maximum(largest, tap, out=largest)
         least, most = self.activation.bounds(site.output)
         return np.clip(largest, np.int8(least), np.int8(most))
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (sliding.affine(self.rows, self.columns),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return work(self.rows, self.columns, out)
-
-    def kernel(self, site: Site) -> Kernel:
-        return kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)
 
     def halves(self, site: Site) -> Halves | None:
         """Running maxima of the only output row; the last row is the result."""

@@ -24,7 +24,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -392,7 +392,7 @@ class Gru(RealRecurrence):
         candidate = (np.float32(1) - update) * tanh(sums)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
 
-    def parameters(self) -> tuple[tuple[str, int], ...]:
+    def parameters(self) -> Params:
         return (("reset_after", int(self.reset_after)),)
 
     def scratch_vectors(self) -> int:

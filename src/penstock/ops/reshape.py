@@ -18,12 +18,13 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class Reshape(OperatorDefaults):
+class Reshape(FollowingAxes):
     """Changes the shape without moving data.
 
         x  any shape, any type
@@ -39,8 +40,7 @@ class Reshape(OperatorDefaults):
     ALIAS = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"reshape has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "reshape")
         require(
             x.elements == math.prod(self.shape),
             f"{list(x.shape)} has {x.elements} elements, {list(self.shape)} has "
@@ -51,21 +51,10 @@ class Reshape(OperatorDefaults):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         return inputs[0].reshape(self.shape)[out.slices]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x = site.inputs[0].shape
-        kept = _kept_axes(x, self.shape)
-        read = Region.whole(x)
-        for axis, out_axis in kept:
-            read = read.replace(axis, out.intervals[out_axis])
-        return (read,)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        x = site.inputs[0].shape
-        rank = len(self.shape)
-        rows = [[0] * rank + [extent] for extent in x]
-        for axis, out_axis in _kept_axes(x, self.shape):
-            rows[axis] = [int(j == out_axis) for j in range(rank)] + [0]
-        return (Affine(tuple(map(tuple, rows)), (0,) * len(x)),)
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        x = site.inputs[0]
+        kept = dict(_kept_axes(x.shape, self.shape))
+        return (tuple(kept.get(axis) for axis in range(x.rank)),)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 0)
@@ -114,7 +103,7 @@ class Shape(OperatorDefaults):
     TFLITE = ("SHAPE",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"shape has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "shape")
         return TensorType((inputs[0].rank,), self.dtype)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:

@@ -25,7 +25,7 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_int8, require_rank
+from penstock.opkit.checks import require, require_count, require_int8, require_rank
 from penstock.opkit.nodes import requantised
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.resize import (
@@ -116,8 +116,7 @@ class Resample(OperatorDefaults):
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"resampling has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "resampling")
         require_int8(x, "input")
         require_rank(x, (4,), "input")
         for axis, extent in ((self.rows, x.shape[1]), (self.columns, x.shape[2])):
@@ -310,8 +309,7 @@ class ResizeBilinear(OperatorDefaults):
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "resizing")
         require_int8(x, "input")
         require_rank(x, (4,), "input")
         require(
@@ -403,8 +401,7 @@ class ResizeNearest(Selection):
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
-        x = inputs[0]
+        (x,) = require_count(inputs, 1, "resizing")
         require_rank(x, (4,), "input")
         require(
             min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"

@@ -26,15 +26,15 @@ from penstock.fixedpoint import (
     multiply,
     rounding_shift,
 )
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work, row_count
+from penstock.ir.op import Kernel, Params, Site, Table, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.checks import require, require_dtype, require_int8
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
@@ -55,28 +55,28 @@ from penstock.ops.conversions import QuantizeWide
 
 
 @dataclass(frozen=True, slots=True)
-class _RowVectors(OperatorDefaults):
+class _RowVectors(FollowingAxes):
     """Region propagation and work of an operator on vectors along the last axis."""
 
     ELEMENTS = DType.INT8
     """Element type of input and output."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"{type(self).__name__} has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, type(self).__name__)
         if self.ELEMENTS is DType.INT8:
             require_int8(inputs[0], "input")
         require_dtype(inputs[0], (self.ELEMENTS,), "input")
         require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
         return TensorType(inputs[0].shape, self.ELEMENTS)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (whole_vectors(site, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        before = site.output.rank - 1
-        factors, extra = (*((1,) * before), 0), (*((0,) * before), site.output.shape[-1])
+    def sources(self, site: Site) -> tuple[Sources, ...]:
         # The vector starts at 0, whatever the position of the output element in it.
-        return (Affine.diagonal(factors, extra),)
+        return ((*range(site.output.rank - 1), None),)
+
+    def vectors(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        """The vectors that region `out` reads."""
+        (read,) = self.needs(site, out)
+        return inputs[0][read.slices]
 
     def exchanged(self, rank: int) -> Self:
         return self
@@ -85,12 +85,7 @@ class _RowVectors(OperatorDefaults):
         return Work(0, 3 * out.elements)
 
 
-def whole_vectors(site: Site, out: Region) -> Region:
-    """The region, extended to whole vectors."""
-    return out.replace(len(out.lower) - 1, (0, site.output.shape[-1]))
-
-
-def params(site: Site) -> tuple[tuple[str, int], ...]:
+def params(site: Site) -> Params:
     """Kernel parameters: vectors per row, elements per vector."""
     depth = site.output.shape[-1]
     width = site.output.elements // row_count(site.output.shape) // depth
@@ -138,7 +133,7 @@ class Softmax(_RowVectors):
         return y
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        rows = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        rows = self.vectors(site, inputs, out).astype(np.int64)
         exponentials = exp_table(site.inputs[0].scale * self.beta)[
             rows.max(axis=-1, keepdims=True) - rows
         ]
@@ -169,7 +164,7 @@ class PlainSoftmax(_RowVectors):
     REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        x = inputs[0][whole_vectors(site, out).slices]
+        x = self.vectors(site, inputs, out)
         powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
         return (powers / total(powers))[..., out.slices[-1]]
 
@@ -256,7 +251,7 @@ class LogSoftmax(_RowVectors):
     RELAY = relay("nn.log_softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        vectors = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        vectors = self.vectors(site, inputs, out).astype(np.int64)
         differences = vectors.max(axis=-1, keepdims=True) - vectors
         exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
         total = exponentials[differences].sum(axis=-1, keepdims=True)
@@ -289,7 +284,7 @@ class PlainLogSoftmax(_RowVectors):
     REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        x = inputs[0][whole_vectors(site, out).slices]
+        x = self.vectors(site, inputs, out)
         differences = x - x.max(axis=-1, keepdims=True)
         logarithms = real_log(total(exp(differences)))
         return (differences - logarithms)[..., out.slices[-1]]
@@ -330,7 +325,7 @@ class L2Normalization(_RowVectors):
     TFLITE = ("L2_NORMALIZATION",)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        vectors = inputs[0][whole_vectors(site, out).slices].astype(np.int64)
+        vectors = self.vectors(site, inputs, out).astype(np.int64)
         centred = vectors - site.inputs[0].zero_point
         multiplier, shift = inverse_sqrt((centred**2).sum(axis=-1, keepdims=True))
         kept = centred[..., out.slices[-1]]

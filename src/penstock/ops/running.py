@@ -18,14 +18,14 @@ import numpy as np
 
 from penstock.choices import Rounding
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Op, OperatorDefaults, Site, Table, Work, row_before
+from penstock.ir.op import Kernel, Op, OperatorDefaults, Params, Site, Table, Work, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
-from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.requantise import Multipliers, SumRequantisation
-from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
 
 ROW = Window(1)
@@ -72,10 +72,12 @@ class _OfLastRow(OperatorDefaults):
     __slots__ = ()
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (last_row(site.inputs[0].shape, out),)
+        height = site.inputs[0].shape[1]
+        return (out.replace(1, (0, 0) if out.empty else (height - 1, height)),)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (last_row_affine(site.inputs[0].shape),)
+        offset = (0, site.inputs[0].shape[1] - 1, 0, 0)
+        return (Affine.diagonal((1, 0, 1, 1), extra=(0, 1, 0, 0), offset=offset),)
 
 
 def gone_on(found: Array, inputs: Sequence[Array], out: Region, joined: np.ufunc) -> Array:
@@ -98,8 +100,7 @@ def pooled_type(
     rows: int, columns: Window, inputs: tuple[TensorType, ...], dtype: DType
 ) -> TensorType:
     """Output type of a running reduction over `rows` rows, under windows along columns."""
-    require(len(inputs) == 1, f"running reduction has {len(inputs)} inputs, must have 1")
-    x = inputs[0]
+    (x,) = require_count(inputs, 1, "running reduction")
     require_image(x)
     require(0 < rows <= x.shape[1], f"{rows} rows are read, input has {x.shape[1]}")
     outputs = columns.outputs(x.shape[2])
@@ -107,12 +108,7 @@ def pooled_type(
     return TensorType((1, rows, outputs, x.shape[3]), dtype)
 
 
-def last_row(shape: tuple[int, ...], out: Region) -> Region:
-    """Region of the total that region `out` of the output reads."""
-    return out.replace(1, (shape[1] - 1, shape[1]) if not out.empty else (0, 0))
-
-
-def column_params(columns: Window, site: Site) -> tuple[tuple[str, int], ...]:
+def column_params(columns: Window, site: Site) -> Params:
     """Kernel parameters of windows along columns."""
     x, y = site.inputs[0].shape, site.output.shape
     return (
@@ -134,16 +130,6 @@ def total_type(inputs: tuple[TensorType, ...], dtype: DType) -> TensorType:
     require_dtype(x, (dtype,), "total")
     require(x.shape[0] == 1, f"total has batch {x.shape[0]}, must have 1")
     return x
-
-
-def last_row_affine(shape: tuple[int, ...]) -> Affine:
-    """Affine form of `last_row`."""
-    return Affine.diagonal((1, 0, 1, 1), extra=(0, 1, 0, 0), offset=(0, shape[1] - 1, 0, 0))
-
-
-def totals(*shape: int) -> TensorType:
-    """Random totals of `shape`, for samples."""
-    return TensorType(shape, DType.INT32)
 
 
 def average(total: Array, count: Array, bounds: tuple[int, int]) -> Array:
@@ -213,8 +199,7 @@ class RunningMax(_UnderColumns):
         return gone_on(found, inputs, out, np.maximum)
 
     def kernel(self, site: Site) -> Kernel:
-        least, most = self.activation.bounds(site.output)
-        params = (*column_params(self.columns, site), ("least", least), ("most", most))
+        params = (*column_params(self.columns, site), *self.activation.params(site.output))
         return Kernel("running_max_s8", params, by_rows=True, recurrent=True, accumulates=True)
 
 
@@ -230,8 +215,7 @@ class RunningProduct(OperatorDefaults):
     Created from fully connected layers on an image (`passes/accumulate.py`)."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"running product has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
+        x, w, b = require_count(inputs, 3, "running product")
         require_image(x)
         require_rank(w, (2,), "weights")
         require_dtype(w, (DType.INT8,), "weights")
@@ -320,15 +304,13 @@ class AverageLast(_OfLastRow):
 
     def kernel(self, site: Site) -> Kernel:
         _, rows, width, channels = site.inputs[0].shape
-        least, most = self.activation.bounds(site.output)
         return Kernel(
             "average_last_s32",
             params=(
                 ("in_h", rows),
                 ("in_w", width),
                 ("in_c", channels),
-                ("least", least),
-                ("most", most),
+                *self.activation.params(site.output),
             ),
             tables=(("counts", Table.of(np.array(self.counts, np.int32))),),
             by_rows=True,
@@ -366,11 +348,11 @@ SAMPLES = (
     sample(RunningMax(4, Window(3, 1, 2, 2, 3)), int8(1, 5, 6, 2)),
     sample(RunningProduct(), int8(1, 7, 3, 2), weights(5, 42), bias(5)),
     sample(RunningProduct(), int8(1, 4, 1, 3, zero=9), weights(2, 12, axis=0), bias(2)),
-    sample(AverageLast((35,)), totals(1, 7, 1, 3)),
-    sample(AverageLast((8, 12, 9), Activation.RELU), totals(1, 4, 3, 2)),
-    sample(RequantiseLast(Multipliers.of([0.002, 0.0004, 0.0001])), totals(1, 7, 1, 3)),
+    sample(AverageLast((35,)), integers(1, 7, 1, 3)),
+    sample(AverageLast((8, 12, 9), Activation.RELU), integers(1, 4, 3, 2)),
+    sample(RequantiseLast(Multipliers.of([0.002, 0.0004, 0.0001])), integers(1, 7, 1, 3)),
     sample(
         RequantiseLast(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
-        totals(1, 4, 5, 2),
+        integers(1, 4, 5, 2),
     ),
 )

@@ -11,25 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import multiply
-from penstock.ir.affine import Affine
-from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
-from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.nodes import RealNodes, is_real
 from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import Window
@@ -51,7 +50,7 @@ from penstock.ops.running import Halves, RequantiseLast, RunningSum
 
 
 @dataclass(frozen=True, slots=True)
-class _ScaledTotal(OperatorDefaults):
+class _ScaledTotal(AlongAxes):
     """Base of Mean and Sum: a sum along axes, requantised.
 
         x  int8
@@ -62,12 +61,10 @@ class _ScaledTotal(OperatorDefaults):
 
     Source: TFLite `QuantizedMeanOrSum` (`reference/reduce.h`), as TFLite Micro calls it."""
 
-    axes: tuple[int, ...]
-
     MEAN: ClassVar[bool]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return reduction.result_type(inputs, self.axes, DType.INT8)
+        return self.reduced_type(inputs, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -77,24 +74,12 @@ class _ScaledTotal(OperatorDefaults):
         scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
         return np.clip(scaled, -128, 127).astype(np.int8)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return reduction.needs(site, self.axes, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return reduction.affine(site, self.axes)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
-
-    def work(self, site: Site, out: Region) -> Work:
-        return reduction.work(site, self.axes, out)
-
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)
         return Kernel(
             "total_s8",
             params=(
-                *reduction.params(site, self.axes),
+                *self.params(site),
                 ("in_zero", site.inputs[0].zero_point),
                 ("multiplier", multiplier),
                 ("shift", shift),
@@ -113,13 +98,13 @@ class _ScaledTotal(OperatorDefaults):
         multiplier, shift = self._multiplier(site)
         channels = x.shape[3]
         every = Multipliers((multiplier,) * channels, (shift,) * channels)
-        count = reduction.count(site, self.axes)
+        count = self.count(site)
         least, most = x.dtype.lower - x.zero_point, x.dtype.upper - 1 - x.zero_point
         reach = ((count * least, count * most + 1),) * channels
         return Halves(totals, totals.result_type((x,)), RequantiseLast(every, reach=reach))
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
-        count = reduction.count(site, self.axes)
+        count = self.count(site)
         real = site.inputs[0].scale / site.output.scale
         multiplier, shift = fitting_multiplier(real, count * 255)
         if not self.MEAN:
@@ -139,7 +124,7 @@ _NORMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class PlainSum(OperatorDefaults):
+class PlainSum(Reduction):
     """The sum of real numbers along axes, and ONNX's norms, which are made of it.
 
         x  float32, up to rank 4
@@ -162,9 +147,13 @@ class PlainSum(OperatorDefaults):
     )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"sum has {len(inputs)} inputs, must have 1")
-        require_dtype(inputs[0], (DType.FLOAT32,), "input")
-        return reduction.result_type(inputs, self.axes, DType.FLOAT32, (DType.FLOAT32,))
+        (x,) = require_count(inputs, 1, "sum")
+        require_dtype(x, (DType.FLOAT32,), "input")
+        return self.reduced_type(inputs, DType.FLOAT32, (DType.FLOAT32,))
+
+    @property
+    def reduced_axes(self) -> Axes:
+        return self.axes
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
@@ -176,17 +165,8 @@ class PlainSum(OperatorDefaults):
         with np.errstate(all="ignore"):
             return np.add.accumulate(moved, axis=-1)[..., -1].reshape(out.shape)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return reduction.needs(site, self.axes, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return reduction.affine(site, self.axes)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return reduction.work(site, self.axes, out)
-
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("total_f32", reduction.params(site, self.axes), by_rows=True)
+        return Kernel("total_f32", self.params(site), by_rows=True)
 
 
 LEAST_NORM = 2.0**-100
@@ -208,7 +188,7 @@ def _onnx_norm(node: OnnxNode) -> Iterable[Made]:
             return reduction.onnx_nodes(node, _norm)
 
 
-def _norm(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
+def _norm(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     """ONNX ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare."""
     real = RealNodes(node)
     x = real.input(0)
@@ -333,7 +313,7 @@ class Mean(_ScaledTotal):
     MEAN = True
 
 
-def _mean(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
+def _mean(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))
@@ -358,7 +338,7 @@ class Sum(_ScaledTotal):
     MEAN = False
 
 
-def _sum(node: OnnxNode, axes: reduction.Axes) -> Iterable[Made]:
+def _sum(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
         yield from real.result(real.apply(PlainSum(axes), real.input(0)))

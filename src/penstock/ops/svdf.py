@@ -21,8 +21,10 @@ from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import (
     require,
+    require_count,
     require_dtype,
     require_int8,
     require_quantised,
@@ -42,7 +44,7 @@ from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
-class SvdfFeature(OperatorDefaults):
+class SvdfFeature(FollowingAxes):
     """One time step of the queue of an SVDF, a weighted sum of the inputs per filter.
 
         x  (1, I)        int8
@@ -57,8 +59,7 @@ class SvdfFeature(OperatorDefaults):
     dtype: DType = DType.INT16
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"SvdfFeature has {len(inputs)} inputs, must have 2")
-        x, w = inputs
+        x, w = require_count(inputs, 2, "SvdfFeature")
         require_rank(x, (2,), "input")
         require_rank(w, (2,), "weights")
         require_int8(x, "input")
@@ -78,16 +79,8 @@ class SvdfFeature(OperatorDefaults):
         found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1) + y.zero_point
         return found.astype(y.dtype.value).reshape(out.shape)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        depth = (0, site.inputs[1].shape[1])
-        return Region.of(out.intervals[0], depth), Region.of(out.intervals[-1], depth)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        depth = (0, 0, 0, 0, site.inputs[1].shape[1])
-        return (
-            Affine(((1, 0, 0, 0, 0), depth), (0, 0)),
-            Affine(((0, 0, 0, 1, 0), depth), (0, 0)),
-        )
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        return (0, None), (3, None)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[1].shape[1], out.elements)
@@ -140,8 +133,7 @@ class SvdfTime(OperatorDefaults):
     TFLITE = ("SVDF",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 3, f"SvdfTime has {len(inputs)} inputs, must have 3")
-        x, w, b = inputs
+        x, w, b = require_count(inputs, 3, "SvdfTime")
         require_rank(x, (4,), "state")
         require_rank(w, (2,), "time weights")
         require_dtype(x, STATES, "state")

@@ -14,7 +14,7 @@ from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.opkit.samples import int8, sample
 from penstock.ops.conversions import EIGHT_BITS, Cast, Dequantize, QuantizeReal
@@ -73,7 +73,7 @@ class Tabulated(Lookup):
     steps: tuple[Step, ...]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"Tabulated has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "Tabulated")
         require_dtype(inputs[0], EIGHT_BITS, "input")
         found = inputs[0]
         for step in self.steps:

@@ -18,7 +18,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
-from penstock.opkit.checks import require, require_elements
+from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
@@ -37,7 +37,7 @@ class Tile(Selection):
     RELAY = relay("tile")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"tile has {len(inputs)} inputs, must have 1")
+        require_count(inputs, 1, "tile")
         shape = inputs[0].shape
         require(
             len(self.multiples) == len(shape) and all(times >= 0 for times in self.multiples),

@@ -108,7 +108,6 @@ def _merged(
 
 
 def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
-    """Which operands are broadcast along an axis with these extents."""
     return tuple(extent < max(extents) for extent in extents)
 
 
@@ -314,6 +313,7 @@ class Clamped(Plain):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         least, most = self._bounds(site)
         found = Plain.evaluate(self, site, inputs, out)
+        # Comparisons as in the C kernels: NaN fails both, and stays.
         return np.where(found < least, least, np.where(found > most, most, found))
 
     def kernel(self, site: Site) -> Kernel:

@@ -163,7 +163,6 @@ class _Reach:
 
 
 def _reach(x: TensorType, weights: Array, axis: int) -> _Reach:
-    """The reach of the accumulators without bias."""
     others = tuple(k for k in range(weights.ndim) if k != axis)
     up = np.maximum(weights, 0).sum(axis=others, dtype=np.int64)
     down = np.minimum(weights, 0).sum(axis=others, dtype=np.int64)
@@ -177,6 +176,7 @@ def _with_effect(
     """The bias, or zero in channels that overflow and are then multiplied by 0.
 
     Converters saturate the bias of channels whose weights are nearly zero."""
+    # A multiplier of 0 makes the channel constant, whatever its accumulator.
     unread = reach.with_bias(bias).overflows() & (multipliers.reals() == 0)
     if not unread.any():
         return b
@@ -185,7 +185,6 @@ def _with_effect(
 
 
 def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
-    """Raises UnsupportedError if an accumulator may overflow int32, before or after scaling."""
     lower, upper = reach.lower, reach.upper
     channel = int(np.argmax(np.maximum(upper, -lower)))
     if reach.overflows()[channel]:
@@ -270,7 +269,6 @@ def exchanged_ends(w: Value) -> Value:
 
 
 def _differences(w: Value) -> Array:
-    """Weights less their zero points, as int64."""
     q, data = w.type.quantisation, w.data
     assert data is not None
     elements = data.array(w.type).astype(np.int64)
@@ -283,7 +281,6 @@ def _differences(w: Value) -> Array:
 
 
 def _with_zero_points(w: Value, elements: Array) -> Value:
-    """Weights of these elements, with zero points of 0."""
     q = w.type.quantisation
     if q is not None:
         q = replace(q, zero_points=(0,) * len(q.zero_points))

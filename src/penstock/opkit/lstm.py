@@ -134,6 +134,7 @@ def step_scales(
     return StepScales(
         _gate_multipliers(x, w),
         _gate_multipliers(hidden, r),
+        # The reference, too, multiplies by the scale that it divides by; both operations round.
         quantise_multiplier(UNIT_SCALE * cell.scale / cell.scale),
         fitting_multiplier(UNIT_SCALE * UNIT_SCALE / cell.scale, LARGEST_PRODUCT),
         fitting_multiplier(UNIT_SCALE * UNIT_SCALE / hidden.scale, LARGEST_PRODUCT),
@@ -189,5 +190,4 @@ def _gate(scales: StepScales, gate: int, products: Int64s, recurrents: Int64s) -
 
 
 def _saturated(x: Int64s) -> Int64s:
-    """Clamped to int16."""
     return np.clip(x, -(2**15), 2**15 - 1)

@@ -153,6 +153,7 @@ class RealNodes:
             yield from self._made
             yield self.node.made(QuantizeReal(), value, k=k)
             return
+        # The last node computes the output itself, so that no copy is made.
         *before, last = self._made
         assert last.output is value
         yield from before

@@ -101,6 +101,7 @@ class RealRecurrence(OperatorDefaults):
         x, w = inputs[0], inputs[1 + self.STATES]
         _, (first, end), columns, channels = out.slices, *out.intervals[1:]
         batch = slice(*columns)
+        # The previous row of the output, the last input, holds the states after the step before.
         if first > 0:
             before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
             states = tuple(np.split(before, self.STATES, axis=-1))

@@ -163,7 +163,6 @@ class _Step:
 
 
 def _steps(layout: AxisGrouping, x: TensorType) -> tuple[_Step, ...]:
-    """The steps of the parts, by part number."""
     rows_end = row_axis(x.rank) + 1 if x.rank > 1 else 0
     found: list[_Step] = []
     for k, axis in enumerate(layout.numbers):

@@ -105,6 +105,7 @@ def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: i
     """Multipliers scale_x * scale_w[c] / scale_y of `channels` output channels."""
     assert w.quantisation is not None
     scales = w.quantisation.scales
+    # One scale for the tensor counts for each channel.
     every = scales if len(scales) == channels else scales * channels
     return Multipliers.of([x.scale * scale / y.scale for scale in every])
 

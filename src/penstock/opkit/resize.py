@@ -88,6 +88,7 @@ class ResizedAxis:
                 centre = np.float32(self.extent) / np.float32(2)
                 return centre * (one - adjustment) + ((o + half) / self.scale - half)
             case _:
+                # As `half_pixel`, and `pytorch_half_pixel` of more than one output.
                 return (o + half) / self.scale - half
 
     def nearest(self, coordinates: str, rounding: str) -> tuple[int, ...]:
@@ -95,6 +96,7 @@ class ResizedAxis:
         x = self.positions(coordinates)
         match rounding:
             case "round_prefer_floor":
+                # Half down; `round_prefer_ceil` rounds half up.
                 found = np.ceil(x - np.float32(0.5))
             case "round_prefer_ceil":
                 found = np.floor(x + np.float32(0.5))

@@ -44,6 +44,7 @@ class _Extreme(AlongAxes):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices]
+        # bool counts as 0 and 1: the maximum is REDUCE_ANY, the minimum REDUCE_ALL.
         find = x.max if self.SIGN > 0 else x.min
         return find(axis=self.axes, keepdims=True)
 
@@ -76,7 +77,6 @@ class ReduceMin(_Extreme):
 
 
 def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
-    """TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL."""
     x, y = node.input(0).type, node.output().type
     is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
     require_dtype(y, (DType.BOOL if is_logical else DType.INT8,), "output")
@@ -86,7 +86,6 @@ def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
 
 
 def _onnx_extreme(node: OnnxNode) -> Iterable[Made]:
-    """ONNX ReduceMax, ReduceMin."""
     make = ReduceMax if node.name == "ReduceMax" else ReduceMin
     return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
 
@@ -154,7 +153,6 @@ class ArgMin(_ArgExtreme):
 
 
 def _foreign_index(node: ForeignNode) -> Iterable[Made]:
-    """TFLite ARG_MAX, ARG_MIN."""
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     axis = one_axis(node, 1, x.type.rank)
@@ -179,12 +177,10 @@ def _onnx_index(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite REDUCE_MAX, REDUCE_MIN, REDUCE_ANY, REDUCE_ALL, ARG_MAX, ARG_MIN."""
     return _foreign_index(node) if node.name.startswith("ARG_") else _foreign_extreme(node)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX ReduceMax, ReduceMin, ArgMax, ArgMin."""
     return _onnx_index(node) if node.name.startswith("Arg") else _onnx_extreme(node)
 
 

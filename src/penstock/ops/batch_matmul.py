@@ -122,6 +122,7 @@ class BatchMatmul(FollowingAxes):
     def _multiplier(self, site: Site) -> tuple[int, int]:
         a, b, *bias = site.inputs
         depth = _matrix(a.shape, self.a_transposed)[1]
+        # Both operands are computed, so every product may be the largest one.
         largest = depth * 255 * 255
         if bias and site.constants[2] is not None:
             largest += int(np.abs(site.constant(2).astype(np.int64)).max())
@@ -140,7 +141,6 @@ def _batch(x: TensorType, y: TensorType) -> Sources:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite BATCH_MATMUL."""
     values, out = (node.input(0), node.input(1)), node.output()
     require_int8(out.type, "output")
     rank = max(3, *(value.type.rank for value in values))

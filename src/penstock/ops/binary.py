@@ -87,6 +87,7 @@ class _Arithmetic(Elementwise, ABC):
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         a, b = broadcast.centred(site, inputs, out)
+        # Clamped after the zero point is added, as in the reference.
         found = self.combined(site, a, b) + site.output.zero_point
         return np.clip(found, *self.bounds(site)).astype(np.int8)
 
@@ -247,8 +248,8 @@ def _quotient_scaling(site: Site) -> Scaling:
 
 
 def _quotients(a: Int64s, b: Int64s, multiplier: int, shift: int) -> Int64s:
-    """a / b times a real multiplier."""
     a, b = np.where(b < 0, -a, a), np.abs(b)
+    # b is shifted into [1, 2) of Q0.31, where 1 / b = 1 / (1 + fraction).
     zeros = _sign_bits(b) + 1
     fractions = np.maximum((b << zeros) - (1 << 31), 0)
     inverse = np.where(b == 0, INVERSE_OF_ZERO, one_over_one_plus(fractions))
@@ -407,7 +408,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def _extremes(name: str) -> tuple[Maximum | Minimum, PlainMaximum | PlainMinimum]:
-    """The operators of int8 and of plain numbers, by the name in TFLite or ONNX."""
     larger = name in ("MAXIMUM", "Max")
     return (Maximum(), PlainMaximum()) if larger else (Minimum(), PlainMinimum())
 
@@ -439,7 +439,6 @@ def _sum_of_all(node: OnnxNode) -> Iterable[Made]:
 
 
 def _sloped(node: OnnxNode) -> Iterator[Made]:
-    """ONNX PRelu."""
     slopes = exact_operand(node, 1)
     if slopes is not None and node.output().type.quantisation is not None:
         yield node.made(Prelu(), node.input(0), slopes)

@@ -73,6 +73,7 @@ class Compare(Elementwise):
             multiply(part << EXTRA_BITS, *quantise_multiplier(type.scale))
             for part, type in zip(broadcast.centred(site, inputs, out), site.inputs, strict=True)
         )
+        # The sign of the difference, from -1 to 1, selects a bit of the relation.
         return ((self.relation.value >> (np.sign(a - b) + 1)) & 1).astype(np.bool_)
 
     def kernel(self, site: Site) -> Kernel:
@@ -120,6 +121,7 @@ class PlainCompare(Elementwise):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         a, b = broadcast.parts(site, inputs, out)
         holds = (self.relation.value >> ((a > b).astype(np.int64) - (a < b) + 1)) & 1
+        # False where an operand is NaN.
         is_ordered = (a <= b) | (a > b)
         return np.where(is_ordered, holds, self.relation is Relation.NOT_EQUAL).astype(np.bool_)
 
@@ -196,7 +198,6 @@ class Logical(Elementwise):
 
 
 def _connected(node: ForeignNode) -> Iterable[Made]:
-    """TFLite LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
     if node.name != "LOGICAL_NOT":
         yield from elementwise_nodes(Logical(Connective[node.name]), node, 2, DType.BOOL)
         return
@@ -205,7 +206,6 @@ def _connected(node: ForeignNode) -> Iterable[Made]:
 
 
 def _connected_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX And, Or, Not, Xor."""
     if node.name == "Xor":
         yield node.made(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
         return
@@ -217,7 +217,6 @@ def _connected_onnx(node: OnnxNode) -> Iterable[Made]:
 
 
 def _never(node: ForeignNode) -> Value:
-    """The constant false."""
     type = TensorType((), DType.BOOL)
     return Value(f"{node.output().name}/false", type, Data.of(np.zeros((), np.bool_)))
 
@@ -258,7 +257,6 @@ class Select(Elementwise):
 
 
 def _chosen(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SELECT, SELECT_V2, ONE_HOT."""
     if node.name == "ONE_HOT":
         yield from _one_hot(node)
         return

@@ -103,7 +103,6 @@ class Concatenation(OperatorDefaults):
         return _kernel(name, counts, sizes, pieces)
 
     def _starts(self, site: Site) -> tuple[int, ...]:
-        """Offset of each input in the output, along the axis."""
         return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
 
 
@@ -133,7 +132,6 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite CONCATENATION, PACK."""
     values = tuple(node.input(k) for k in range(max(1, len(node.inputs))))
     out = node.output()
     for k, value in enumerate(values):

@@ -131,7 +131,6 @@ class Conv2D(Sliding, Layer):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite CONV_2D."""
     x, w = node.input(0), node.input(1)
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")

@@ -84,7 +84,6 @@ def _truncated(x: Array, bits: int) -> Array:
 
 
 def _foreign_cast(node: ForeignNode) -> Iterable[Made]:
-    """TFLite CAST."""
     yield Made(Cast(node.output().type.dtype), (node.input(0),), node.output())
 
 
@@ -155,6 +154,7 @@ class QuantizeReal(Elementwise):
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = inputs[0][out.slices] / np.float32(site.output.scale)
         bounded = np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS).astype(np.float64)
+        # Half away from zero, as the reference rounds; np.rint rounds half to even.
         steps = np.trunc(bounded + np.copysign(0.5, bounded)).astype(np.int64)
         return saturated(steps + site.output.zero_point)
 
@@ -218,7 +218,6 @@ def _wide_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 
 
 def _foreign_quantize(node: ForeignNode) -> Iterable[Made]:
-    """TFLite QUANTIZE."""
     source, target = node.input(0).type.dtype, node.output().type.dtype
     if source is DType.FLOAT32:
         yield unary_node(QuantizeReal(), node)
@@ -269,12 +268,10 @@ def dequantised(elements: Array, type: TensorType) -> Array:
 
 
 def _foreign_dequantize(node: ForeignNode) -> Iterable[Made]:
-    """TFLite DEQUANTIZE."""
     yield unary_node(Dequantize(), node, DType.FLOAT32)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite CAST, QUANTIZE, DEQUANTIZE."""
     match node.name:
         case "CAST":
             return _foreign_cast(node)

@@ -60,6 +60,7 @@ class _Sums(OperatorDefaults):
         x = x[read.slices]
         if self.reverse:
             x = np.flip(x, self.axis)
+        # With a term before the first element, exclusive sums are inclusive ones one place earlier.
         x = np.insert(x, 0, first, self.axis)
         with np.errstate(all="ignore"):
             found = np.add.accumulate(x, self.axis, dtype=x.dtype)
@@ -134,7 +135,6 @@ class Cumsum(_Sums):
 
 
 def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
-    """(multiplier, shift) of sums."""
     return quantise_multiplier(x.scale / (y.scale * (1 << EXTRA_BITS)))
 
 
@@ -157,7 +157,6 @@ class PlainCumsum(_Sums):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite CUMSUM."""
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT8, *_KERNELS), "output")
     attributes = (

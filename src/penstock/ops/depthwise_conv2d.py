@@ -60,6 +60,7 @@ class DepthwiseConv2D(Sliding, Layer):
         sources = np.arange(channels.start, channels.stop) // self.multiplier
         read = sliding.block(x, self.rows, self.columns, out)
         centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
+        # int32 is enough: `layer_node` refuses layers whose accumulators may overflow it.
         total = np.zeros(out.shape, np.int32)
         for k, l, tap in sliding.taps(  # noqa: E741
             centred, x.shape, self.rows, self.columns, out
@@ -91,7 +92,6 @@ class DepthwiseConv2D(Sliding, Layer):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite DEPTHWISE_CONV_2D."""
     x, w = node.input(0), node.input(1)
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")

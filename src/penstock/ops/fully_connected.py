@@ -78,6 +78,7 @@ class FullyConnected(Layer):
         depth = w.shape[1]
         leading = site.output.shape[:-1]
         rows = x.reshape((*leading, depth))[out.slices[:-1]]
+        # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
         centred = rows.astype(np.float64) - site.inputs[0].zero_point
         total = centred @ w[out.slices[-1]].astype(np.float64).T
         return self.requantised(site, total, b, out, self.rounding)
@@ -130,7 +131,6 @@ class FullyConnected(Layer):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite FULLY_CONNECTED."""
     x, w = node.input(0), node.input(1)
     require_rank(w.type, (2,), "weights")
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":

@@ -59,6 +59,7 @@ class GatherNd(FollowingAxes):
         x, (_, read) = inputs[0], self.needs(site, out)
         positions = inputs[1][read.slices].astype(np.int64)
         most = np.array(x.shape[: positions.shape[-1]]) - 1
+        # Indices outside are clamped; the C kernel does the same.
         found = x[tuple(np.moveaxis(np.clip(positions, 0, most), -1, 0))]
         return found[_inner(site, out)]
 
@@ -87,13 +88,11 @@ class GatherNd(FollowingAxes):
 
 
 def _inner(site: Site, out: Region) -> tuple[slice, ...]:
-    """The part of the slices that lies in region `out`."""
     outer = site.inputs[1].rank - 1
     return (*(slice(None),) * outer, *out.slices[outer:])
 
 
 def _foreign_positions(node: ForeignNode) -> Iterable[Made]:
-    """TFLite GATHER_ND."""
     yield Made(GatherNd(), (node.input(0), node.input(1)), node.output())
 
 
@@ -142,7 +141,6 @@ class Gather(Selection):
 
 
 def _foreign_gather(node: ForeignNode) -> Iterable[Made]:
-    """TFLite GATHER."""
     if node.integer("batch_dims"):
         raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
     value = node.input(0)
@@ -220,7 +218,6 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite GATHER, GATHER_ND."""
     return _foreign_gather(node) if node.name == "GATHER" else _foreign_positions(node)
 
 

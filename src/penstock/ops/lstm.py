@@ -95,7 +95,6 @@ def _read(node: ForeignNode) -> LstmOperands:
 
 
 def _require_plain(node: ForeignNode) -> None:
-    """Raises UnsupportedError unless the layer is an LSTM without variations."""
     for variant, positions in VARIANTS.items():
         if any(node.optional(k) is not None for k in positions):
             raise _unsupported(node, f"it has {variant}")
@@ -308,7 +307,6 @@ def _by_gate(sums: Array) -> Array:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite UNIDIRECTIONAL_SEQUENCE_LSTM."""
     layer = _read(node)
     op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
     prefix = node.output().name
@@ -370,7 +368,6 @@ def _quantised_clip(clip: float, cell: TensorType) -> int:
 
 
 def _cell(batch: int, units: int, integer_bits: int = 4) -> TensorType:
-    """A cell state."""
     return TensorType(
         (batch, units), DType.INT16, Quantisation((2.0 ** (integer_bits - 15),), (0,))
     )

@@ -99,7 +99,6 @@ def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
 
 
 def _foreign_mirrored(node: ForeignNode) -> Iterable[Made]:
-    """TFLite MIRROR_PAD."""
     before, after = constant_paddings(node, 1, node.input(0).type.rank)
     edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
     yield Made(MirrorPad(before, after, edge), (node.input(0),), node.output())
@@ -158,7 +157,6 @@ def _fits(fill: int, dtype: DType) -> bool:
 
 
 def _foreign_pad(node: ForeignNode) -> Iterable[Made]:
-    """TFLite PAD, PADV2."""
     before, after = constant_paddings(node, 1, node.input(0).type.rank)
     yield Made(Pad(before, after, _fill(node)), (node.input(0),), node.output())
 
@@ -281,7 +279,6 @@ def _onnx_border(node: OnnxNode) -> float:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite PAD, PADV2, MIRROR_PAD."""
     return _foreign_mirrored(node) if node.name == "MIRROR_PAD" else _foreign_pad(node)
 
 

@@ -103,6 +103,7 @@ def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
     Returns None if a sum of some of the products may overflow int32."""
     wide = weights.astype(np.int64)
     sums = bias.astype(np.int64) - x.zero_point * wide.sum(axis=1)
+    # The largest magnitude of an element is -lower.
     reach = np.abs(sums) - x.dtype.lower * np.abs(wide).sum(axis=1)
     return sums.astype(np.int32) if reach.max() < 2**31 else None
 

@@ -87,7 +87,6 @@ class SpaceToBatch(Rearrangement):
 
 
 def _foreign_batch(node: ForeignNode) -> Iterable[Made]:
-    """TFLite BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND."""
     x = node.input(0)
     require_rank(x.type, (3, 4), "input")
     blocks = node.constant_ints(1)
@@ -185,14 +184,12 @@ def _four(x: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 def _foreign_depth(node: ForeignNode) -> Iterable[Made]:
-    """TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH."""
     require_rank(node.input(0).type, (4,), "input")
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
     yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX DepthToSpace and SpaceToDepth."""
     size, mode = node.integer("blocksize"), node.text("mode", "DCR")
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
     require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
@@ -206,7 +203,6 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND, DEPTH_TO_SPACE, SPACE_TO_DEPTH."""
     return _foreign_batch(node) if "BATCH" in node.name else _foreign_depth(node)
 
 

@@ -189,6 +189,8 @@ class PlainRelu(Plain):
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         lower, upper = self.activation.value
         x = Plain.evaluate(self, site, inputs, out)
+        # Comparisons as in the C kernel, by which NaN stays; np.clip does not say which way it
+        # goes.
         x = np.where(x < lower, np.float32(lower), x)
         return x if upper is None else np.where(x > upper, np.float32(upper), x)
 
@@ -230,6 +232,7 @@ class PlainDiv(Clamped):
     ARITHMETIC = arithmetic("div", float32=np.divide)
 
 
+# Not np.maximum, which yields NaN where either operand is NaN.
 def _larger(a: Array, b: Array) -> Array:
     return np.where(a > b, a, b)
 
@@ -336,7 +339,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Pow and Div."""
     return real_elementwise(node, Power() if node.name == "Pow" else PlainDiv())
 
 

@@ -314,14 +314,12 @@ class MaxPool2D(_Pool):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite AVERAGE_POOL_2D, MAX_POOL_2D."""
     make = AveragePool2D if node.name == "AVERAGE_POOL_2D" else MaxPool2D
     op = make(*windows(node), fused_activation(node))
     yield Made(op, (node.input(0),), node.output())
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX AveragePool, MaxPool, GlobalMaxPool."""
     if node.name == "AveragePool":
         return _onnx_average(node)
     return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.input(0))

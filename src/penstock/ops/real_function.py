@@ -146,7 +146,6 @@ def clip_bounds(node: OnnxNode) -> tuple[float, float]:
 
 
 def _number(node: OnnxNode, k: int) -> float:
-    """The real number of constant input k, which has one element."""
     numbers = onnx_constants.real_numbers(node, k).ravel()
     require(len(numbers) == 1, f"input {k} has {len(numbers)} elements, must have 1")
     return float(numbers[0])

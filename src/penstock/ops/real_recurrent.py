@@ -71,6 +71,7 @@ class RealHidden(OperatorDefaults):
         (read,) = self.needs(site, out)
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = inputs[0][read.slices] / np.float32(site.output.scale)
+        # Half to even, as QuantizeLinear rounds.
         steps = np.rint(np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS))
         return saturated(steps.astype(np.int64) + site.output.zero_point)
 
@@ -225,7 +226,6 @@ def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
 
 
 def _reversed(x: Value, name: str) -> Made:
-    """The rows from the last to the first."""
     shape = x.type.shape
     op = Slice((0, shape[1] - 1, 0, 0), shape, (1, -1, 1, 1))
     return Made(op, (x,), Value(name, x.type))
@@ -400,7 +400,6 @@ class Gru(RealRecurrence):
 
 
 def _onnx_gru(node: OnnxNode) -> Iterable[Made]:
-    """ONNX GRU."""
     op = Gru(reset_after=node.integer("linear_before_reset") != 0)
     return nodes(node, op, ("Sigmoid", "Tanh"))
 
@@ -447,7 +446,6 @@ class RealLstm(RealRecurrence):
 
 
 def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
-    """ONNX LSTM."""
     if node.optional(PEEPHOLES) is not None:
         raise node.unsupported(
             f'input {PEEPHOLES} "{node.input(PEEPHOLES).name}", peephole connections, is given, '
@@ -459,7 +457,6 @@ def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX GRU, LSTM."""
     return _onnx_gru(node) if node.name == "GRU" else _onnx_lstm(node)
 
 

@@ -82,6 +82,7 @@ def operator_files() -> tuple[OperatorFile, ...]:
 def _modules(package: str = "penstock.ops") -> tuple[ModuleType, ...]:
     """Every module of a package, in order of names."""
     path = importlib.import_module(package).__path__
+    # Sorted, so that no list depends on the file system.
     names = sorted(info.name for info in pkgutil.iter_modules(path))
     return tuple(importlib.import_module(f"{package}.{name}") for name in names)
 

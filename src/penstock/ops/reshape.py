@@ -85,7 +85,6 @@ def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int],
 
 
 def _foreign_reshape(node: ForeignNode) -> Iterable[Made]:
-    """TFLite RESHAPE, EXPAND_DIMS, SQUEEZE."""
     yield Made(Reshape(node.output().type.shape), (node.input(0),), node.output())
 
 
@@ -125,14 +124,12 @@ class Shape(OperatorDefaults):
 
 
 def _foreign_shape(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SHAPE."""
     out = node.output()
     require_dtype(out.type, (DType.INT32, DType.INT64), "output")
     yield Made(Shape(out.type.dtype), (node.input(0),), out)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite RESHAPE, EXPAND_DIMS, SQUEEZE, SHAPE."""
     return _foreign_shape(node) if node.name == "SHAPE" else _foreign_reshape(node)
 
 

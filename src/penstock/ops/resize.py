@@ -204,7 +204,6 @@ def from_onnx_resize(node: OnnxNode) -> Iterable[Made]:
 
 
 def _taps(node: OnnxNode, axis: ResizedAxis) -> Taps:
-    """The sums along an axis."""
     if axis.is_unchanged:
         return Taps(tuple(range(axis.extent)), (1 << WEIGHT_BITS,) * axis.extent)
     positions = axis.positions(coordinates_of(node)).astype(np.float64)
@@ -422,13 +421,13 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
     shrink = int(align and outputs > 1)
     scale = np.float32(extent - shrink) / np.float32(outputs - shrink)
     offset = np.float32(0.5 if sampling is Sampling.HALF_PIXEL else 0.0)
+    # Each operation is rounded to single precision, as in the reference.
     places = [float((np.float32(o) + offset) * scale) for o in range(outputs)]
     nearest = [round_half_away(p) if align else int(p) for p in places]
     return ListedMap(tuple(min(k, extent - 1) for k in nearest), Fraction(extent, outputs))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Resize and Upsample."""
     x, mode = node.input(0), node.text("mode", "nearest")
     require_rank(x.type, (4,), "input")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
@@ -472,7 +471,6 @@ def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
     make = ResizeBilinear if node.name == "RESIZE_BILINEAR" else ResizeNearest
     yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
 

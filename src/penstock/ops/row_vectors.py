@@ -175,6 +175,7 @@ class PlainSoftmax(_RowVectors):
 
 def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
     """1 / total, total in Q12.19, as (reciprocal in Q0.31, right shift to units of 2**-bits)."""
+    # Shifted so that the leading bit is bit 31: 1 / total is then 1 / (1 + a), a in [0, 1).
     headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
     headroom = headroom.reshape(total.shape)
     exponent = SUM_BITS - headroom + 31 - bits
@@ -193,7 +194,6 @@ def _require_probabilities(node: ForeignNode, out: TensorType) -> None:
 
 
 def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SOFTMAX."""
     out = node.output().type
     real = out.dtype is DType.FLOAT32
     require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
@@ -210,7 +210,6 @@ def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
 
 
 def _onnx_softmax(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Softmax."""
     x = node.input(0)
     y = node.output().type.quantisation
     if y is None or x.type.dtype is DType.FLOAT32:
@@ -285,6 +284,7 @@ class PlainLogSoftmax(_RowVectors):
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x = self.vectors(site, inputs, out)
+        # Without the largest element, exp of large inputs would overflow.
         differences = x - x.max(axis=-1, keepdims=True)
         logarithms = real_log(total(exp(differences)))
         return (differences - logarithms)[..., out.slices[-1]]
@@ -294,7 +294,6 @@ class PlainLogSoftmax(_RowVectors):
 
 
 def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
-    """TFLite LOG_SOFTMAX."""
     out, depth = node.output().type, node.input(0).type.shape[-1:]
     if out.dtype is DType.FLOAT32:
         yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
@@ -337,7 +336,6 @@ class L2Normalization(_RowVectors):
 
 
 def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
-    """TFLite L2_NORMALIZATION."""
     out, depth = node.output().type, node.input(0).type.shape[-1:]
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
@@ -351,7 +349,6 @@ def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION."""
     match node.name:
         case "SOFTMAX":
             return _foreign_softmax(node)

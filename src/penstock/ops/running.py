@@ -230,6 +230,7 @@ class RunningProduct(OperatorDefaults):
         _, rows, _, channels = out.slices
         centred = x[0, rows].reshape(out.shape[1], -1).astype(np.int64) - site.inputs[0].zero_point
         by_row = w.reshape(w.shape[0], x.shape[1], -1)[channels, rows].astype(np.int64)
+        # Sums fit int32: `layer_node` has refused layers whose accumulators do not.
         found = np.einsum("rk,ork->ro", centred, by_row).astype(np.int32).reshape(out.shape)
         if out.lower[1] == 0:
             found[:, :1] += b[channels]

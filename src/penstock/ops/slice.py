@@ -49,6 +49,7 @@ def strided_bounds(node: ForeignNode) -> Bounds:
         require(step != 0, f"stride of axis {axis} is 0, must not be")
         bit = 1 << axis
         start = _clamped(None if begin_mask & bit else begin, step, extent, first=True)
+        # With `offset`, the end counts from the start.
         stop = _clamped(None if end_mask & bit else end + offset * start, step, extent, first=False)
         starts.append(start)
         extents.append(1 if dropped & bit else max(0, -((start - stop) // step)))
@@ -121,7 +122,6 @@ class Slice(Selection):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2."""
     match node.name:
         case "SLICE":
             yield _box(node)
@@ -186,7 +186,6 @@ def _unpack(node: ForeignNode) -> Iterable[Made]:
 
 
 def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Iterable[Made]:
-    """Consecutive slices along `axis`, one per output."""
     require(
         len(sizes) == len(node.outputs) and sum(sizes) == value.type.shape[axis],
         f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "
@@ -206,7 +205,6 @@ def _then_reshape(op: Slice, value: Value, output: Value) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Slice, Split."""
     if node.name == "Split":
         yield from _onnx_split(node)
         return

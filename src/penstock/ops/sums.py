@@ -109,6 +109,8 @@ class _ScaledTotal(AlongAxes):
         multiplier, shift = fitting_multiplier(real, count * 255)
         if not self.MEAN:
             return multiplier, shift
+        # As the reference: shifted to the left by as much as the division takes away, but no
+        # further than 64 bits hold.
         up = min(count.bit_length() - 1, 32, 31 + shift)
         return (multiplier << up) // count, shift - up
 
@@ -159,6 +161,7 @@ class PlainSum(Reduction):
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices]
         kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)
+        # Reduced axes last and in order, so that elements are added in the order of their indices.
         moved = x.transpose(*kept, *sorted(self.axes)).reshape(
             *(x.shape[axis] for axis in kept), -1
         )
@@ -174,7 +177,6 @@ LEAST_NORM = 2.0**-100
 
 
 def _onnx_norm(node: OnnxNode) -> Iterable[Made]:
-    """ONNX norms and normalisations."""
     match node.name:
         case "LpNormalization":
             return _divided_by_norm(node)
@@ -347,7 +349,6 @@ def _sum(node: OnnxNode, axes: Axes) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite MEAN, SUM."""
     return reduction.understood(node, Mean if node.name == "MEAN" else Sum)
 
 

@@ -76,6 +76,7 @@ class SvdfFeature(FollowingAxes):
         centred = x.astype(np.int64) - site.inputs[0].zero_point
         sums = w[out.slices[-1]].astype(np.int64) @ centred[0]
         scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], y))
+        # The zero point is added after the clamp, as in TFLite Micro.
         found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1) + y.zero_point
         return found.astype(y.dtype.value).reshape(out.shape)
 
@@ -248,8 +249,6 @@ def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
 
 
 def _check(node: ForeignNode, state: Value) -> None:
-    """Raises ModelError or UnsupportedError if the activation, weights or zero points are not
-    supported."""
     activation = fused_activation(node)
     if activation not in (Activation.NONE, Activation.RELU):
         raise node.unsupported(f"fused activation {activation.name}, must be NONE or RELU")
@@ -300,7 +299,6 @@ def _as_in_file(stored: Value, window: Value) -> Iterable[Made]:
 
 
 def _int16(*shape: int) -> TensorType:
-    """A state of `shape`."""
     return TensorType(shape, DType.INT16, Quantisation((0.0004,), (0,)))
 
 

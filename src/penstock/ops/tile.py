@@ -57,11 +57,11 @@ class Tile(Selection):
 def _repeated(extent: int, times: int) -> AxisMap:
     if times == 1:
         return StridedMap()
+    # A step of 0 repeats the only element without a table of indices.
     return StridedMap(0, 0) if extent == 1 else ListedMap(tuple(range(extent)) * times)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite TILE, BROADCAST_TO."""
     value, numbers = node.input(0), node.constant_ints(1)
     if node.name == "TILE":
         yield Made(Tile(numbers), (value,), node.output())
@@ -79,7 +79,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Expand and Tile."""
     x, numbers = node.input(0), node.constant_ints(1)
     if node.name == "Tile":
         require(

@@ -58,6 +58,7 @@ class Spread:
 
     def needs(self, out: Interval, extent: int) -> Interval:
         """Input interval that contributes to an output interval, clipped to [0, extent)."""
+        # i * stride - before + k = o for k in [0, size), solved for i; -(a // b) rounds -a / b up.
         lower = -((self.size - 1 - self.before - out[0]) // self.stride)
         upper = (out[1] - 1 + self.before) // self.stride + 1
         lower = min(max(lower, 0), extent)

@@ -457,7 +457,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def _check(node: ForeignNode) -> None:
-    """Raises UnsupportedError for scales and parameters that the reference does not support."""
     x, y = node.input(0).type, node.output().type
     match node.name:
         case "HARD_SWISH":

@@ -12,7 +12,7 @@ from itertools import count
 from penstock.brief import Brief
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
 from penstock.ir.region import Region
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,6 +27,12 @@ class Value(Brief):
     type: TensorType
     data: Data | None = None
     origin: int | None = None
+
+    @staticmethod
+    def constant(name: str, elements: Array, quantisation: Quantisation | None = None) -> Value:
+        """The constant of these elements."""
+        type = TensorType(elements.shape, DType(elements.dtype.name), quantisation)
+        return Value(name, type, Data.of(elements))
 
     def section(self, region: Region, name: str) -> Value:
         """A region of a constant, under this name unless it is the whole constant."""

@@ -19,6 +19,9 @@ from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, sta
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
+Types = tuple[TensorType, ...]
+Arrays = tuple[Array, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -26,7 +29,7 @@ class Site:
 
     `constants[k]` is the data of input k; None if the input is not constant."""
 
-    inputs: tuple[TensorType, ...]
+    inputs: Types
     output: TensorType
     constants: tuple[Data | None, ...]
 
@@ -244,13 +247,13 @@ class Op(Protocol):
         defaults."""
         ...
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         """Shape and element type of the output (without quantisation).
 
         Raises ModelError if the inputs are not compatible."""
         ...
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         """Elements of region `out` of the output by the reference arithmetic; shape `out.shape`."""
         ...
 

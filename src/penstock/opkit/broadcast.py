@@ -18,7 +18,17 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Op, OperatorDefaults, Params, Site, Table, row_count
+from penstock.ir.op import (
+    Arrays,
+    Kernel,
+    Op,
+    OperatorDefaults,
+    Params,
+    Site,
+    Table,
+    Types,
+    row_count,
+)
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -31,7 +41,7 @@ RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
 
 
-def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+def result_shape(inputs: Types) -> tuple[int, ...]:
     """The shape to which all inputs broadcast.  Raises ModelError if they do not."""
     shapes = tuple(x.shape for x in inputs)
     shape = _broadcast(shapes)
@@ -111,7 +121,7 @@ def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
     return tuple(extent < max(extents) for extent in extents)
 
 
-def int8_result(inputs: tuple[TensorType, ...], count: int, role: str) -> TensorType:
+def int8_result(inputs: Types, count: int, role: str) -> TensorType:
     """Output type of an element-wise operator with `count` int8 inputs."""
     require(len(inputs) == count, f"{role} has {len(inputs)} inputs, must have {count}")
     for k, x in enumerate(inputs):
@@ -137,12 +147,12 @@ def affine(x: TensorType, out: TensorType) -> Affine:
     return Affine(tuple(rows), (0,) * x.rank)
 
 
-def parts(site: Site, inputs: tuple[Array, ...], out: Region) -> list[Array]:
+def parts(site: Site, inputs: Arrays, out: Region) -> list[Array]:
     """The elements of each input that region `out` reads."""
     return [x[needs(type, out).slices] for x, type in zip(inputs, site.inputs, strict=True)]
 
 
-def centred(site: Site, inputs: tuple[Array, ...], out: Region) -> list[Int64s]:
+def centred(site: Site, inputs: Arrays, out: Region) -> list[Int64s]:
     """Those elements, less the zero point of the input."""
     pairs = zip(parts(site, inputs, out), site.inputs, strict=True)
     return [part.astype(np.int64) - type.zero_point for part, type in pairs]
@@ -275,7 +285,7 @@ class Plain(Elementwise):
     ARITHMETIC: ClassVar[Mapping[DType, Arithmetic]]
     """By element type of inputs and output."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         name = type(self).__name__
         require(
             len(inputs) == self.INPUTS, f"{name} has {len(inputs)} inputs, must have {self.INPUTS}"
@@ -286,7 +296,7 @@ class Plain(Elementwise):
         shape = inputs[0].shape if self.INPUTS == 1 else result_shape(inputs)
         return TensorType(shape, inputs[0].dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         found = parts(site, inputs, out)
         with np.errstate(all="ignore"):
             return np.asarray(self.arithmetic(site).function(*found), site.output.dtype.value)
@@ -310,7 +320,7 @@ class Clamped(Plain):
 
     INPUTS = 2
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         least, most = self._bounds(site)
         found = Plain.evaluate(self, site, inputs, out)
         # Comparisons as in the C kernels: NaN fails both, and stays.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import ForeignNode
+from penstock.ir.op import Types
 from penstock.ir.tensor import DType, TensorType
 
 LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**120
@@ -23,7 +24,7 @@ def require(condition: bool, what: str) -> None:
         )
 
 
-def require_count(inputs: tuple[TensorType, ...], count: int, role: str) -> tuple[TensorType, ...]:
+def require_count(inputs: Types, count: int, role: str) -> Types:
     """The types of the inputs.  Raises ModelError unless there are so many."""
     require(len(inputs) == count, f"{role} has {len(inputs)} inputs, must have {count}")
     return inputs
@@ -97,7 +98,19 @@ def require_quantised(type: TensorType, role: str) -> None:
     )
 
 
-def require_one_quantisation(types: tuple[TensorType, ...], role: str) -> None:
+def require_output_steps(node: ForeignNode, steps: int, zero: int, slack: float = 0.0) -> None:
+    """Raises UnsupportedError unless the output has scale 1/`steps` and that zero point.
+
+    slack: largest relative deviation of the scale."""
+    y = node.output().type
+    if not abs(y.scale * steps - 1) <= slack or y.zero_point != zero:
+        raise node.unsupported(
+            f"output has scale {y.scale} and zero point {y.zero_point}, must be 1/{steps} and "
+            f"{zero}"
+        )
+
+
+def require_one_quantisation(types: Types, role: str) -> None:
     """Raises UnsupportedError unless all tensors have the same scale and zero point."""
     found = tuple(dict.fromkeys((x.scale, x.zero_point) for x in types))
     if len(found) > 1:

@@ -18,7 +18,7 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.activation import Activation
@@ -46,7 +46,7 @@ class Layer(OperatorDefaults):
     BIAS_INPUT = 2
 
     def operands(
-        self, inputs: tuple[TensorType, ...], role: str, rank: int
+        self, inputs: Types, role: str, rank: int
     ) -> tuple[TensorType, TensorType, TensorType]:
         """The types of input, weights and bias.
 
@@ -265,7 +265,7 @@ def exchanged_ends(w: Value) -> Value:
     q = found.type.quantisation
     if q is not None and q.axis is not None:
         q = replace(q, axis={0: 3, 3: 0}.get(q.axis, q.axis))
-    return Value(w.name, TensorType(elements.shape, DType.INT8, q), Data.of(elements))
+    return Value.constant(w.name, elements, q)
 
 
 def _differences(w: Value) -> Array:
@@ -284,4 +284,4 @@ def _with_zero_points(w: Value, elements: Array) -> Value:
     q = w.type.quantisation
     if q is not None:
         q = replace(q, zero_points=(0,) * len(q.zero_points))
-    return Value(w.name, TensorType(elements.shape, DType.INT8, q), Data.of(elements))
+    return Value.constant(w.name, elements, q)

@@ -29,7 +29,7 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.broadcast import Elementwise, width
@@ -66,12 +66,12 @@ class Lookup(Elementwise, ABC):
     def table(self, x: TensorType, y: TensorType) -> Array:
         """Output elements for the input elements -128 .. 127: int8, shape (256,)."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, type(self).__name__)
         require_int8(inputs[0], "input")
         return TensorType(inputs[0].shape, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         table = _table(self, site.inputs[0], site.output)
         return table[inputs[0][out.slices].astype(np.int64) + 128]
 

@@ -16,7 +16,7 @@ from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.onnx_constants import exact_operand, real_numbers
 from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
@@ -91,8 +91,7 @@ def in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]
         steps = np.rint(real_numbers(node, k) / y.scale) + y.zero_point
     require(not bool(np.isnan(steps).any()), f'"{value.name}" holds what is no number')
     elements = np.clip(steps, -128, 127).astype(np.int8)
-    type = TensorType(elements.shape, DType.INT8, y.quantisation)
-    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements)), ()
+    return Value.constant(f"{node.output().name}/constant{k}", elements, y.quantisation), ()
 
 
 def is_real(node: OnnxNode) -> bool:
@@ -131,7 +130,7 @@ class RealNodes:
             elements = np.asarray(numbers, np.float32)
         name = f"{self.node.output().name}/{label}"
         require(bool(np.isfinite(elements).all()), f'"{name}" holds what is no finite number')
-        return Value(name, TensorType(elements.shape, DType.FLOAT32), Data.of(elements))
+        return Value.constant(name, elements)
 
     def apply(self, op: Op, *inputs: Value) -> Value:
         """The result of `op`: real numbers, or elements of an int8 input in its quantisation."""

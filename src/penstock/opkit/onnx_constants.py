@@ -78,7 +78,7 @@ def weights_at(node: OnnxNode, k: int, index: int) -> Value:
         q = Quantisation(q.scales[index : index + 1], q.zero_points[index : index + 1])
     elif q is not None and q.axis is not None:
         q = replace(q, axis=q.axis - 1)
-    return Value(name, TensorType(found.shape, value.type.dtype, q), Data.of(found))
+    return Value.constant(name, found, q)
 
 
 def _weights(
@@ -93,7 +93,7 @@ def _weights(
     q = value.type.quantisation
     if q is not None and q.axis is not None:
         q = replace(q, axis=order.index(q.axis))
-    return Value(value.name, TensorType(moved.shape, value.type.dtype, q), Data.of(moved))
+    return Value.constant(value.name, moved, q)
 
 
 def normalisation(node: OnnxNode, channels: int) -> tuple[Array, Array]:
@@ -158,7 +158,7 @@ def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:
 
 def _symmetric(name: str, elements: Array, scales: tuple[float, ...], axis: int) -> Value:
     q = Quantisation(scales, (0,) * len(scales), axis if len(scales) > 1 else None)
-    return Value(name, TensorType(tuple(elements.shape), DType.INT8, q), Data.of(elements))
+    return Value.constant(name, elements, q)
 
 
 def bias(node: OnnxNode, k: int, x: Value, w: Value, channels: int) -> Value:
@@ -194,7 +194,7 @@ def of_real_bias(node: OnnxNode, name: str, reals: Array, x: Value, w: Value) ->
         "below 2**31",
     )
     elements = steps.astype(np.int32)
-    return Value(name, TensorType(elements.shape, DType.INT32), Data.of(elements))
+    return Value.constant(name, elements)
 
 
 def real_numbers(node: OnnxNode, k: int) -> Array:

@@ -23,7 +23,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
@@ -69,7 +69,7 @@ class RealRecurrence(OperatorDefaults):
         states: those before, (B, U) each.  products: scaled sums of the inputs, (B, gates * U)."""
         raise NotImplementedError
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         name, count = type(self).__name__, self.STATES + 4
         require(len(inputs) == count, f"{name} has {len(inputs)} inputs, must have {count}")
         x, states = inputs[0], inputs[1 : 1 + self.STATES]
@@ -97,7 +97,7 @@ class RealRecurrence(OperatorDefaults):
         )
         return TensorType((1, steps, batch, self.STATES * units), DType.FLOAT32)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w = inputs[0], inputs[1 + self.STATES]
         _, (first, end), columns, channels = out.slices, *out.intervals[1:]
         batch = slice(*columns)

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from penstock.ir.affine import Affine, Number
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require_count
@@ -73,11 +73,11 @@ class Rearrangement(OperatorDefaults):
         """The grouping for an input of this shape.  Raises ModelError if the shape does not fit."""
         raise NotImplementedError
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "rearrangement")
         return TensorType(self.layout(inputs[0].shape).result_shape, inputs[0].dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         layout = self.layout(site.inputs[0].shape)
         order = tuple(part for axis in layout.merges for part in axis)
         moved = inputs[0].reshape(layout.extents).transpose(order)

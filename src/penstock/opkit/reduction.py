@@ -16,7 +16,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, Params, Site, Work
+from penstock.ir.op import Op, Params, Site, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import broadcast
@@ -38,7 +38,7 @@ class Reduction(FollowingAxes):
         raise NotImplementedError
 
     def reduced_type(
-        self, inputs: tuple[TensorType, ...], dtype: DType, plain: tuple[DType, ...] = ()
+        self, inputs: Types, dtype: DType, plain: tuple[DType, ...] = ()
     ) -> TensorType:
         """Output type of `dtype`, given an input that is int8 or of the types `plain`.
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
@@ -205,7 +205,7 @@ def is_short(run_bytes: int) -> bool:
 Maps = tuple[AxisMap, ...]
 
 
-def selected_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
+def selected_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection with `shape` from one input.  Raises ModelError."""
     require_count(inputs, 1, "selection")
     require(
@@ -219,7 +219,7 @@ MOST_LISTED = 2**20
 """Indices that a table lists, at most: a megabyte of flash and more."""
 
 
-def listed_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
+def listed_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection whose kernel has tables of rows, columns and channels."""
     rows = math.prod(shape[: row_axis(len(shape)) + 1])
     require(
@@ -245,7 +245,7 @@ class Selection(OperatorDefaults):
         """The fill element; it must be 0 for element types wider than a byte."""
         return 0
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (x,) = inputs
         picked: list[Array] = []
         outside: list[Array] = []

@@ -21,7 +21,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require
 
 MOST_STEP = 2**15
@@ -170,6 +170,14 @@ class Sliding(OperatorDefaults):
 
     rows: Window
     columns: Window
+
+    def image_type(self, x: TensorType, channels: int) -> TensorType:
+        """The output with so many channels.  Raises ModelError if the windows do not fit."""
+        n, height, width, _ = x.shape
+        y = (n, self.rows.outputs(height), self.columns.outputs(width), channels)
+        require_countable(self.rows, self.columns, x)
+        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+        return TensorType(y, DType.INT8)
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         windows = stated_windows(self.rows, self.columns)

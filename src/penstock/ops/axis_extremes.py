@@ -19,7 +19,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -37,11 +37,11 @@ class _Extreme(AlongAxes):
 
     SIGN: ClassVar[int]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         dtype = DType.BOOL if inputs and inputs[0].dtype is DType.BOOL else DType.INT8
         return self.reduced_type(inputs, dtype, (DType.BOOL,))
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices]
         # bool counts as 0 and 1: the maximum is REDUCE_ANY, the minimum REDUCE_ALL.
@@ -102,10 +102,10 @@ class _ArgExtreme(Reduction):
     def reduced_axes(self) -> Axes:
         return (self.axis,)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return self.reduced_type(inputs, DType.INT32, (DType.FLOAT32,))
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = _ordered(inputs[0][read.slices], self.SIGN, self.axis)
         found = np.argmax(x, self.axis) if self.SIGN > 0 else np.argmin(x, self.axis)

@@ -22,7 +22,7 @@ from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -49,7 +49,7 @@ class BatchMatmul(FollowingAxes):
     TFLITE = ("BATCH_MATMUL",)
     RELAY = relay("nn.batch_matmul", "qnn.batch_matmul")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) in (2, 3), f"matrix product has {len(inputs)} inputs, must have 2 or 3")
         a, b, *bias = inputs
         require_int8(a, "first input")
@@ -67,7 +67,7 @@ class BatchMatmul(FollowingAxes):
         batch = broadcast.result_shape((a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
         return TensorType((*batch, m, n), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b, *bias = (
             x[need.slices].astype(np.int64) - type.zero_point
             for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)

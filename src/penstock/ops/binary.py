@@ -31,7 +31,7 @@ from penstock.fixedpoint import (
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Params, Site
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -82,10 +82,10 @@ class _Arithmetic(Elementwise, ABC):
     def parameters(self, site: Site) -> Params:
         """Parameters of the kernel besides zero points and bounds."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return broadcast.int8_result(inputs, 2, self.NOUN)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.centred(site, inputs, out)
         # Clamped after the zero point is added, as in the reference.
         found = self.combined(site, a, b) + site.output.zero_point
@@ -304,7 +304,7 @@ class Prelu(_Arithmetic):
     NOUN = "prelu"
     KERNEL = "prelu_s8"
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         found = _Arithmetic.result_type(self, inputs)
         require(
             found.shape == inputs[0].shape,
@@ -343,10 +343,10 @@ class _Extreme(Elementwise):
     COMMUTATIVE = True
     LARGER: ClassVar[bool]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return broadcast.int8_result(inputs, 2, type(self).__name__)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.parts(site, inputs, out)
         return np.maximum(a, b) if self.LARGER else np.minimum(a, b)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Kernel, Site, Types
 from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
@@ -43,7 +43,7 @@ class PackChannels(Rearrangement):
         packs = site.inputs[0].shape[-1] // self.pack
         return pack_kernel(site, packs, packing=True) or Rearrangement.kernel(self, site)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         stored = Rearrangement.result_type(self, inputs)
         return replace(stored, layout=ChannelBlocks(self.pack))
 
@@ -59,7 +59,7 @@ class PackView(Reshape):
     TFLITE = ()
     RELAY = ()
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         stored = Reshape.result_type(self, inputs)
         return replace(stored, layout=ChannelBlocks(self.pack))
 

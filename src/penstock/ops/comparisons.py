@@ -20,7 +20,7 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -65,10 +65,10 @@ class Compare(Elementwise):
         RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
     )
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = (
             multiply(part << EXTRA_BITS, *quantise_multiplier(type.scale))
             for part, type in zip(broadcast.centred(site, inputs, out), site.inputs, strict=True)
@@ -112,13 +112,13 @@ class PlainCompare(Elementwise):
 
     ONNX = onnx(REALS, *ONNX_RELATIONS)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "comparison")
         require_dtype(inputs[0], PLAIN_TYPES, "input 0")
         require_dtype(inputs[1], (inputs[0].dtype,), "input 1")
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.parts(site, inputs, out)
         holds = (self.relation.value >> ((a > b).astype(np.int64) - (a < b) + 1)) & 1
         # False where an operand is NaN.
@@ -182,13 +182,13 @@ class Logical(Elementwise):
     )
     COMMUTATIVE = True
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "connective")
         for k, x in enumerate(inputs):
             require_dtype(x, (DType.BOOL,), f"input {k}")
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         count = np.add(*broadcast.parts(site, inputs, out), dtype=np.int64)
         return (count >= self.connective.value).astype(np.bool_)
 
@@ -238,13 +238,13 @@ class Select(Elementwise):
     )
     RELAY = relay("where")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         condition, a, b = require_count(inputs, 3, "select")
         require_dtype(condition, (DType.BOOL,), "condition")
         require_dtype(b, (a.dtype,), "second choice")
         return TensorType(broadcast.result_shape(inputs), a.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         condition, a, b = broadcast.parts(site, inputs, out)
         return np.where(condition, a, b)
 

@@ -22,7 +22,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_axis
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -43,7 +43,7 @@ class Concatenation(OperatorDefaults):
     RELAY = relay("concatenate", "qnn.concatenate")
     VARIADIC = True
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) > 0, "concatenation has no input, must have at least 1")
         first = inputs[0]
         require(0 <= self.axis < first.rank, f"axis is {self.axis}, rank is {first.rank}")
@@ -57,7 +57,7 @@ class Concatenation(OperatorDefaults):
         shape = (*first.shape[: self.axis], total, *first.shape[self.axis + 1 :])
         return TensorType(shape, first.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         parts = [
             x[need.slices]
             for x, need in zip(inputs, self.needs(site, out), strict=True)

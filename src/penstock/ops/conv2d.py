@@ -21,10 +21,10 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, require_rank
@@ -55,7 +55,7 @@ class Conv2D(Sliding, Layer):
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "convolution", 4)
         outputs, k, l, group_channels = w.shape  # noqa: E741
         require(
@@ -69,12 +69,9 @@ class Conv2D(Sliding, Layer):
             f"input has {x.shape[3]} channels, weights take {group_channels} a group",
         )
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
-        y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), outputs)
-        sliding.require_countable(self.rows, self.columns, x)
-        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
-        return TensorType(y, DType.INT8)
+        return self.image_type(x, outputs)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         channels = out.slices[3]
         read = sliding.block(x, self.rows, self.columns, out)

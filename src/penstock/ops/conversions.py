@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -48,11 +48,11 @@ class Cast(Elementwise):
     TFLITE = ("CAST",)
     RELAY = relay("cast")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Cast")
         return TensorType(inputs[0].shape, self.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = inputs[0][out.slices]
         if site.inputs[0].dtype is DType.FLOAT32 and self.dtype not in (DType.FLOAT32, DType.BOOL):
             bits = 64 if self.dtype is DType.INT64 else 32
@@ -121,7 +121,7 @@ class Quantize(Lookup):
     TFLITE = ("QUANTIZE",)
     RELAY = relay("qnn.requantize")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Quantize")
         require_dtype(inputs[0], EIGHT_BITS, "input")
         require_quantised(inputs[0], "input")
@@ -133,7 +133,7 @@ class Quantize(Lookup):
         found = multiply(elements - x.zero_point, *multiplier) + y.zero_point
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value).view(np.int8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
         return found.view(site.output.dtype.value)
 
@@ -145,12 +145,12 @@ class QuantizeReal(Elementwise):
     Quotients that overflow int32 saturate, and NaN counts as the smallest one; in TFLite, which
     converts quotients to int32 first, both are undefined."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "QuantizeReal")
         require_dtype(inputs[0], (DType.FLOAT32,), "input")
         return TensorType(inputs[0].shape, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = inputs[0][out.slices] / np.float32(site.output.scale)
         bounded = np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS).astype(np.float64)
@@ -174,7 +174,7 @@ class QuantizeWide(Elementwise):
 
     dtype: DType = DType.INT8
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "QuantizeWide")
         require_dtype(inputs[0], (DType.INT8, DType.INT16), "input")
         require_quantised(inputs[0], "input")
@@ -182,7 +182,7 @@ class QuantizeWide(Elementwise):
         require_dtype(y, (DType.INT8, DType.INT16, DType.INT32), "output")
         return y
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, y = site.inputs[0], site.output
         centred = inputs[0][out.slices].astype(np.int64) - x.zero_point
         found = multiply(centred, *_wide_multiplier(x, y)) + y.zero_point
@@ -242,12 +242,12 @@ class Dequantize(Elementwise):
     TFLITE = ("DEQUANTIZE",)
     RELAY = relay("qnn.dequantize")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Dequantize")
         require_int8(inputs[0], "input")
         return TensorType(inputs[0].shape, DType.FLOAT32)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = site.inputs[0]
         return dequantised(inputs[0][out.slices], x)
 

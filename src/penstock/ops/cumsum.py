@@ -26,7 +26,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -101,7 +101,7 @@ class _Sums(OperatorDefaults):
             ("reverse", int(self.reverse)),
         )
 
-    def checked(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def checked(self, inputs: Types) -> TensorType:
         """The type of the output, that of the only input.  Raises ModelError."""
         (x,) = require_count(inputs, 1, "cumulative sum")
         require(0 <= self.axis < x.rank, f"axis is {self.axis}, rank is {x.rank}")
@@ -115,12 +115,12 @@ class Cumsum(_Sums):
     TFLITE = ("CUMSUM",)
     RELAY = relay("cumsum")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         found = self.checked(inputs)
         require_int8(inputs[0], "input")
         return found
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         zero = site.inputs[0].zero_point
         centred = inputs[0].astype(np.int32) - np.int32(zero)
         sums = self.summed(site, centred << EXTRA_BITS, out, -zero * (1 << EXTRA_BITS))
@@ -144,12 +144,12 @@ class PlainCumsum(_Sums):
 
     ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "CumSum")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         found = self.checked(inputs)
         require_dtype(inputs[0], tuple(_KERNELS), "input")
         return found
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return self.summed(site, inputs[0], out)
 
     def kernel(self, site: Site) -> Kernel:

@@ -19,10 +19,10 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, require_rank
@@ -43,18 +43,15 @@ class DepthwiseConv2D(Sliding, Layer):
     RELAY = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
     OUTPUT_AXIS = 3
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "depthwise convolution", 4)
         channels = x.shape[3] * self.multiplier
         expected = (1, self.rows.size, self.columns.size, channels)
         require(w.shape == expected, f"weights are {list(w.shape)}, must be {list(expected)}")
         require(b.shape == (channels,), f"bias has shape {list(b.shape)}, must be [{channels}]")
-        y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), channels)
-        sliding.require_countable(self.rows, self.columns, x)
-        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
-        return TensorType(y, DType.INT8)
+        return self.image_type(x, channels)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         channels = out.slices[3]
         sources = np.arange(channels.start, channels.stop) // self.multiplier

@@ -23,7 +23,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -60,7 +60,7 @@ class FullyConnected(Layer):
     ONNX = onnx(OnnxName(AxisOrder.ROWS, float_outputs=True), "Gemm", "MatMul")
     RELAY = relay("nn.dense", "qnn.dense")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "fully connected", 2)
         outputs, depth = w.shape
         require(
@@ -73,7 +73,7 @@ class FullyConnected(Layer):
             return TensorType((*x.shape[:-1], outputs), DType.INT8)
         return TensorType((x.elements // depth, outputs), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         depth = w.shape[1]
         leading = site.output.shape[:-1]

@@ -17,7 +17,7 @@ import numpy as np
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -44,7 +44,7 @@ class GatherNd(FollowingAxes):
     TFLITE = ("GATHER_ND",)
     RELAY = relay("gather_nd")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, indices = require_count(inputs, 2, "GatherNd")
         require_dtype(indices, (DType.INT32,), "indices")
         require(indices.rank > 0, "indices are a scalar, must have a last axis")
@@ -55,7 +55,7 @@ class GatherNd(FollowingAxes):
         )
         return TensorType((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, (_, read) = inputs[0], self.needs(site, out)
         positions = inputs[1][read.slices].astype(np.int64)
         most = np.array(x.shape[: positions.shape[-1]]) - 1
@@ -116,7 +116,7 @@ class Gather(Selection):
     )
     RELAY = relay("take")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "gather")
         shape = inputs[0].shape
         require(0 <= self.axis < len(shape), f"axis is {self.axis}, rank is {len(shape)}")

@@ -15,9 +15,9 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm
 from penstock.opkit.checks import (
     require,
@@ -142,8 +142,7 @@ def _gates(node: ForeignNode, positions: range, role: str) -> Value:
         scales = [_weight_scale(value.type, role) for value in values]
         each = tuple(float(scale) for scale in np.repeat(scales, len(arrays[0])))
         quantisation = Quantisation(each, (0,) * len(each), 0)
-    type = TensorType(joined.shape, values[0].type.dtype, quantisation)
-    return Value(f"{node.output().name}/{role}", type, Data.of(joined))
+    return Value.constant(f"{node.output().name}/{role}", joined, quantisation)
 
 
 def _weight_scale(type: TensorType, role: str) -> float:
@@ -161,7 +160,7 @@ class LstmHidden(OperatorDefaults):
     x  (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t (`Lstm`)
     y  (1, T, B, U)      int8     the hidden state"""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
         require_rank(inputs[0], (4,), "input")
         require_dtype(inputs[0], (DType.INT16,), "input")
@@ -169,7 +168,7 @@ class LstmHidden(OperatorDefaults):
         require(channels % 2 == 0, f"input has {channels} channels, must be an even number")
         return TensorType((*others, channels // 2), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         return inputs[0][read.slices].astype(np.int8)
 
@@ -216,7 +215,7 @@ class Lstm(OperatorDefaults):
 
     TFLITE = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, hidden, cell, w, r, b = require_count(inputs, 6, "LSTM")
         require_rank(x, (4,), "input")
         require_int8(x, "input")
@@ -237,7 +236,7 @@ class Lstm(OperatorDefaults):
         )
         return TensorType((1, steps, batch, 2 * units), DType.INT16)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, hidden, cell, w, r, b = inputs[:6]
         _, (first, end), columns, channels = out.slices, *out.intervals[1:]
         batch, units = slice(*columns), r.shape[-1]
@@ -310,7 +309,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     layer = _read(node)
     op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
     prefix = node.output().name
-    x, arranged = _rows_of_steps(node.input(0), layer, f"{prefix}/inputs")
+    x, arranged = rows_of_steps(
+        node.input(0), layer.steps, layer.batch, layer.steps_first, f"{prefix}/inputs"
+    )
     yield from arranged
     states: list[Value] = []
     for state, label in ((layer.hidden, "hidden"), (layer.cell, "cell")):
@@ -331,13 +332,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from _last_step(y, layer.cell, layer, CELL)
 
 
-def _rows_of_steps(x: Value, layer: LstmOperands, name: str) -> tuple[Value, tuple[Made, ...]]:
-    """The inputs (1, T, B, I), and the nodes that arrange them, which are free for one sequence."""
+def rows_of_steps(
+    x: Value, steps: int, batch: int, steps_first: bool, name: str
+) -> tuple[Value, tuple[Made, ...]]:
+    """The inputs (1, T, B, I), and the nodes that arrange them, which are free if the steps come
+    first or there is one sequence."""
     depth = x.type.shape[2]
-    if layer.steps_first:
-        return reshaped(x, (1, layer.steps, layer.batch, depth), name)
-    image, reshape = reshaped(x, (1, layer.batch, layer.steps, depth), f"{name}_by_sequence")
-    y = Value(name, x.type.with_shape((1, layer.steps, layer.batch, depth)))
+    shape = (1, steps, batch, depth)
+    if steps_first or batch == 1:
+        return reshaped(x, shape, name)
+    image, reshape = reshaped(x, (1, batch, steps, depth), f"{name}_by_sequence")
+    y = Value(name, x.type.with_shape(shape))
     return y, (*reshape, Made(SWAP, (image,), y))
 
 

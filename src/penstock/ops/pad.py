@@ -18,7 +18,7 @@ from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, Site
+from penstock.ir.op import Op, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
@@ -41,7 +41,28 @@ from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorPad(Selection):
+class _Padding(Selection):
+    """Base of padding `before` and `after` each axis."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def padded(self, inputs: Types) -> tuple[int, ...]:
+        """The shape of the output.  Raises ModelError unless there are paddings for each axis."""
+        (x,) = require_count(inputs, 1, "padding")
+        require(
+            x.rank == len(self.before) == len(self.after),
+            f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",
+        )
+        return tuple(map(sum, zip(self.before, x.shape, self.after, strict=True)))
+
+    def exchanged(self, rank: int) -> Self:
+        before, after = exchanged_entries(self.before), exchanged_entries(self.after)
+        return replace(self, before=before, after=after)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPad(_Padding):
     """Pads a tensor with its mirror image.
 
         x  any shape, any type
@@ -51,20 +72,13 @@ class MirrorPad(Selection):
 
     Source: TFLite MIRROR_PAD; `micro/kernels/mirror_pad.cc`."""
 
-    before: tuple[int, ...]
-    after: tuple[int, ...]
     edge: int
 
     TFLITE = ("MIRROR_PAD",)
     RELAY = relay("nn.mirror_pad")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require_count(inputs, 1, "padding")
-        shape = inputs[0].shape
-        require(
-            len(shape) == len(self.before) == len(self.after),
-            f"input has shape {list(shape)}, paddings are for rank {len(self.before)}",
-        )
+    def result_type(self, inputs: Types) -> TensorType:
+        found, shape = self.padded(inputs), inputs[0].shape
         for axis, sides in enumerate(zip(self.before, shape, self.after, strict=True)):
             before, extent, after = sides
             require(
@@ -72,15 +86,7 @@ class MirrorPad(Selection):
                 f"axis {axis} is padded by {before} and {after}, at most {extent - self.edge} "
                 "can be mirrored",
             )
-        triples = zip(self.before, shape, self.after, strict=True)
-        return listed_type(inputs, tuple(sum(triple) for triple in triples))
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(
-            self,
-            before=exchanged_entries(self.before),
-            after=exchanged_entries(self.after),
-        )
+        return listed_type(inputs, found)
 
     def maps(self, site: Site) -> Maps:
         triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)
@@ -105,7 +111,7 @@ def _foreign_mirrored(node: ForeignNode) -> Iterable[Made]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pad(Selection):
+class Pad(_Padding):
     """Pads a tensor with one value.
 
         x  any shape, int8 (other types are padded with zeros)
@@ -113,34 +119,20 @@ class Pad(Selection):
 
     Source: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`."""
 
-    before: tuple[int, ...]
-    after: tuple[int, ...]
     fill: int
 
     TFLITE = ("PAD", "PADV2")
     ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Pad")
     RELAY = relay("nn.pad")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        (x,) = require_count(inputs, 1, "padding")
-        require(
-            x.rank == len(self.before) == len(self.after),
-            f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",
-        )
+    def result_type(self, inputs: Types) -> TensorType:
+        found, x = self.padded(inputs), inputs[0]
         require(
             _fits(self.fill, x.dtype),
             f"{x.dtype.value} is padded with {self.fill}, must be padded with "
             + ("an element" if x.dtype.size_bytes == 1 else "0"),
         )
-        triples = zip(self.before, x.shape, self.after, strict=True)
-        return selected_type(inputs, tuple(sum(triple) for triple in triples))
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(
-            self,
-            before=exchanged_entries(self.before),
-            after=exchanged_entries(self.after),
-        )
+        return selected_type(inputs, found)
 
     def maps(self, site: Site) -> Maps:
         return tuple(StridedMap(-before) for before in self.before)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.choices import Rounding
-from penstock.ir.op import Kernel, Site, Table, Work, row_count
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
@@ -40,7 +40,7 @@ class PartialProduct(FollowingAxes):
     sums before it. Created from pointwise and fully connected layers
     (`passes/channel_groups.py`)."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         s, x, w = require_count(inputs, 3, "partial product")
         require_dtype(s, (DType.INT32,), "sums")
         require_int8(x, "input")
@@ -58,7 +58,7 @@ class PartialProduct(FollowingAxes):
         )
         return TensorType(shape, DType.INT32)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         s, x, w = inputs
         sums, read, weights = self.needs(site, out)
         # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
@@ -118,14 +118,14 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
     Created from layers whose input channels are computed group by group
     (`passes/channel_groups.py`)."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "requantisation")
         require_dtype(x, (DType.INT32,), "sums")
         require(x.rank >= 2, f"sums have rank {x.rank}, must have 2 or more")
         self.require_channels(x)
         return TensorType(x.shape, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return self.requantised(site, inputs[0][out.slices], out)
 
     def sources(self, site: Site) -> tuple[Sources, ...]:

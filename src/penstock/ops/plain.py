@@ -26,7 +26,7 @@ import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.op import Arrays, Kernel, Site, Table
 from penstock.ir.operator_facts import onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -186,7 +186,7 @@ class PlainRelu(Plain):
 
     ARITHMETIC = arithmetic("relu", float32=np.positive)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         lower, upper = self.activation.value
         x = Plain.evaluate(self, site, inputs, out)
         # Comparisons as in the C kernel, by which NaN stays; np.clip does not say which way it

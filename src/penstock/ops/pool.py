@@ -20,10 +20,10 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import MOST_ROWS, Kernel, Site, Work
+from penstock.ir.op import MOST_ROWS, Arrays, Kernel, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, require_count, require_int8, require_rank
@@ -73,18 +73,16 @@ class _Pool(Sliding):
 
     KERNEL: ClassVar[str]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        (x,), (rows, columns) = require_count(inputs, 1, "pooling"), (self.rows, self.columns)
+    def result_type(self, inputs: Types) -> TensorType:
+        (x,) = require_count(inputs, 1, "pooling")
         require_rank(x, (4,), "input")
         require_int8(x, "input")
-        y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
-        sliding.require_countable(rows, columns, x)
+        taps = self.rows.size, self.columns.size
         require(
-            rows.size * columns.size <= MOST_TAPS,
-            f"the window has {rows.size} x {columns.size} elements, must have at most {MOST_TAPS}",
+            taps[0] * taps[1] <= MOST_TAPS,
+            f"the window has {taps[0]} x {taps[1]} elements, must have at most {MOST_TAPS}",
         )
-        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
-        return TensorType(y, DType.INT8)
+        return self.image_type(x, x.shape[3])
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
@@ -129,7 +127,7 @@ class AveragePool2D(_Pool):
     )
     KERNEL = "average_pool2d_s8"
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         y = _Pool.result_type(self, inputs)
         _, height, width, _ = inputs[0].shape
         require(
@@ -139,7 +137,7 @@ class AveragePool2D(_Pool):
         )
         return y
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (x,) = inputs
         x = x[..., out.slices[3]]
         read = sliding.block(x, self.rows, self.columns, out).astype(np.int32)
@@ -292,7 +290,7 @@ class MaxPool2D(_Pool):
     )
     KERNEL = "max_pool2d_s8"
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (x,) = inputs
         read = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out)
         largest = np.full(out.shape, -128, np.int8)

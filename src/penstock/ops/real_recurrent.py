@@ -24,22 +24,21 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
-from penstock.opkit.nodes import reshaped
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.real_recurrence import RealRecurrence, hidden_products, hidden_scales
 from penstock.opkit.samples import int8, real_bias, reals, sample, weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Dequantize
+from penstock.ops.lstm import SWAP, rows_of_steps
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class RealHidden(OperatorDefaults):
 
     units: int
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
         require_rank(inputs[0], (4,), "input")
         require_dtype(inputs[0], (DType.FLOAT32,), "input")
@@ -67,7 +66,7 @@ class RealHidden(OperatorDefaults):
         )
         return TensorType((*others, self.units), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = inputs[0][read.slices] / np.float32(site.output.scale)
@@ -106,8 +105,6 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 BIASES, LENGTHS, HIDDEN_INPUT = 3, 4, 5
 """Positions of inputs."""
 CELL_OUTPUT = 2
-SWAP = Transpose((0, 2, 1, 3))
-"""Exchanges the axes of steps and sequences."""
 
 
 def names(states: int, *names: str) -> Mapping[str, OnnxName]:
@@ -144,7 +141,9 @@ def nodes(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> I
     activations: the supported ones, of one direction."""
     layer = _read(node, op, activations)
     rows: list[Value] = []
-    x, arranged = _rows_of_steps(layer)
+    x, arranged = rows_of_steps(
+        node.input(0), layer.steps, layer.batch, not layer.batch_first, f"{layer.name}/inputs"
+    )
     yield from arranged
     for direction in range(len(layer.backwards)):
         made = tuple(_direction(layer, x, direction))
@@ -194,18 +193,6 @@ def _read(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> _
                 f"sequence_lens is {list(lengths)!r:.60}, must be {steps}, the whole sequence"
             )
     return _Layer(node, op, backwards, bool(layout), steps, batch, units)
-
-
-def _rows_of_steps(layer: _Layer) -> tuple[Value, tuple[Made, ...]]:
-    """The inputs (1, T, B, I), and the nodes that arrange them, which are free for one sequence."""
-    x, name = layer.node.input(0), f"{layer.name}/inputs"
-    depth = x.type.shape[2]
-    shape = (1, layer.steps, layer.batch, depth)
-    if not layer.batch_first or layer.batch == 1:
-        return reshaped(x, shape, name)
-    image, reshape = reshaped(x, (1, layer.batch, layer.steps, depth), f"{name}_by_sequence")
-    y = Value(name, x.type.with_shape(shape))
-    return y, (*reshape, Made(SWAP, (image,), y))
 
 
 def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
@@ -283,8 +270,7 @@ def _bias(layer: _Layer, d: int) -> Value:
         f"B has shape {list(both.shape)}, must be {[directions, 2 * count]}",
     )
     found = layer.op.bias(both[d, :count], both[d, count:]).astype(np.float32)
-    type = TensorType(found.shape, DType.FLOAT32)
-    return Value(f"{layer.label(d)}/bias", type, Data.of(found))
+    return Value.constant(f"{layer.label(d)}/bias", found)
 
 
 def _output(layer: _Layer, rows: list[Value], k: int) -> Iterator[Made]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -39,7 +39,7 @@ class Reshape(FollowingAxes):
     RELAY = relay("expand_dims", "nn.batch_flatten", "reshape", "squeeze")
     ALIAS = True
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "reshape")
         require(
             x.elements == math.prod(self.shape),
@@ -48,7 +48,7 @@ class Reshape(FollowingAxes):
         )
         return TensorType(self.shape, x.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return inputs[0].reshape(self.shape)[out.slices]
 
     def sources(self, site: Site) -> tuple[Sources, ...]:
@@ -101,11 +101,11 @@ class Shape(OperatorDefaults):
 
     TFLITE = ("SHAPE",)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "shape")
         return TensorType((inputs[0].rank,), self.dtype)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return self._extents(site)[out.slices]
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:

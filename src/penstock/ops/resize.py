@@ -21,7 +21,7 @@ from penstock.fixedpoint import multiply, round_half_away
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -98,6 +98,12 @@ class Taps:
         return fitted(reads, Fraction(extent, len(self.first)))
 
 
+def _affine(rows: Form, columns: Form) -> Affine:
+    """Affine form of images whose rows and columns have these forms."""
+    factors, extra, offset = zip((1, 0, 0), rows, columns, (1, 0, 0), strict=True)
+    return Affine.diagonal(factors, extra, offset)
+
+
 @dataclass(frozen=True, slots=True)
 class Resample(OperatorDefaults):
     """Each output row and column is a weighted sum of adjacent input rows and columns.
@@ -115,7 +121,7 @@ class Resample(OperatorDefaults):
 
     RELAY = relay("image.resize2d")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "resampling")
         require_int8(x, "input")
         require_rank(x, (4,), "input")
@@ -136,7 +142,7 @@ class Resample(OperatorDefaults):
             (x.shape[0], len(self.rows.first), len(self.columns.first), x.shape[3]), DType.INT8
         )
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices].astype(np.int64) - site.inputs[0].zero_point
         down = self.rows.matrix(out.intervals[1], read.intervals[1])
@@ -151,9 +157,7 @@ class Resample(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         _, height, width, _ = site.inputs[0].shape
-        forms = ((1, 0, 0), self.rows.affine(height), self.columns.affine(width), (1, 0, 0))
-        factors, extra, offset = zip(*forms, strict=True)
-        return (Affine.diagonal(factors, extra, offset),)
+        return (_affine(self.rows.affine(height), self.columns.affine(width)),)
 
     def exchanged(self, rank: int) -> Self:
         return replace(self, rows=self.columns, columns=self.rows)
@@ -307,7 +311,7 @@ class ResizeBilinear(OperatorDefaults):
     TFLITE = ("RESIZE_BILINEAR",)
     RELAY = relay("image.resize2d")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "resizing")
         require_int8(x, "input")
         require_rank(x, (4,), "input")
@@ -322,7 +326,7 @@ class ResizeBilinear(OperatorDefaults):
         )
         return TensorType((x.shape[0], self.rows, self.columns, x.shape[3]), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         rows, columns = self._axes(site)
         top, bottom, down = rows.around(out.intervals[1])
         left, right, across = columns.around(out.intervals[2])
@@ -342,9 +346,7 @@ class ResizeBilinear(OperatorDefaults):
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         rows, columns = self._axes(site)
-        forms = ((1, 0, 0), rows.affine(self.rows), columns.affine(self.columns), (1, 0, 0))
-        factors, extra, offset = zip(*forms, strict=True)
-        return (Affine.diagonal(factors, extra, offset),)
+        return (_affine(rows.affine(self.rows), columns.affine(self.columns)),)
 
     def exchanged(self, rank: int) -> Self:
         return replace(self, rows=self.columns, columns=self.rows)
@@ -399,7 +401,7 @@ class ResizeNearest(Selection):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest), "Resize", "Upsample")
     RELAY = relay("image.resize2d")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "resizing")
         require_rank(x, (4,), "input")
         require(

@@ -28,13 +28,19 @@ from penstock.fixedpoint import (
 )
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Params, Site, Table, Work, row_count
+from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axes import FollowingAxes, Sources
-from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.checks import (
+    require,
+    require_count,
+    require_dtype,
+    require_int8,
+    require_output_steps,
+)
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
@@ -61,7 +67,7 @@ class _RowVectors(FollowingAxes):
     ELEMENTS = DType.INT8
     """Element type of input and output."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, type(self).__name__)
         if self.ELEMENTS is DType.INT8:
             require_int8(inputs[0], "input")
@@ -73,7 +79,7 @@ class _RowVectors(FollowingAxes):
         # The vector starts at 0, whatever the position of the output element in it.
         return ((*range(site.output.rank - 1), None),)
 
-    def vectors(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def vectors(self, site: Site, inputs: Arrays, out: Region) -> Array:
         """The vectors that region `out` reads."""
         (read,) = self.needs(site, out)
         return inputs[0][read.slices]
@@ -127,12 +133,12 @@ class Softmax(_RowVectors):
     ONNX = onnx(OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES, floats=True), "Softmax")
     RELAY = relay("nn.softmax", "qnn.softmax")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         y = replace(_RowVectors.result_type(self, inputs), dtype=self.dtype)
         require_dtype(y, (DType.INT8, DType.INT16), "output")
         return y
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         rows = self.vectors(site, inputs, out).astype(np.int64)
         exponentials = exp_table(site.inputs[0].scale * self.beta)[
             rows.max(axis=-1, keepdims=True) - rows
@@ -163,7 +169,7 @@ class PlainSoftmax(_RowVectors):
     ELEMENTS = DType.FLOAT32
     REFERENCE_ULPS = 4
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = self.vectors(site, inputs, out)
         powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
         return (powers / total(powers))[..., out.slices[-1]]
@@ -182,15 +188,11 @@ def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
     return one_over_one_plus((total << headroom) - (1 << 31)), exponent
 
 
-def _require_probabilities(node: ForeignNode, out: TensorType) -> None:
-    """Raises UnsupportedError unless the output covers [0, 1)."""
-    steps, zero = 1 << 8 * out.dtype.size_bytes, out.dtype.lower
-    slack = 0.0 if out.dtype is DType.INT8 else LARGEST_DEVIATION
-    if abs(out.scale * steps - 1) > slack or out.zero_point != zero:
-        raise node.unsupported(
-            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/{steps} and "
-            f"{zero}"
-        )
+def _require_addable(node: ForeignNode, most: int) -> None:
+    """Raises UnsupportedError unless vectors of the input have at most so many elements."""
+    depth = node.input(0).type.shape[-1:]
+    if depth > (most,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {most} add up")
 
 
 def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
@@ -198,10 +200,9 @@ def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
     real = out.dtype is DType.FLOAT32
     require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
     if not real:
-        _require_probabilities(node, out)
-    depth = node.input(0).type.shape[-1:]
-    if not real and depth > (MOST_ELEMENTS,):
-        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+        slack = 0.0 if out.dtype is DType.INT8 else LARGEST_DEVIATION
+        require_output_steps(node, 1 << 8 * out.dtype.size_bytes, out.dtype.lower, slack)
+        _require_addable(node, MOST_ELEMENTS)
     beta = node.real("beta")
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
@@ -217,10 +218,7 @@ def _onnx_softmax(node: OnnxNode) -> Iterable[Made]:
         return
     if not x.type.shape:
         raise node.unsupported("input is a scalar, must have at least one axis")
-    if x.type.shape[-1] > MOST_ELEMENTS:
-        raise node.unsupported(
-            f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"
-        )
+    _require_addable(node, MOST_ELEMENTS)
     if y.scales[0] >= PROBABILITIES.scales[0]:
         yield from requantised(node, Softmax(), x, PROBABILITIES)
         return
@@ -249,7 +247,7 @@ class LogSoftmax(_RowVectors):
     ONNX = onnx(OnnxName(AxisOrder.VECTORS, floats=True), "LogSoftmax")
     RELAY = relay("nn.log_softmax")
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         vectors = self.vectors(site, inputs, out).astype(np.int64)
         differences = vectors.max(axis=-1, keepdims=True) - vectors
         exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
@@ -282,7 +280,7 @@ class PlainLogSoftmax(_RowVectors):
     ELEMENTS = DType.FLOAT32
     REFERENCE_ULPS = 4
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = self.vectors(site, inputs, out)
         # Without the largest element, exp of large inputs would overflow.
         differences = x - x.max(axis=-1, keepdims=True)
@@ -294,16 +292,11 @@ class PlainLogSoftmax(_RowVectors):
 
 
 def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
-    out, depth = node.output().type, node.input(0).type.shape[-1:]
-    if out.dtype is DType.FLOAT32:
+    if node.output().type.dtype is DType.FLOAT32:
         yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
         return
-    if (out.scale, out.zero_point) != (1 / 16, 127):
-        raise node.unsupported(
-            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/16 and 127"
-        )
-    if depth > (MOST_ELEMENTS,):
-        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+    require_output_steps(node, 16, 127)
+    _require_addable(node, MOST_ELEMENTS)
     yield from elementwise_nodes(LogSoftmax(), node, 1)
 
 
@@ -323,7 +316,7 @@ class L2Normalization(_RowVectors):
 
     TFLITE = ("L2_NORMALIZATION",)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         vectors = self.vectors(site, inputs, out).astype(np.int64)
         centred = vectors - site.inputs[0].zero_point
         multiplier, shift = inverse_sqrt((centred**2).sum(axis=-1, keepdims=True))
@@ -336,15 +329,10 @@ class L2Normalization(_RowVectors):
 
 
 def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
-    out, depth = node.output().type, node.input(0).type.shape[-1:]
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
-    if (out.scale, out.zero_point) != (1 / 128, 0):
-        raise node.unsupported(
-            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/128 and 0"
-        )
-    if depth > (MOST_SQUARES,):
-        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_SQUARES} add up")
+    require_output_steps(node, 128, 0)
+    _require_addable(node, MOST_SQUARES)
     yield from elementwise_nodes(L2Normalization(), node, 1)
 
 

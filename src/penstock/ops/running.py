@@ -18,7 +18,18 @@ import numpy as np
 
 from penstock.choices import Rounding
 from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Op, OperatorDefaults, Params, Site, Table, Work, row_before
+from penstock.ir.op import (
+    Arrays,
+    Kernel,
+    Op,
+    OperatorDefaults,
+    Params,
+    Site,
+    Table,
+    Types,
+    Work,
+    row_before,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
@@ -96,9 +107,7 @@ def require_image(x: TensorType) -> None:
     require(x.shape[0] == 1, f"input has batch {x.shape[0]}, must have 1")
 
 
-def pooled_type(
-    rows: int, columns: Window, inputs: tuple[TensorType, ...], dtype: DType
-) -> TensorType:
+def pooled_type(rows: int, columns: Window, inputs: Types, dtype: DType) -> TensorType:
     """Output type of a running reduction over `rows` rows, under windows along columns."""
     (x,) = require_count(inputs, 1, "running reduction")
     require_image(x)
@@ -122,7 +131,7 @@ def column_params(columns: Window, site: Site) -> Params:
     )
 
 
-def total_type(inputs: tuple[TensorType, ...], dtype: DType) -> TensorType:
+def total_type(inputs: Types, dtype: DType) -> TensorType:
     """The type of the only input.  Raises PenstockError unless it is a total of `dtype`."""
     require(len(inputs) == 1, f"there are {len(inputs)} totals, must be 1")
     x = inputs[0]
@@ -154,10 +163,10 @@ class RunningSum(_UnderColumns):
     columns: Window
     zero: int = 0
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return pooled_type(self.rows, self.columns, inputs, DType.INT32)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = inputs[0][..., out.slices[3]]
         read = sliding.block(x, ROW, self.columns, out).astype(np.int32) - self.zero
         found = np.zeros(out.shape, np.int32)
@@ -185,10 +194,10 @@ class RunningMax(_UnderColumns):
     columns: Window
     activation: Activation = Activation.NONE
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return pooled_type(self.rows, self.columns, inputs, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = inputs[0][..., out.slices[3]]
         read = sliding.block(x, ROW, self.columns, out)
         found = np.full(out.shape, -128, np.int8)
@@ -214,7 +223,7 @@ class RunningProduct(OperatorDefaults):
 
     Created from fully connected layers on an image (`passes/accumulate.py`)."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = require_count(inputs, 3, "running product")
         require_image(x)
         require_rank(w, (2,), "weights")
@@ -225,7 +234,7 @@ class RunningProduct(OperatorDefaults):
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
         return TensorType((1, x.shape[1], 1, outputs), DType.INT32)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs[:3]
         _, rows, _, channels = out.slices
         centred = x[0, rows].reshape(out.shape[1], -1).astype(np.int64) - site.inputs[0].zero_point
@@ -291,14 +300,14 @@ class AverageLast(_OfLastRow):
     counts: tuple[int, ...]
     activation: Activation = Activation.NONE
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x = total_type(inputs, DType.INT32)
         given = len(self.counts)
         require(given == x.shape[2], f"{given} counts for {x.shape[2]} columns")
         require(min(self.counts) > 0, f"counts are {list(self.counts)}, must be at least 1")
         return TensorType((1, 1, *x.shape[2:]), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         counts = np.array(self.counts, np.int32)[out.slices[2], None]
         return average(inputs[0][read.slices], counts, self.activation.bounds(site.output))
@@ -327,12 +336,12 @@ class RequantiseLast(_OfLastRow, SumRequantisation):
 
     Created from means, sums and layers that accumulate row by row (`passes/accumulate.py`)."""
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x = total_type(inputs, DType.INT32)
         self.require_channels(x)
         return TensorType((1, 1, *x.shape[2:]), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         return self.requantised(site, inputs[0][read.slices], out)
 

@@ -17,7 +17,7 @@ from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Site
+from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
@@ -89,7 +89,7 @@ class Slice(Selection):
     ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Slice", "Split")
     RELAY = relay("strided_slice")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         y = selected_type(inputs, self.shape)
         require(
             len(self.start) == len(self.step) == len(self.shape),

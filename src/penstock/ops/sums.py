@@ -20,7 +20,7 @@ from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -63,10 +63,10 @@ class _ScaledTotal(AlongAxes):
 
     MEAN: ClassVar[bool]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         return self.reduced_type(inputs, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = site.inputs[0]
         elements = inputs[0][read.slices].astype(np.int64) - x.zero_point
@@ -148,7 +148,7 @@ class PlainSum(Reduction):
         )
     )
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "sum")
         require_dtype(x, (DType.FLOAT32,), "input")
         return self.reduced_type(inputs, DType.FLOAT32, (DType.FLOAT32,))
@@ -157,7 +157,7 @@ class PlainSum(Reduction):
     def reduced_axes(self) -> Axes:
         return self.axes
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         x = inputs[0][read.slices]
         kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)

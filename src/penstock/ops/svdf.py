@@ -17,7 +17,7 @@ from penstock.fixedpoint import multiply, wrap_int32
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
@@ -58,7 +58,7 @@ class SvdfFeature(FollowingAxes):
 
     dtype: DType = DType.INT16
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w = require_count(inputs, 2, "SvdfFeature")
         require_rank(x, (2,), "input")
         require_rank(w, (2,), "weights")
@@ -70,7 +70,7 @@ class SvdfFeature(FollowingAxes):
         require_dtype(y, (DType.INT8, DType.INT16), "output")
         return y
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w = inputs
         y = site.output
         centred = x.astype(np.int64) - site.inputs[0].zero_point
@@ -133,7 +133,7 @@ class SvdfTime(OperatorDefaults):
 
     TFLITE = ("SVDF",)
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = require_count(inputs, 3, "SvdfTime")
         require_rank(x, (4,), "state")
         require_rank(w, (2,), "time weights")
@@ -151,7 +151,7 @@ class SvdfTime(OperatorDefaults):
         require(b.shape == (units,), f"bias has shape {list(b.shape)}, must be [{units}]")
         return TensorType((1, units), DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         units, filters = out.slices[1], slice(*self._filters(out))
         products = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.ir.op import Op, Site
+from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
@@ -35,7 +35,7 @@ class ElementTable(Lookup):
 
     results: tuple[int, ...]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require(
             len(self.results) == 256 and all(-128 <= y < 128 for y in self.results),
             f"the table has {len(self.results)} results, must be 256 of type int8",
@@ -72,7 +72,7 @@ class Tabulated(Lookup):
 
     steps: tuple[Step, ...]
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Tabulated")
         require_dtype(inputs[0], EIGHT_BITS, "input")
         found = inputs[0]
@@ -94,14 +94,12 @@ class Tabulated(Lookup):
             type, elements = result, step.op.evaluate(site, arrays, Region.whole((256,)))
         return elements.view(np.int8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
         return found.view(site.output.dtype.value)
 
 
-def _operands(
-    step: Step, type: TensorType, elements: Array | None
-) -> tuple[tuple[TensorType, ...], tuple[Array, ...]]:
+def _operands(step: Step, type: TensorType, elements: Array | None) -> tuple[Types, Arrays]:
     """Types and elements of the inputs of a step, whose variable input is given."""
     types, arrays = (type,), () if elements is None else (elements,)
     if step.number is None:

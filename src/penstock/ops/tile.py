@@ -15,7 +15,7 @@ from typing import Self
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Site
+from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.checks import require, require_count, require_elements
@@ -36,7 +36,7 @@ class Tile(Selection):
     )
     RELAY = relay("tile")
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "tile")
         shape = inputs[0].shape
         require(

@@ -26,7 +26,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, StatedAttribute, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -103,7 +103,7 @@ class TransposeConv(Layer):
             *OperatorDefaults.stated_attributes(self),
         )
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "transposed convolution", 4)
         window = (self.rows.size, self.columns.size, x.shape[3])
         require(
@@ -118,7 +118,7 @@ class TransposeConv(Layer):
         y = (x.shape[0], self.rows.outputs, self.columns.outputs, w.shape[0])
         return TensorType(y, DType.INT8)
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         total = self._accumulated(site, x, w[out.slices[3]].astype(np.float64), out)
         return self.requantised(site, total, b, out)

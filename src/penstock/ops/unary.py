@@ -31,7 +31,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import transcendental
 from penstock.opkit.activation import Activation
 from penstock.opkit.broadcast import REALS, Plain
-from penstock.opkit.checks import require_int8
+from penstock.opkit.checks import require_int8, require_output_steps
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
 from penstock.opkit.lookup import (
     ELEMENTS,
@@ -437,8 +437,6 @@ _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
     **{name: (PlainRelu(clamp), Relu(clamp)) for name, clamp in _CLAMPS.items()},
 }
 """By TFLite name, the operators of real numbers and of int8."""
-_UNITS = {"LOGISTIC": (1 / 256, -128, "1/256 and -128"), "TANH": (1 / 128, 0, "1/128 and 0")}
-"""By TFLite name, the only scale and zero point of the output, and both in words."""
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -470,11 +468,7 @@ def _check(node: ForeignNode) -> None:
         case "LEAKY_RELU" if not math.isfinite(node.real("alpha")):
             raise node.unsupported(f"alpha is {node.real('alpha')}, must be finite")
         case "LOGISTIC" | "TANH" if y.dtype is DType.INT8:
-            scale, zero, words = _UNITS[node.name]
-            if (y.scale, y.zero_point) != (scale, zero):
-                raise node.unsupported(
-                    f"output has scale {y.scale} and zero point {y.zero_point}, must be {words}"
-                )
+            require_output_steps(node, *((256, -128) if node.name == "LOGISTIC" else (128, 0)))
         case "RSQRT" if y.dtype is DType.INT8:
             largest = 2.0**RSQRT_BITS
             if 1.0 / (math.sqrt(x.scale) * y.scale) >= largest:

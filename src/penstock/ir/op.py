@@ -21,6 +21,7 @@ from penstock.ir.tensor import Array, Data, DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[Array, ...]
+"""Of the inputs of an operator, in order."""
 
 
 @dataclass(frozen=True, slots=True)

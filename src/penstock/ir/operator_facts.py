@@ -104,6 +104,12 @@ class OnnxName:
         return self.carries(attributes) if callable(self.carries) else self.carries
 
 
+REALS = OnnxName(AxisOrder.ALIKE, floats=True)
+"""Presentation of operators on tensors of one axis order, which may hold real numbers."""
+CARRIED = OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
+"""Of those whose output elements are elements of an input."""
+
+
 @dataclass(frozen=True, slots=True)
 class RelayName:
     """A name of the operator in TVM's Relay, by which UMA patterns and strategies refer to it.

@@ -29,14 +29,11 @@ from penstock.ir.op import (
     Types,
     row_count,
 )
-from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 
-REALS = OnnxName(AxisOrder.ALIKE, floats=True)
-"""How the front end presents an element-wise operator of ONNX."""
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
 

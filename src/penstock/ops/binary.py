@@ -32,12 +32,12 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.broadcast import REALS, Clamped, Elementwise
+from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
 from penstock.opkit.nodes import RealNodes, exact_elementwise, in_scale_of_output, is_real
@@ -355,15 +355,12 @@ class _Extreme(Elementwise):
         return Kernel("extreme_s8", params, by_rows=True)
 
 
-_CARRIED = OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Maximum(_Extreme):
     """Element-wise maximum; inputs may be broadcast."""
 
     TFLITE = ("MAXIMUM",)
-    ONNX = onnx(_CARRIED, "Max")
+    ONNX = onnx(CARRIED, "Max")
     RELAY = relay("maximum")
     LARGER = True
 
@@ -373,7 +370,7 @@ class Minimum(_Extreme):
     """Element-wise minimum; inputs may be broadcast."""
 
     TFLITE = ("MINIMUM",)
-    ONNX = onnx(_CARRIED, "Min")
+    ONNX = onnx(CARRIED, "Min")
     RELAY = relay("minimum")
     LARGER = False
 

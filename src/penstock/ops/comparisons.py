@@ -21,11 +21,11 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.broadcast import REALS, Elementwise
+from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import (
     require,
     require_count,
@@ -233,9 +233,7 @@ class Select(Elementwise):
     a, b, y    any type   one scale and zero point; y = a where the condition holds, else b"""
 
     TFLITE = ("SELECT", "SELECT_V2", "ONE_HOT")
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Where") | onnx(
-        OnnxName(AxisOrder.ALIKE, floats=True), "Trilu"
-    )
+    ONNX = onnx(CARRIED, "Where") | onnx(REALS, "Trilu")
     RELAY = relay("where")
 
     def result_type(self, inputs: Types) -> TensorType:

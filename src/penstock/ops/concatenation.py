@@ -23,7 +23,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation, fused_activation
@@ -39,7 +39,7 @@ class Concatenation(OperatorDefaults):
     axis: int
 
     TFLITE = ("CONCATENATION", "PACK")
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Concat")
+    ONNX = onnx(CARRIED, "Concat")
     RELAY = relay("concatenate", "qnn.concatenate")
     VARIADIC = True
 

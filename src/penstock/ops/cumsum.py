@@ -27,7 +27,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
@@ -142,7 +142,7 @@ def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 class PlainCumsum(_Sums):
     """Cumulative sum of plain numbers along `axis`."""
 
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "CumSum")
+    ONNX = onnx(REALS, "CumSum")
 
     def result_type(self, inputs: Types) -> TensorType:
         found = self.checked(inputs)

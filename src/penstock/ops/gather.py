@@ -18,7 +18,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
@@ -111,7 +111,7 @@ class Gather(Selection):
     indices: tuple[int, ...]
 
     TFLITE = ("GATHER",)
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Gather") | onnx(
+    ONNX = onnx(CARRIED, "Gather") | onnx(
         OnnxName(AxisOrder.MODEL, carries=True, floats=True), "GatherND"
     )
     RELAY = relay("take")

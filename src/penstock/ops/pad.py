@@ -19,7 +19,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
@@ -122,7 +122,7 @@ class Pad(_Padding):
     fill: int
 
     TFLITE = ("PAD", "PADV2")
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Pad")
+    ONNX = onnx(CARRIED, "Pad")
     RELAY = relay("nn.pad")
 
     def result_type(self, inputs: Types) -> TensorType:

@@ -27,12 +27,12 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
-from penstock.ir.operator_facts import onnx, relay
+from penstock.ir.operator_facts import REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import float_functions
 from penstock.opkit.activation import Activation
-from penstock.opkit.broadcast import REALS, Clamped, Plain, arithmetic
+from penstock.opkit.broadcast import Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
 from penstock.opkit.nodes import real_elementwise

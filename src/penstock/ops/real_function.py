@@ -18,10 +18,9 @@ from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
+from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
-from penstock.opkit.broadcast import REALS
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import (
     SIGNED_UNIT_INTERVAL,

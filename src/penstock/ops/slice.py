@@ -18,7 +18,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
 from penstock.opkit.nodes import requantised, with_shape
@@ -86,7 +86,7 @@ class Slice(Selection):
         "UNPACK",
         "REVERSE_V2",
     )
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Slice", "Split")
+    ONNX = onnx(CARRIED, "Slice", "Split")
     RELAY = relay("strided_slice")
 
     def result_type(self, inputs: Types) -> TensorType:

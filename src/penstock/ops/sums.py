@@ -21,7 +21,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
+from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -139,7 +139,7 @@ class PlainSum(Reduction):
     axes: tuple[int, ...]
 
     ONNX = (
-        onnx(OnnxName(AxisOrder.ALIKE, floats=True), *_NORMS)
+        onnx(REALS, *_NORMS)
         | onnx(OnnxName(AxisOrder.MODEL, floats=True), "LayerNormalization")
         | onnx(
             OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
@@ -306,7 +306,7 @@ class Mean(_ScaledTotal):
 
     TFLITE = ("MEAN",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "GlobalAveragePool") | onnx(
-        OnnxName(AxisOrder.ALIKE, floats=True), "ReduceMean"
+        REALS, "ReduceMean"
     )
     RELAY = (
         *relay("mean"),
@@ -335,7 +335,7 @@ class Sum(_ScaledTotal):
     Source: TFLite SUM, as computed by TFLite Micro; `reference/reduce.h`."""
 
     TFLITE = ("SUM",)
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, floats=True), "ReduceSum")
+    ONNX = onnx(REALS, "ReduceSum")
     RELAY = relay("sum")
     MEAN = False
 

@@ -16,7 +16,7 @@ from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import TensorType
 from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
@@ -32,7 +32,7 @@ class Tile(Selection):
 
     TFLITE = ("TILE", "BROADCAST_TO")
     ONNX = onnx(OnnxName(AxisOrder.MODEL, carries=True, floats=True), "Expand") | onnx(
-        OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Tile"
+        CARRIED, "Tile"
     )
     RELAY = relay("tile")
 

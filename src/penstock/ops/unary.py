@@ -26,11 +26,11 @@ from penstock.fixedpoint import (
 )
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import transcendental
 from penstock.opkit.activation import Activation
-from penstock.opkit.broadcast import REALS, Plain
+from penstock.opkit.broadcast import Plain
 from penstock.opkit.checks import require_int8, require_output_steps
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
 from penstock.opkit.lookup import (
@@ -417,7 +417,7 @@ class Relu(Lookup):
     activation: Activation = Activation.RELU
 
     TFLITE = tuple(_CLAMPS)
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True, floats=True), "Relu", "Clip")
+    ONNX = onnx(CARRIED, "Relu", "Clip")
     RELAY = (*relay("clip"), RelayName("nn.relu", (("activation", "RELU"),)))
 
     def table(self, x: TensorType, y: TensorType) -> Array:

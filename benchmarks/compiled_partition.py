@@ -37,7 +37,7 @@ from penstock import api
 from penstock.execution import run_on_host
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.tensor import Array
-from penstock.pipeline.capacity import choose
+from penstock.pipeline.choosing import choose
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
 from penstock.pipeline.placing import place
 from penstock.pipeline.search import schedule

@@ -13,7 +13,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import choose
+from penstock.pipeline.choosing import choose
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place

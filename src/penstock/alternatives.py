@@ -16,7 +16,8 @@ from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import chosen_index, picked, smaller_kernels
+from penstock.pipeline.capacity import smaller_kernels
+from penstock.pipeline.choosing import chosen_index, picked
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.placed_point import PlacedPoint

@@ -16,7 +16,7 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.optional import Failed, attempt, outcome, succeeded
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import chosen_index
+from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.emission import command_line
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.memory.check import check
-from penstock.memory.even_rows import Series, ring_rows, with_even_rows
+from penstock.memory.even_rows import Series, placed_evenly, ring_rows, with_even_rows
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
+from penstock.memory.rows import RowOptions
 from quick import examples
 
 
@@ -77,6 +78,25 @@ def test_rows_become_even_where_there_is_room(
     if ring_rows(first, size) is None:
         stayed = (first == np.array(offsets_of(even, every[0]))).all()
         assert stayed != has_room(problem, placed, every[0])
+
+
+@given(rows_and_others(), st.integers(0, 20))
+@settings(max_examples=examples(60))
+def test_rows_are_even_where_a_ceiling_leaves_room(
+    drawn: tuple[PlacementProblem, tuple[Series, ...]], spare: int
+) -> None:
+    problem, every = drawn
+    whole = sum(buffer.size_bytes + 3 for buffer in problem.buffers)
+    found = placed_evenly(problem, every, whole, RowOptions())
+    assert found is not None
+    assert check(problem, found) == ()
+    for series in every:
+        size = next(b.size_bytes for b in problem.buffers if b.name == series[0])
+        rows = np.array(offsets_of(found, series))
+        assert size % 4 or (rows == rows[0] + size * np.arange(len(rows))).all()
+    ceiling = place(problem).height_bytes + spare
+    less = placed_evenly(problem, every, ceiling, RowOptions())
+    assert less is None or (less.height_bytes <= ceiling and check(problem, less) == ())
 
 
 def test_rows_in_a_ring_buffer_are_recognised() -> None:

@@ -19,7 +19,7 @@ from penstock.memory.rows import (
 )
 from quick import examples
 
-CHEAP = RowOptions(comparisons=200, orders=3, patience=4)
+CHEAP = RowOptions(rounds=((200, 20), (400, 40)), orders=3, patience=4)
 
 
 @st.composite

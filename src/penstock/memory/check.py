@@ -67,7 +67,8 @@ def _overlaps(placed: list[tuple[LiveBuffer, int]]) -> Iterator[tuple[str, str]]
     rows = [(b.lower, b.upper, at, at + b.size_bytes) for b, at in placed]
     lower, upper, low, high = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     for first in range(0, len(placed), AT_A_TIME):
-        these, later = slice(first, first + AT_A_TIME), slice(first, None)
+        these = slice(first, first + AT_A_TIME)
+        later = slice(first, np.searchsorted(lower, upper[these].max()))
         met = (
             (lower[later] < upper[these, None])
             & (low[later] < high[these, None])

@@ -1,4 +1,4 @@
-"""Even rows: moves the rows of a tensor to one address, or one after the other.
+"""Even rows: the rows of a tensor at one address, in a ring buffer, or one after the other.
 
 Rows with different live ranges are placed as separate buffers, at any addresses.  The generated C
 finds such rows by a table of their offsets, unless they form a ring buffer:
@@ -7,6 +7,8 @@ finds such rows by a table of their offsets, unless they form a ring buffer:
        8      r0 r1 .. ..     r0 r1 r2 r3       r0 to r3: rows, live one after the other
        4      xx xx .. ..     xx xx .. ..       xx: another buffer
        0      xx .. r2 r3     xx .. .. ..
+
+Where memory is not scarce, `placed_evenly` ties rows together before they are placed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.memory.greedy import placement_at
-from penstock.memory.problem import Column, Placement, PlacementProblem, columns
+from penstock.memory.problem import Column, Placement, PlacementProblem, columns, live_peak
+from penstock.memory.rows import RowOptions, place_rows
 
 Series = tuple[str, ...]
 """The buffers of a tensor's rows, in order; each holds one row, and all have the same size."""
@@ -66,6 +69,46 @@ def with_even_rows(
     even = dict(zip(names, offsets.tolist(), strict=True))
     placed = placement_at(problem, even, placement.bound_bytes, placement.method)
     return replace(placed, nodes=placement.nodes)
+
+
+def placed_evenly(
+    problem: PlacementProblem, every: Sequence[Series], ceiling_bytes: int, options: RowOptions
+) -> Placement | None:
+    """Return a placement up to a ceiling with as many series as possible in rings or whole tensors.
+
+    First, all series are whole tensors, then the least rings.  Then the series that are live at the
+    peak are placed row by row.  None if no placement up to the ceiling is found.
+    """
+    for whole in (True, False):
+        tied = every
+        while tied:
+            even = _with_tied_rows(problem, tied, whole=whole)
+            found = place_rows(even, options)
+            if found.height_bytes <= ceiling_bytes:
+                return found
+            peak = frozenset(live_peak(even).names)
+            rest = [series for series in tied if peak.isdisjoint(series)]
+            tied = rest if not whole and len(rest) < len(tied) else ()
+    return None
+
+
+def _with_tied_rows(
+    problem: PlacementProblem, every: Sequence[Series], *, whole: bool
+) -> PlacementProblem:
+    """Return the problem with the rows of series in whole tensors or the least rings, where their
+    alignment allows it."""
+    buffers = {buffer.name: buffer for buffer in problem.buffers}
+    for series in every:
+        first, *others = (buffers[name] for name in series)
+        if first.size_bytes % first.alignment:
+            continue
+        lower, upper = columns((first, *others))[:2]
+        sizes = range(len(series) if whole else 1, len(series) + 1)
+        ring = next(k for k in sizes if (upper[:-k] <= lower[k:]).all())
+        for row, buffer in enumerate(others, 1):
+            distance = row % ring * first.size_bytes
+            buffers[buffer.name] = replace(buffer, anchor=first.name, distance_bytes=distance)
+    return replace(problem, buffers=tuple(buffers.values()))
 
 
 def _free_base(

@@ -91,7 +91,7 @@ class PlacementProblem(Brief):
             raise InternalError("memory-002", "two buffers of a problem have the same name")
         _refuse_bad_anchors(self.buffers)
         for shape in shapes(self.buffers):
-            if clash := _clash([(buffer.distance_bytes, buffer) for buffer in shape]):
+            if len(shape) > 1 and (clash := _clash([(b.distance_bytes, b) for b in shape])):
                 raise InternalError("memory-008", f"buffers of one shape overlap: {clash}")
         if clash := _clash(list(_fixed(self.buffers))):
             raise InternalError("memory-003", f"fixed buffers overlap: {clash}")

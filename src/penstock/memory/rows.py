@@ -60,15 +60,13 @@ LOWER, UPPER, LOW, HIGH, TURN = range(5)
 class RowOptions:
     """Budget of the improvement of orders.
 
-    comparisons: per buffer of the problem, over all orders.
-    rounds: largest number of buffers that comparisons are granted for, in each round; a larger
-        problem is improved once more in the next round.
+    rounds: (comparisons for each buffer, over all orders; largest number of buffers that they are
+        granted for).  Problems with more buffers go on to the next round.
     orders: number of orders that are improved, the best ones first.
     patience: failures under one ceiling before it is raised.
     """
 
-    comparisons: int = 16_000
-    rounds: tuple[int, ...] = (500, 4_000)
+    rounds: tuple[tuple[int, int], ...] = ((16_000, 500), (64_000, 4_000))
     orders: int = 12
     patience: int = 100
 
@@ -132,8 +130,8 @@ def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found,
     tried.sort(key=lambda found: found.height)
     best = tried[0]
     buffers = tables.rows.shape[1]
-    for most in options.rounds:
-        share = options.comparisons * min(buffers, most) // max(options.orders, 1)
+    for comparisons, most in options.rounds:
+        share = comparisons * min(buffers, most) // max(options.orders, 1)
         for start in tried[: options.orders]:
             height, bases, work = improve(
                 tables, start.order, bound, best.height, share, options.patience

@@ -1,4 +1,4 @@
-"""The point to compile; the error if none fits: what uses the memory, what would make it fit."""
+"""The error if no point fits: what uses the memory, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.backends.cores.family import plain_c_family
-from penstock.choices import Optimize
 from penstock.errors import CapacityError
 from penstock.guides import guide
 from penstock.hardware.load import board_names, load_target
@@ -23,7 +22,6 @@ from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import smallest_point
 from penstock.pipeline.request import Request
-from penstock.scheduling.cascades.selection import pick
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
@@ -45,33 +43,6 @@ MAX_BLOCKS = 200
 The search tries up to `ConflictOptions.max_asks` subsets; with more blocks, it would take longer
 than the compilation.
 """
-
-
-def choose(points: tuple[PlacedPoint, ...], request: Request) -> PlacedPoint:
-    """Return the feasible point that the request's goal selects.
-
-    points: in ascending order of memory.
-
-    Raises CapacityError if no point is feasible.
-    """
-    chosen = chosen_index(points, request)
-    if chosen is None:
-        raise capacity_error(points[0], request)
-    return points[chosen]
-
-
-def chosen_index(points: Sequence[PlacedPoint], request: Request) -> int | None:
-    """Return the index of the point that `choose` selects; None if no point is feasible."""
-    feasible = [k for k, point in enumerate(points) if point.is_feasible(request)]
-    if not feasible:
-        return None
-    return feasible[picked([points[k] for k in feasible], request.goal)]
-
-
-def picked(points: Sequence[PlacedPoint], goal: Optimize) -> int:
-    """Return the index of the point that a goal selects from those that fit."""
-    schedules = [point.schedule for point in points]
-    return pick([s.cost.cycles for s in schedules], goal, min(s.pace for s in schedules))
 
 
 def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
@@ -331,10 +302,7 @@ def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
     for memory, placement in point.others:
         if placement.height_bytes > sizes[memory]:
             return memory, sizes[memory]
-    others = point.height_bytes - point.placement.height_bytes
-    tensors = point.schedule.memory.default
-    left = request.ram_limit_bytes - request.stack_bytes - others
-    return tensors, max(0, min(sizes[tensors], left))
+    return point.schedule.memory.default, max(0, point.available_bytes(request))
 
 
 def _labels(

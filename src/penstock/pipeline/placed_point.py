@@ -78,6 +78,13 @@ class PlacedPoint(Brief):
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
         return all(p.height_bytes <= sizes[memory] for memory, p in self.placements)
 
+    def available_bytes(self, request: Request) -> int:
+        """Return the bytes of the default memory region that the target and the RAM budget leave
+        for its blocks; negative if the other blocks exceed the budget."""
+        sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+        others = self.ram_bytes(request) - self.placement.height_bytes
+        return min(sizes[self.schedule.memory.default], request.ram_limit_bytes - others)
+
     def is_feasible(self, request: Request) -> bool:
         """Return whether the point fits into the target's memories and into the RAM budget."""
         return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes

@@ -19,7 +19,7 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.memory.bank_groups import in_whole_banks
 from penstock.memory.check import check
-from penstock.memory.even_rows import Series, with_even_rows
+from penstock.memory.even_rows import Series, placed_evenly, with_even_rows
 from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions, placed_further
 from penstock.memory.place import place as place_buffers
@@ -57,7 +57,7 @@ def place(
     on_count: called for each placed schedule, with the number of points kept before it.
     """
     points: list[PlacedPoint] = []
-    candidates = ((s, None) for s in frontier.schedules if _may_survive(s, points, target))
+    candidates = ((s, _Effort()) for s in frontier.schedules if _may_survive(s, points, target))
     for found, point in _placed(candidates, target, options, executor):
         on_count(len(points))
         # Workers execute speculatively: an earlier result may rule out a submitted schedule.
@@ -78,7 +78,7 @@ def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
     for found in least_memory_first(parts, target, options, request.accelerators):
         if least is not None and found.peak_bytes >= least.height_bytes:
             break  # the live bytes of later schedules are no lower
-        ((_, point),) = _placed(((found, None),), target, options, None)
+        ((_, point),) = _placed(((found, _Effort()),), target, options, None)
         if least is None or point.height_bytes < least.height_bytes:
             least = point
     assert least is not None
@@ -120,20 +120,35 @@ def _finished(
     points: Sequence[PlacedPoint], target: Target, options: Options, executor: Executor | None
 ) -> list[PlacedPoint]:
     """Return points whose placements are checked; they are no higher than those of `points`."""
-    known = ((point.schedule, point.placements) for point in points)
+    known = ((point.schedule, _Effort(point.placements)) for point in points)
     return [point for _, point in _placed(known, target, options, executor)]
 
 
+def with_even_layouts(
+    schedules: Sequence[Schedule], request: Request, executor: Executor | None
+) -> list[PlacedPoint]:
+    """Return the feasible points of schedules, their rows in rings or whole tensors as far as the
+    RAM budget allows."""
+    target, options = request.target, request.options
+    every = _placed(((s, _Effort()) for s in schedules), target, options, executor)
+    known = (
+        (point.schedule, _Effort(point.placements, point.available_bytes(request)))
+        for _, point in every
+        if point.is_feasible(request)
+    )
+    found = (point for _, point in _placed(known, target, options, executor))
+    return [point for point in found if point.is_feasible(request)]
+
+
 def _placed(
-    schedules: Iterable[tuple[Schedule, _Placements | None]],
+    schedules: Iterable[tuple[Schedule, _Effort]],
     target: Target,
     options: Options,
     executor: Executor | None,
 ) -> Iterator[tuple[Schedule, PlacedPoint]]:
     """Yield (schedule, point) for each schedule; the cost of the point is that at its addresses.
 
-    A schedule is placed quickly, or finished if it comes with placements.  One that cannot be
-    placed is dropped if there are others.
+    A schedule that cannot be placed is dropped if there are others.
     Without an executor, a schedule is requested only after the previous one is placed.  Workers
     receive the placement problems, not the network.
     """
@@ -141,7 +156,7 @@ def _placed(
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     banks = {m.name: m.bank_bytes for m in target.memories if m.bank_bytes}
     tasks, again = tee(outcome(partial(_task, banks), each) for each in schedules)
-    blocks = (task if isinstance(task, Failed) else (task.problems, task.known) for task in again)
+    blocks = (task if isinstance(task, Failed) else (task.problems, task.effort) for task in again)
     place_one = partial(outcome, partial(_place_blocks, PlaceOptions(exact=limits)))
     pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
 
@@ -155,23 +170,36 @@ def _placed(
 
 
 @dataclass(frozen=True, slots=True)
+class _Effort:
+    """What is done to place a schedule.
+
+    known: placements to finish: to lower further, and to check.  None: the schedule is placed
+        quickly.
+    ceiling_bytes: of the default region, to which rows in rings or whole tensors may raise it.
+    """
+
+    known: _Placements | None = None
+    ceiling_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Task:
-    """A schedule, what is to be placed in each of its memory regions, and placements to finish."""
+    """A schedule, what is to be placed in each of its memory regions, and how."""
 
     expanded: ExpandedSchedule
     problems: tuple[_Problem, ...]
-    known: _Placements | None
+    effort: _Effort
 
 
-def _task(banks: Mapping[str, int], each: tuple[Schedule, _Placements | None]) -> _Task:
+def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
     """Return what is to be placed of a schedule.
 
     Even rows are for the code of finished points, and for kernels whose cost depends on addresses.
     banks: the size of a bank of each region in which buffers must not share one.
     """
-    schedule, known = each
+    schedule, effort = wanted
     expanded = ExpandedSchedule(schedule)
-    is_even = known is not None or depends_on_addresses(schedule)
+    is_even = effort.known is not None or depends_on_addresses(schedule)
     series = dict(row_series(expanded) if is_even else ())
     problems = (
         (
@@ -181,25 +209,28 @@ def _task(banks: Mapping[str, int], each: tuple[Schedule, _Placements | None]) -
         )
         for memory, problem in placement_problems(expanded)
     )
-    return _Task(expanded, tuple(problems), known)
+    return _Task(expanded, tuple(problems), effort)
 
 
 def _place_blocks(
-    options: PlaceOptions, blocks: tuple[tuple[_Problem, ...], _Placements | None]
+    options: PlaceOptions, blocks: tuple[tuple[_Problem, ...], _Effort]
 ) -> _Placements:
-    """Return (memory region, placement) for each placement problem.
-
-    Given placements are finished: placed further, and checked.
-    """
-    problems, known = blocks
+    """Return (memory region, placement) for each placement problem."""
+    problems, effort = blocks
+    if effort.known is None:
+        return tuple(
+            (memory, with_even_rows(problem, place_buffers(problem, options.quick), series))
+            for memory, problem, series in problems
+        )
     found: list[tuple[str, Placement]] = []
-    for k, (memory, problem, series) in enumerate(problems):
-        if known is None:
-            placement = place_buffers(problem, options.quick)
-        else:
-            placement = placed_further(problem, known[k][1], options)
+    for (memory, problem, series), (_, quick) in zip(problems, effort.known, strict=True):
+        placement = None
+        if effort.ceiling_bytes and not found:
+            ceiling_bytes = effort.ceiling_bytes
+            placement = placed_evenly(problem, series, ceiling_bytes, options.quick.rows)
+        placement = placement or placed_further(problem, quick, options)
         placement = with_even_rows(problem, placement, series)
-        if known is not None and (faults := check(problem, placement)):
+        if faults := check(problem, placement):
             raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
         found.append((memory, placement))
     return tuple(found)

@@ -18,7 +18,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import choose
+from penstock.pipeline.choosing import choose, has_spare_memory, simplest, with_point
 from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
@@ -41,8 +41,7 @@ class Placed:
     """The result of `place`.
 
     points: in ascending order of memory; chosen: the one to compile.
-    program: the program of `chosen` if this point is optional: another one replaces it if it cannot
-        be lowered.
+    program: the program of `chosen`, if it is known.
     """
 
     points: tuple[PlacedPoint, ...]
@@ -78,15 +77,27 @@ def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
     schedules = (after_stripes(s, request.accelerators) for s in frontier.schedules)
     frontier = Frontier(tuple(schedules))
     points = place(frontier, request.target, request.options, context.executor)
+    placed = _chosen(points, request)
+    if not has_spare_memory(request):
+        return placed
+
+    def with_less_code() -> Placed:
+        point, program = simplest(frontier, placed.chosen, request, context.executor)
+        return Placed(with_point(placed.points, point), point, program)
+
+    return attempt("a point with less code", with_less_code, lambda: placed)
+
+
+def _chosen(points: tuple[PlacedPoint, ...], request: Request) -> Placed:
+    """Choose a point.  An optional one is replaced by another one if it cannot be lowered."""
     chosen = choose(points, request)
-    while chosen.is_optional and len(points) > 1:
-        lowered = partial(lower_point, chosen, request.accelerators)
-        program = attempt("the chosen point", lowered, lambda: None)
-        if program is not None:
-            return Placed(points, chosen, program)
-        points = tuple(point for point in points if point is not chosen)
-        chosen = choose(points, request)
-    return Placed(points, chosen)
+    if not chosen.is_optional or len(points) == 1:
+        return Placed(points, chosen)
+    lowered = partial(lower_point, chosen, request.accelerators)
+    program = attempt("the chosen point", lowered, lambda: None)
+    if program is not None:
+        return Placed(points, chosen, program)
+    return _chosen(tuple(point for point in points if point is not chosen), request)
 
 
 def _lower(placed: Placed, context: Context) -> Program:

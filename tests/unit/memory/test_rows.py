@@ -14,7 +14,7 @@ from row_problems import Case, Chain, Tensor, Window, cases, mobilenet_v1, row_p
 
 LIMIT = 1.10
 """Largest accepted height / live bytes."""
-WITHOUT_IMPROVEMENT = RowOptions(comparisons=0)
+WITHOUT_IMPROVEMENT = RowOptions(rounds=())
 
 
 def test_nothing_is_placed_nowhere() -> None:

@@ -14,7 +14,7 @@ from penstock.choices import Optimize
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import climb, run_point
-from penstock.pipeline.capacity import chosen_index
+from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import band_source

@@ -21,7 +21,7 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.passes.accumulate import accumulate
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.capacity import choose
+from penstock.pipeline.choosing import choose
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place

@@ -17,7 +17,7 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from penstock.compiled import UNBOUNDED
+from penstock.compiled import UNBOUNDED, compiled
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
 from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
@@ -26,7 +26,7 @@ from penstock.scheduling.bands.ordered_parts import OrderedParts
 from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
-from penstock.scheduling.simulate.row_tables import RowTables, advances
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables, advances
 from penstock.scheduling.simulate.walk import run_cascade
 
 STRIPES = (1, 2, 4)
@@ -459,10 +459,7 @@ def chain_intervals(
     for valued in plain:
         c = valued.candidate
         least[c.lower, c.upper] = min(least[c.lower, c.upper], valued.peak_bytes)
-    for lower in range(count - 1, -1, -1):
-        for upper in range(lower + 2, count + 1):
-            both = np.maximum(least[lower, lower + 1 : upper], least[lower + 1 : upper, upper])
-            least[lower, upper] = min(least[lower, upper], both.min())
+    _compose(least)
     bound = np.where(least < limit, least, np.maximum.outer(resident, resident))
     before, after = least[0].copy(), least[:, count].copy()
     before[0] = after[count] = 0
@@ -479,3 +476,13 @@ def chain_intervals(
                 insort(found, (run_cascade(tables, a, b, 1, highest, _NO_CALLS)[0], a, b))
                 del found[MOST_INTERVALS:]
     return [(a, b) for _, a, b in found]
+
+
+@compiled
+def _compose(least: Numbers) -> None:
+    """Lower the memory of each interval to that of the best sequence of intervals."""
+    for lower in range(len(least) - 1, -1, -1):
+        for middle in range(lower + 1, len(least)):
+            for upper in range(middle + 1, len(least)):
+                both = max(least[lower, middle], least[middle, upper])
+                least[lower, upper] = min(least[lower, upper], both)

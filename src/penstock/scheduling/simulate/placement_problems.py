@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.rows import Storage
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, MemoryBlock
 from penstock.scheduling.simulate.row_tables import Numbers
@@ -64,10 +66,9 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     for s, count in enumerate(np.bincount(single[:, 0], minlength=len(storages)).tolist()):
         storage = storages[s].name
         if 1 < count == storages[s].rows and storage not in addressed:
-            blocks = (
-                MemoryBlock(storage, *block) for block in single[single[:, 0] == s, 1:].tolist()
+            names = tuple(
+                _rows_name(expanded.schedule, storages[s], row, row + 1) for row in range(count)
             )
-            names = tuple(block_name(expanded.schedule, block) for block in blocks)
             found.setdefault(memory.region(storage), []).append(names)
     return tuple((name, tuple(series)) for name, series in found.items())
 
@@ -90,9 +91,14 @@ def block_name(schedule: Schedule, block: MemoryBlock) -> str:
     [first, end) is named "storage[first:end]", with a number appended if a value has this name.
     """
     rows = schedule.parts.rows
-    if block.upper - block.lower == rows.storages[rows.number[block.storage]].rows:
-        return block.storage
-    return _unused_name(schedule, f"{block.storage}[{block.lower}:{block.upper}]")
+    storage = rows.storages[rows.number[block.storage]]
+    return _rows_name(schedule, storage, block.lower, block.upper)
+
+
+def _rows_name(schedule: Schedule, storage: Storage, lower: int, upper: int) -> str:
+    if upper - lower == storage.rows:
+        return storage.name
+    return _unused_name(schedule, f"{storage.name}[{lower}:{upper}]")
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
@@ -146,28 +152,25 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
 
     A block is a whole storage or some rows of it.
     """
-    rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
-    anchors: dict[str, tuple[str, int]] = {}
-    alignments = storage_alignments(expanded.schedule.parts)
-    for block in expanded.blocks():
-        storage = rows.storages[rows.number[block.storage]]
-        name = block_name(expanded.schedule, block)
-        size = min(block.upper - block.lower, storage.slots) * storage.row_bytes
-        anchor, first = anchors.setdefault(block.storage, (name, block.lower))
-        tied = storage.contiguous and anchor != name
-        yield (
-            memory.region(block.storage),
-            LiveBuffer(
-                name,
-                block.born,
-                block.dead,
-                size,
-                1 if tied else alignments.get(block.storage, ALIGNMENT_BYTES),
-                None,
-                anchor if tied else None,
-                (block.lower - first) * storage.row_bytes if tied else 0,
-            ),
-        )
+    schedule = expanded.schedule
+    storages, memory = schedule.parts.rows.storages, schedule.memory
+    alignments = storage_alignments(schedule.parts)
+    by_storage = groupby(expanded.block_table.tolist(), key=lambda block: block[0])
+    for s, blocks in by_storage:
+        storage = storages[s]
+        region = memory.region(storage.name)
+        alignment = alignments.get(storage.name, ALIGNMENT_BYTES)
+        anchor, first = None, 0
+        for _, lower, upper, born, dead in blocks:
+            name = _rows_name(schedule, storage, lower, upper)
+            size = min(upper - lower, storage.slots) * storage.row_bytes
+            if anchor is None:
+                yield region, LiveBuffer(name, born, dead, size, alignment)
+            else:
+                distance = (lower - first) * storage.row_bytes
+                yield region, LiveBuffer(name, born, dead, size, 1, None, anchor, distance)
+            if storage.contiguous and anchor is None:
+                anchor, first = name, lower
 
 
 def storage_alignments(parts: Parts) -> Mapping[str, int]:

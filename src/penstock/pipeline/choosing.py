@@ -1,0 +1,95 @@
+"""The point to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from penstock.choices import Optimize
+from penstock.pareto import is_dominated
+from penstock.pipeline.capacity import capacity_error
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import bytes_and_cycles, with_even_layouts
+from penstock.pipeline.request import Request
+from penstock.program.program import Program
+from penstock.program.steps import walk
+from penstock.program.stored_constants import weight_bytes
+from penstock.scheduling.cascades.selection import noticeably_faster, pick
+from penstock.scheduling.model.schedule import Frontier, Schedule
+
+COMMAND_BYTES = 40
+"""Code of a call or a loop.  Measured: kws_ref_model and pretrainedResnet_quant, Cortex-M4, -O3."""
+MOST_RIVALS = 3
+"""Schedules that are compared by their code, those with the fewest parts in loops first."""
+
+
+def choose(points: tuple[PlacedPoint, ...], request: Request) -> PlacedPoint:
+    """Return the feasible point that the request's goal selects.
+
+    points: in ascending order of memory.
+
+    Raises CapacityError if no point is feasible.
+    """
+    chosen = chosen_index(points, request)
+    if chosen is None:
+        raise capacity_error(points[0], request)
+    return points[chosen]
+
+
+def chosen_index(points: Sequence[PlacedPoint], request: Request) -> int | None:
+    """Return the index of the point that `choose` selects; None if no point is feasible."""
+    feasible = [k for k, point in enumerate(points) if point.is_feasible(request)]
+    if not feasible:
+        return None
+    return feasible[picked([points[k] for k in feasible], request.goal)]
+
+
+def picked(points: Sequence[PlacedPoint], goal: Optimize) -> int:
+    """Return the index of the point that a goal selects from those that fit."""
+    schedules = [point.schedule for point in points]
+    return pick([s.cost.cycles for s in schedules], goal, min(s.pace for s in schedules))
+
+
+def has_spare_memory(request: Request) -> bool:
+    """Return whether a request grants memory to be used: speed within a budget."""
+    return request.sram_bytes is not None and request.goal is Optimize.SPEED
+
+
+def simplest(
+    frontier: Frontier, fastest: PlacedPoint, request: Request, executor: Executor | None = None
+) -> tuple[PlacedPoint, Program]:
+    """Return a point with the least code and constants, then of least memory, and its program.
+
+    It is one of the points that fit and are not noticeably slower than the fastest.  Their rows are
+    in rings or whole tensors as far as the budget allows.
+    """
+    cycles = fastest.schedule.cost.cycles
+    near = [s for s in frontier.schedules if not noticeably_faster(cycles, than=s.cost.cycles)]
+    rivals = sorted(near, key=lambda s: (_parts_in_loops(s), s.peak_bytes))[:MOST_RIVALS]
+    points = (fastest, *with_even_layouts((*rivals, fastest.schedule), request, executor))
+    programs = [lower_point(point, request.accelerators) for point in points]
+    sizes = [(_code_bytes(q), p.height_bytes) for p, q in zip(points, programs, strict=True)]
+    least = sizes.index(min(sizes))
+    return points[least], programs[least]
+
+
+def with_point(points: Sequence[PlacedPoint], one: PlacedPoint) -> tuple[PlacedPoint, ...]:
+    """Return the points and another one, without those that one of them dominates."""
+    cost = bytes_and_cycles(one)
+    others = (
+        point
+        for point in points
+        if not is_dominated(bytes_and_cycles(point), [cost])
+        and not is_dominated(cost, [bytes_and_cycles(point)])
+    )
+    return tuple(sorted((*others, one), key=bytes_and_cycles))
+
+
+def _parts_in_loops(schedule: Schedule) -> int:
+    return sum(len(plan.parts) for plan in schedule.plans if plan.stripe is not None)
+
+
+def _code_bytes(program: Program) -> int:
+    """Return an estimate of code and constants, without kernels."""
+    return weight_bytes(program) + COMMAND_BYTES * sum(1 for _ in walk(program.run))

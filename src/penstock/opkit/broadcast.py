@@ -48,6 +48,7 @@ def result_shape(inputs: Types) -> tuple[int, ...]:
             f"inputs are broadcast to shape {list(shape)}, its rank must be at most {RANK}",
             help="reshape to fewer axes in the model",
         )
+    # Rows of a matrix run along its first axis, those of an image along the third from the end.
     require(
         len(shape) < 3 or all(len(s) != 2 for s in shapes),
         f"an input of rank 2 stretches to shape {list(shape)}, must be reshaped to its rank first",

@@ -35,6 +35,7 @@ def elementwise_nodes(
         return
     viewed: list[Value] = []
     for k, operand in enumerate(operands):
+        # See `broadcast.result_shape`: rows of matrices are no rows of images.
         if operand.type.rank == 2 < output.type.rank:
             shape = (1,) * (output.type.rank - 2) + operand.type.shape
             operand, views = reshaped(operand, shape, f"{output.name}/operand{k}")

@@ -239,6 +239,7 @@ def centred_layer(
         return x, found, ()
     rest = _differences(w)
     others = tuple(range(rest.ndim - 1))
+    # Each copy of a channel takes from -128 to 127 of a difference.
     copies = np.maximum(-(-rest.max(axis=others) // 127), -(rest.min(axis=others) // 128))
     copies = np.maximum(copies, 1)
     first = np.cumsum(copies) - copies

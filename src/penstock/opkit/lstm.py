@@ -54,6 +54,7 @@ _TABLE = logistic_table().astype(np.int64)
 
 def logistic(x: Int64s) -> Int64s:
     """1 / (1 + exp(-x)) of Q3.12 numbers."""
+    # The index 24 |x| of a Q3.12 number is 3 |x| / 2**9.
     magnitude = np.abs(3 * x)
     half = 1 << 24
     y = np.where(magnitude >> 9 >= ENTRIES - 1, LARGEST << 10, _between(magnitude, 9) + half)

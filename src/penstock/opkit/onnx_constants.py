@@ -150,6 +150,7 @@ def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:
     words = np.random.PCG64(np.random.SeedSequence(zlib.crc32(name.encode()))).random_raw(
         -(-count // 8)
     )
+    # -128 is left out: weights are symmetric, as quantisers make them.
     elements = np.maximum(words.view(np.int8)[:count].reshape(shape), -127)
     terms = max(1, count // max(1, shape[axis]))
     scale = float(np.float32(1 / (DRAWN_DEVIATION * math.sqrt(terms))))

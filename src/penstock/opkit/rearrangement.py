@@ -118,6 +118,7 @@ class Rearrangement(OperatorDefaults):
         layout = self.layout(x.shape)
         steps = _steps(layout, x)
         rows_end = row_axis(len(layout.merges)) + 1 if len(layout.merges) > 1 else 0
+        # Tables describe the loops over rows, of which there may be any number.
         outer = [steps[part] for axis in layout.merges[:rows_end] for part in axis] or [_Step()]
         inner = _joined([steps[part] for axis in layout.merges[rows_end:] for part in axis])
         run_bytes = x.dtype.size_bytes

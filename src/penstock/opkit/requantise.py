@@ -107,6 +107,7 @@ def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: i
     scales = w.quantisation.scales
     # One scale for the tensor counts for each channel.
     every = scales if len(scales) == channels else scales * channels
+    # Double precision and this order, as in the reference.
     return Multipliers.of([x.scale * scale / y.scale for scale in every])
 
 

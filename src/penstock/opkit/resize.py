@@ -151,6 +151,7 @@ def _factors(node: OnnxNode) -> tuple[np.float32, ...]:
         numbers = node.attributes["scales"]
         found = np.array(numbers, np.float32).ravel()
     else:
+        # From opset 11 on, the region of interest is input 1.
         of_roi = node.name == "Resize" and node.opset >= 11
         found = real_numbers(node, 2 if of_roi else 1).astype(np.float32).ravel()
     require(

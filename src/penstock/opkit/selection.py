@@ -288,6 +288,7 @@ class Selection(OperatorDefaults):
 
 def _strided_kernel(site: Site, maps: list[StridedMap], fill: int) -> Kernel:
     x, y = broadcast.extended(site.inputs[0].shape), broadcast.extended(site.output.shape)
+    # By rank, where the axes stand among N, H, W and C, as `broadcast.extended` places them.
     places = ((), (3,), (1, 3), (1, 2, 3), (0, 1, 2, 3))[len(maps)]
     axes = [StridedMap()] * broadcast.RANK
     for place, axis in zip(places, maps, strict=True):

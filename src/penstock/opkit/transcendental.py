@@ -59,6 +59,7 @@ def one_minus_over_one_plus(a: Int64s) -> Int64s:
 
 def _half_reciprocal(a: Int64s) -> Int64s:
     """2 / (1 + a) for a in [0, 1] in Q0.31, as Q2.29: Newton's method."""
+    # (a + 1) / 2 in Q0.31; the sum itself would need 33 bits.
     half_denominator = (a + INT32_MAX + 1) >> 1
     x = 1515870810 + doubling_high_multiply(half_denominator, -1010580540)  # 48/17, -32/17
     for _ in range(3):

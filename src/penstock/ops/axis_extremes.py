@@ -85,11 +85,6 @@ def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
     return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
 
 
-def _onnx_extreme(node: OnnxNode) -> Iterable[Made]:
-    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
-    return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
-
-
 @dataclass(frozen=True, slots=True)
 class _ArgExtreme(Reduction):
     """Index of the maximum (`SIGN` 1) or minimum (-1) along `axis`."""
@@ -181,7 +176,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    return _onnx_index(node) if node.name.startswith("Arg") else _onnx_extreme(node)
+    if node.name.startswith("Arg"):
+        return _onnx_index(node)
+    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
+    return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
 
 
 SAMPLES = (

@@ -14,7 +14,7 @@ FULLY_CONNECTED with computed weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from penstock.opkit.nodes import RealNodes, reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, sample
 from penstock.ops.plain import PlainMul
-from penstock.ops.reshape import Reshape
 from penstock.ops.sums import PlainSum
 
 
@@ -176,6 +175,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
         raise node.unsupported("a product of computed matrices with an offset or alpha")
     is_real = node.output().type.quantisation is None
+    # Integers of several scales cannot be added up.
     if is_real or any(_has_several_scales(value) for value in values):
         yield from _real_products(node, values)
         return
@@ -184,25 +184,14 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
             require_int8(value.type, f'constant "{value.name}"')
     op = BatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
     rank = max(3, *(value.type.rank for value in values))
-    viewed = [
-        reshaped(
-            value,
-            (1,) * (rank - value.type.rank) + value.type.shape,
-            f"{node.output().name}/input{k}",
-        )
-        for k, value in enumerate(values)
-    ]
-    for _, made in viewed:
-        yield from made
-    inputs = tuple(value for value, _ in viewed)
-    if max(value.type.rank for value in values) > 2:
-        yield node.made(op, *inputs)
-        return
-    product = node.between(
-        op, *inputs, label="before_reshape", like=node.output().type.quantisation
-    )
-    yield product
-    yield node.made(Reshape(product.output.type.shape[1:]), product.output)
+    shapes = ((1,) * (rank - value.type.rank) + value.type.shape for value in values)
+    types = tuple(v.type.with_shape(shape) for v, shape in zip(values, shapes, strict=True))
+    shape = op.result_type(types).shape
+    if max(value.type.rank for value in values) == 2:
+        shape = shape[1:]
+    y = node.output()
+    type = TensorType(shape, DType.INT8, y.type.quantisation)
+    yield from product_nodes(op, values, rank, replace(y, type=type))
 
 
 def _has_several_scales(value: Value) -> bool:

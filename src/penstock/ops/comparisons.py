@@ -258,6 +258,7 @@ def _chosen(node: ForeignNode) -> Iterable[Made]:
     if node.name == "ONE_HOT":
         yield from _one_hot(node)
         return
+    # The reference copies elements: it does not requantise them.
     condition, a, b = (node.input(k) for k in range(3))
     require_one_quantisation((a.type, b.type, node.output().type), "choices and output")
     if node.name == "SELECT" and condition.type.rank == 1 < a.type.rank:

@@ -91,6 +91,7 @@ class Concatenation(OperatorDefaults):
     def kernel(self, site: Site) -> Kernel:
         y = site.output
         rows_end = row_axis(y.rank) + 1 if y.rank > 1 else 0  # axes before it count rows
+        # Along an axis of rows, whole rows alternate; else pieces of each row do.
         if self.axis < rows_end:
             counts = [math.prod(x.shape[self.axis : rows_end]) for x in site.inputs]
             sizes = [math.prod(y.shape[rows_end:]) * y.dtype.size_bytes] * len(counts)

@@ -83,10 +83,6 @@ def _truncated(x: Array, bits: int) -> Array:
     return np.where(inside, np.where(inside, x, 0).astype(np.int64), ends)
 
 
-def _foreign_cast(node: ForeignNode) -> Iterable[Made]:
-    yield Made(Cast(node.output().type.dtype), (node.input(0),), node.output())
-
-
 _BYTES = TensorType((1, 4, 3, 5), DType.UINT8, Quantisation((0.1,), (128,)))
 
 
@@ -213,21 +209,9 @@ def _wide_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
     """Raises UnsupportedError if a product may exceed 32 bits, also with the zero point."""
     largest = max(x.dtype.upper - x.zero_point, x.zero_point - x.dtype.lower)
     real = x.scale / y.scale
+    # The zero point is added in 32 bits, too: it counts as steps of the input.
     spare = abs(y.zero_point) / real if y.zero_point and real else 0.0
     return fitting_multiplier(real, largest + math.ceil(min(spare, 2.0**31)))
-
-
-def _foreign_quantize(node: ForeignNode) -> Iterable[Made]:
-    source, target = node.input(0).type.dtype, node.output().type.dtype
-    if source is DType.FLOAT32:
-        yield unary_node(QuantizeReal(), node)
-    elif (source, target) in WIDE:
-        require_quantised(node.output().type, "output")
-        yield unary_node(QuantizeWide(target), node, target)
-    else:
-        require_dtype(node.output().type, EIGHT_BITS, "output")
-        require_quantised(node.output().type, "output")
-        yield unary_node(Quantize(target), node, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +251,21 @@ def dequantised(elements: Array, type: TensorType) -> Array:
     return np.float32(type.scale) * steps.astype(np.float32)
 
 
-def _foreign_dequantize(node: ForeignNode) -> Iterable[Made]:
-    yield unary_node(Dequantize(), node, DType.FLOAT32)
-
-
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    x, y = node.input(0), node.output()
     match node.name:
         case "CAST":
-            return _foreign_cast(node)
-        case "QUANTIZE":
-            return _foreign_quantize(node)
+            yield Made(Cast(y.type.dtype), (x,), y)
+        case "DEQUANTIZE":
+            yield unary_node(Dequantize(), node, DType.FLOAT32)
+        case _ if x.type.dtype is DType.FLOAT32:
+            yield unary_node(QuantizeReal(), node)
         case _:
-            return _foreign_dequantize(node)
+            op = QuantizeWide if (x.type.dtype, y.type.dtype) in WIDE else Quantize
+            if op is Quantize:
+                require_dtype(y.type, EIGHT_BITS, "output")
+            require_quantised(y.type, "output")
+            yield unary_node(op(y.type.dtype), node, y.type.dtype)
 
 
 SAMPLES = (

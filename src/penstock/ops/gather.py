@@ -92,10 +92,6 @@ def _inner(site: Site, out: Region) -> tuple[slice, ...]:
     return (*(slice(None),) * outer, *out.slices[outer:])
 
 
-def _foreign_positions(node: ForeignNode) -> Iterable[Made]:
-    yield Made(GatherNd(), (node.input(0), node.input(1)), node.output())
-
-
 @dataclass(frozen=True, slots=True)
 class Gather(Selection):
     """Slices of a tensor at listed indices along an axis.
@@ -205,6 +201,7 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
         f"a position lies outside of the first axes, of extents {list(extents)}",
     )
     strides = [math.prod(extents[k + 1 :]) for k in range(depth)]
+    # Negative indices count from the end: the remainder makes them positive.
     rows = tuple(int(k) for k in (positions % extents @ strides).ravel())
     name = node.output().name
     view, made = reshaped(x, (math.prod(extents), math.prod(rest)), f"{name}/slices")
@@ -218,7 +215,9 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    return _foreign_gather(node) if node.name == "GATHER" else _foreign_positions(node)
+    if node.name == "GATHER":
+        return _foreign_gather(node)
+    return (Made(GatherNd(), (node.input(0), node.input(1)), node.output()),)
 
 
 SAMPLES = (

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm
@@ -30,6 +30,7 @@ from penstock.opkit.checks import (
 )
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
 from penstock.opkit.nodes import intermediate, reshaped
+from penstock.opkit.recurrence import Recurrence
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -191,7 +192,7 @@ SWAP = Transpose((0, 2, 1, 3))
 
 
 @dataclass(frozen=True, slots=True)
-class Lstm(OperatorDefaults):
+class Lstm(Recurrence):
     """A layer of long short-term memory (LSTM), one output row for each time step.
 
         x       (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the
@@ -214,6 +215,8 @@ class Lstm(OperatorDefaults):
     clip: int = UNCLIPPED
 
     TFLITE = ("UNIDIRECTIONAL_SEQUENCE_LSTM",)
+    GATES = GATES
+    STATES = 2
 
     def result_type(self, inputs: Types) -> TensorType:
         x, hidden, cell, w, r, b = require_count(inputs, 6, "LSTM")
@@ -252,22 +255,6 @@ class Lstm(OperatorDefaults):
             c, h = lstm.step(scales, _by_gate(sums), _by_gate(recurrents), c)
             found[0, row] = np.concatenate((c, h), axis=-1)
         return found[..., slice(*channels)]
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, hidden, _, *constants = site.inputs
-        rows, columns = out.intervals[1:3]
-        read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
-        state = Region.of(columns if rows[0] == 0 else (0, 0), (0, hidden.shape[1]))
-        return read, state, state, *(Region.whole(type.shape) for type in constants)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, *others = site.inputs
-        rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
-        return rows, *(Affine.constant(type.shape, 4) for type in others)
-
-    def work(self, site: Site, out: Region) -> Work:
-        depth = site.inputs[3].shape[1] + site.inputs[4].shape[1]
-        return Work(out.elements * GATES // 2 * depth, out.elements)
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape

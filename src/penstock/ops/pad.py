@@ -104,12 +104,6 @@ def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
     )
 
 
-def _foreign_mirrored(node: ForeignNode) -> Iterable[Made]:
-    before, after = constant_paddings(node, 1, node.input(0).type.rank)
-    edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
-    yield Made(MirrorPad(before, after, edge), (node.input(0),), node.output())
-
-
 @dataclass(frozen=True, slots=True)
 class Pad(_Padding):
     """Pads a tensor with one value.
@@ -146,11 +140,6 @@ def _fits(fill: int, dtype: DType) -> bool:
     if fill == 0 or dtype.size_bytes != 1:
         return fill == 0
     return fill == 1 if dtype is DType.BOOL else dtype.lower <= fill < dtype.upper
-
-
-def _foreign_pad(node: ForeignNode) -> Iterable[Made]:
-    before, after = constant_paddings(node, 1, node.input(0).type.rank)
-    yield Made(Pad(before, after, _fill(node)), (node.input(0),), node.output())
 
 
 def _fill(node: ForeignNode) -> int:
@@ -271,7 +260,13 @@ def _onnx_border(node: OnnxNode) -> float:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    return _foreign_mirrored(node) if node.name == "MIRROR_PAD" else _foreign_pad(node)
+    before, after = constant_paddings(node, 1, node.input(0).type.rank)
+    if node.name == "MIRROR_PAD":
+        edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
+        op = MirrorPad(before, after, edge)
+    else:
+        op = Pad(before, after, _fill(node))
+    yield Made(op, (node.input(0),), node.output())
 
 
 SAMPLES = (

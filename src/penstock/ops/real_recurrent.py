@@ -9,7 +9,7 @@
 With layout 1, the batch is the first axis of X, Y and the states, and D follows T in Y.  A layer
 becomes one operator for each direction, and operators that arrange its operands and results.
 
-Source: ONNX operator specification, LSTM and GRU; `opkit/real_recurrence.py` defines the
+Source: ONNX operator specification, LSTM and GRU; `opkit/recurrence.py` defines the
 arithmetic.
 """
 
@@ -32,7 +32,7 @@ from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
-from penstock.opkit.real_recurrence import RealRecurrence, hidden_products, hidden_scales
+from penstock.opkit.recurrence import RealRecurrence, hidden_products, hidden_scales
 from penstock.opkit.samples import int8, real_bias, reals, sample, weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Dequantize
@@ -336,7 +336,7 @@ class Gru(RealRecurrence):
                         tanh(w x + b + reset * (r hidden + b'))    with `reset_after`; b' follows b
         hidden'       = (1 - update) * candidate + update * hidden
 
-    Source: ONNX operator specification, GRU; `opkit/real_recurrence.py` defines the arithmetic.
+    Source: ONNX operator specification, GRU; `opkit/recurrence.py` defines the arithmetic.
 
     `reset_after`: the reset gate multiplies the product of the hidden state instead of the hidden
     state (ONNX: linear_before_reset)."""
@@ -385,11 +385,6 @@ class Gru(RealRecurrence):
         return 1 if self.reset_after else 2
 
 
-def _onnx_gru(node: OnnxNode) -> Iterable[Made]:
-    op = Gru(reset_after=node.integer("linear_before_reset") != 0)
-    return nodes(node, op, ("Sigmoid", "Tanh"))
-
-
 PEEPHOLES = 7
 """Position of an input."""
 
@@ -411,7 +406,7 @@ class RealLstm(RealRecurrence):
         cell'   = forget * cell + input * candidate
         hidden' = output * tanh(cell')
 
-    Source: ONNX operator specification, LSTM; `opkit/real_recurrence.py` defines the
+    Source: ONNX operator specification, LSTM; `opkit/recurrence.py` defines the
     arithmetic."""
 
     GATES = 4
@@ -443,7 +438,10 @@ def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    return _onnx_gru(node) if node.name == "GRU" else _onnx_lstm(node)
+    if node.name == "LSTM":
+        return _onnx_lstm(node)
+    op = Gru(reset_after=node.integer("linear_before_reset") != 0)
+    return nodes(node, op, ("Sigmoid", "Tanh"))
 
 
 SAMPLES = (

@@ -84,10 +84,6 @@ def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int],
     return tuple((axis, here[key]) for key, axis in there.items() if key in here)
 
 
-def _foreign_reshape(node: ForeignNode) -> Iterable[Made]:
-    yield Made(Reshape(node.output().type.shape), (node.input(0),), node.output())
-
-
 @dataclass(frozen=True, slots=True)
 class Shape(OperatorDefaults):
     """The shape of a tensor, a constant at compile time.
@@ -123,14 +119,12 @@ class Shape(OperatorDefaults):
         return np.array(site.inputs[0].shape, self.dtype.value)
 
 
-def _foreign_shape(node: ForeignNode) -> Iterable[Made]:
-    out = node.output()
-    require_dtype(out.type, (DType.INT32, DType.INT64), "output")
-    yield Made(Shape(out.type.dtype), (node.input(0),), out)
-
-
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    return _foreign_shape(node) if node.name == "SHAPE" else _foreign_reshape(node)
+    y = node.output()
+    if node.name == "SHAPE":
+        require_dtype(y.type, (DType.INT32, DType.INT64), "output")
+    op = Shape(y.type.dtype) if node.name == "SHAPE" else Reshape(y.type.shape)
+    yield Made(op, (node.input(0),), y)
 
 
 SAMPLES = (

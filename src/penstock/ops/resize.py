@@ -250,6 +250,7 @@ def _rounded(extent: int, first: Array, weights: Array) -> Taps:
         folded[np.arange(outputs), at] += weights[:, k]
     steps = np.rint(folded * (1 << WEIGHT_BITS)).astype(np.int64)
     rest = np.rint(folded.sum(axis=1) * (1 << WEIGHT_BITS)).astype(np.int64) - steps.sum(axis=1)
+    # Constant images stay constant only if weights add up to one exactly.
     steps[np.arange(outputs), folded.argmax(axis=1)] += rest
     return Taps(tuple(start.tolist()), tuple(steps.ravel().tolist()))
 

@@ -176,20 +176,6 @@ LEAST_NORM = 2.0**-100
 """Smaller norms divide as this one, so that a vector of zeros remains one, as in onnxruntime."""
 
 
-def _onnx_norm(node: OnnxNode) -> Iterable[Made]:
-    match node.name:
-        case "LpNormalization":
-            return _divided_by_norm(node)
-        case "LayerNormalization":
-            return _layer_norm(node)
-        case "InstanceNormalization":
-            return _instance_norm(node)
-        case "GroupNormalization":
-            return _group_norm(node)
-        case _:
-            return reduction.onnx_nodes(node, _norm)
-
-
 def _norm(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     """ONNX ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare."""
     real = RealNodes(node)
@@ -361,8 +347,16 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return reduction.onnx_nodes(node, _mean)
         case "ReduceSum":
             return reduction.onnx_nodes(node, _sum)
+        case "LpNormalization":
+            return _divided_by_norm(node)
+        case "LayerNormalization":
+            return _layer_norm(node)
+        case "InstanceNormalization":
+            return _instance_norm(node)
+        case "GroupNormalization":
+            return _group_norm(node)
         case _:
-            return _onnx_norm(node)
+            return reduction.onnx_nodes(node, _norm)
 
 
 SAMPLES = (

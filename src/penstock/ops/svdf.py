@@ -271,6 +271,7 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * largest_step
     bias = 0 if node.optional(3) is None else np.abs(node.constant(3).astype(np.int64)).max()
     largest = int(most) * node.integer("rank") + int(bias)
+    # Sums wrap around, so none is larger than int32 holds.
     fitting_multiplier(real, min(largest, 2**31 - 1))
 
 

@@ -191,14 +191,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         require_rank(value.type, (4,), role)
     windows = foreign_windows(node, y.type.shape[1:3], w.type.shape[1:3])
     rows, columns = (
-        _spread(window, outputs) for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
+        Spread(outputs, window.size, window.stride, window.before)
+        for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
     )
     op = TransposeConv(rows, columns, fused_activation(node))
     yield layer_node(op, node, x, w, with_bias(node, w.type.shape[0], 3))
-
-
-def _spread(window: Window, outputs: int) -> Spread:
-    return Spread(outputs, window.size, window.stride, window.before)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -98,16 +98,11 @@ class Abs(_Function):
     RELAY = relay("abs", "qnn.abs")
 
     def reference(self, x: TensorType, y: TensorType) -> Array:
-        return _rescaled(np.abs(ELEMENTS - x.zero_point), x, y)
+        scaled = multiply(np.abs(ELEMENTS - x.zero_point), *quantise_multiplier(scale_ratio(x, y)))
+        return saturated(scaled + y.zero_point)
 
     def real(self, r: float) -> float:
         return abs(r)
-
-
-def _rescaled(steps: Int64s, x: TensorType, y: TensorType) -> Array:
-    """Steps of x as elements of y."""
-    multiplier = quantise_multiplier(scale_ratio(x, y))
-    return saturated(multiply(steps, *multiplier) + y.zero_point)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""RealRecurrence: base of recurrent layers on real numbers, one output row for each time step.
+"""Bases of recurrent layers, one output row for each time step; RealRecurrence: on real numbers.
 
     x  (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
     s  (B, U)            float32  each state before step 0; the hidden state h is the last
@@ -43,13 +43,41 @@ MOST_INPUTS = 2**14
 precision."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealRecurrence(OperatorDefaults):
-    """Recurrent layer: operands, regions and sums; subclasses define a step."""
+class Recurrence(OperatorDefaults):
+    """Base of recurrent layers: regions and work.
 
+    The inputs are x (1, T, B, I), the states (B, U), weights of the inputs (gates * U, I) and of
+    the hidden state (gates * U, U), and biases.  Row t of the output holds all states after step t.
+    """
+
+    __slots__ = ()
     GATES: ClassVar[int]
     STATES: ClassVar[int]
-    """States, of which the hidden state is the last."""
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, *others = site.inputs
+        rows, columns = out.intervals[1:3]
+        read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
+        # Later rows find the states in the row of the output before them.
+        state = Region.of(columns if rows[0] == 0 else (0, 0), (0, others[0].shape[1]))
+        constants = (Region.whole(type.shape) for type in others[self.STATES :])
+        return read, *((state,) * self.STATES), *constants
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, *others = site.inputs
+        rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
+        return rows, *(Affine.constant(type.shape, 4) for type in others)
+
+    def work(self, site: Site, out: Region) -> Work:
+        *_, w, r, _ = site.inputs
+        depth = w.shape[1] + r.shape[1]
+        return Work(out.elements * (self.GATES // self.STATES) * depth, out.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class RealRecurrence(Recurrence):
+    """Recurrent layer: operands, regions and sums; subclasses define a step."""
+
     KERNEL: ClassVar[str]
     REFERENCE_ULPS = 256
     """The reference sums in single precision, in any order."""
@@ -117,25 +145,6 @@ class RealRecurrence(OperatorDefaults):
                 rows.append(np.concatenate(states, axis=-1))
         return np.stack(rows)[np.newaxis, ..., slice(*channels)]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, *others = site.inputs
-        rows, columns = out.intervals[1:3]
-        read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
-        units = others[0].shape[1]
-        state = Region.of(columns if rows[0] == 0 else (0, 0), (0, units))
-        constants = (Region.whole(type.shape) for type in others[self.STATES :])
-        return read, *((state,) * self.STATES), *constants
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        x, *others = site.inputs
-        rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
-        return rows, *(Affine.constant(type.shape, 4) for type in others)
-
-    def work(self, site: Site, out: Region) -> Work:
-        *_, w, r, _ = site.inputs
-        depth = w.shape[1] + r.shape[1]
-        return Work(out.elements * (self.GATES // self.STATES) * depth, out.elements)
-
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape
         units, k = site.inputs[1].shape[1], 1 + self.STATES
@@ -197,6 +206,7 @@ def exact_sums(x: Int64s, weights: Array, type: TensorType) -> Int64s:
 
 def fixed_point(hidden: Floats) -> Int64s:
     """Hidden states as fixed-point numbers, truncated; NaN counts as the smallest one."""
+    # fmax ignores NaN, so that it counts as the smallest number, as in the C kernel.
     bounded = np.fmin(np.fmax(hidden, -LARGEST_HIDDEN), LARGEST_HIDDEN)
     return (bounded * np.float32(2**FRACTION_BITS)).astype(np.int64)
 

@@ -15,7 +15,7 @@ from penstock_nvdla.configurations import LARGE, SMALL, NvdlaConfiguration
 from penstock_nvdla.extension import WINDOW
 from penstock_nvdla.layer import Conversion, NvdlaMemory, Padding, Surface
 from penstock_nvdla.model import execute
-from penstock_nvdla.pdp import POOLING, PaddingSums, PoolingLayer, PoolingMethod
+from penstock_nvdla.pdp import POOLING, PoolingLayer, PoolingMethod
 from penstock_nvdla.registers import CONVOLUTION
 from penstock_nvdla.sdp import (
     LAYER as SDP,
@@ -159,7 +159,7 @@ def test_an_average_adds_constants_for_padding() -> None:
         source=Surface(32, 64),
         factor_x=1 << 16,
         factor_y=1 << 16,
-        sums=PaddingSums(one=10),
+        sums=(10, *(0,) * 6),
     )
     assert pooled(image, layer) == [[1 + 3 + 20, 2 + 4 + 4 + 8]]
 
@@ -195,7 +195,7 @@ def test_units_decode_as_they_were_encoded(
 
 
 def test_pooling_decodes_as_it_was_encoded_and_text_separates_layers() -> None:
-    layer = pooling(PoolingMethod.AVERAGE, factor_x=7, factor_y=9, sums=PaddingSums(1, 2, 3))
+    layer = pooling(PoolingMethod.AVERAGE, factor_x=7, factor_y=9, sums=(1, 2, 3, 0, 0, 0, 0))
     assert POOLING.decode(POOLING.encode(layer)) == layer
     text = to_text((*pooling_writes(layer), *sdp_writes(LAYER, SdpOperations())))
     assert [part.splitlines()[-1].split()[0] for part in text.split("\n\n") if part] == [

@@ -4,7 +4,6 @@ of accumulators to elements, and element-wise combination of two tensors."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -123,7 +122,7 @@ def _padding_sums(layer: PoolingLayer) -> Sums:
     # the input, and n of its columns to the left or right.  Each of the other rows contains n
     # elements of padding, for which PDP adds c(n).  In the m rows, all elements are padding; PDP
     # adds c(m) for each column of the window.  So each element of padding counts once.
-    words = [0, *astuple(layer.sums)]
+    words = [0, *layer.sums]
     constants = np.array(
         [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
     )

@@ -8,7 +8,8 @@ are not listed are 0.
 Decoding constructs a record from the chosen fields and the addresses.  It then encodes this record,
 and requires every given register word to equal the result, so both directions always agree.
 
-Attributes of nested records are named by dotted paths, such as `padding.top`.
+Attributes of nested records are named by dotted paths, such as `padding.top`, elements of tuples by
+their index, such as `sums.0`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache, cached_property, lru_cache
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_origin, get_type_hints
 
 from penstock.uma import UnsupportedError
 
@@ -182,9 +182,9 @@ class Bindings(Generic[Record]):
         Raises UnsupportedError if an attribute of the record does not fit its register field."""
         found: dict[str, dict[str, int]] = {}
         for place, path, less in (*self.chosen, *self.implied):
-            _set_field(found, place, int(attrgetter(path)(record)) - less)
+            _set_field(found, place, int(_attribute(record, path)) - less)
         for register, field, path in self.addresses:
-            address = attrgetter(path)(record)
+            address = _attribute(record, path)
             for half, value in (("low", address % WORD), ("high", address // WORD)):
                 _set_field(found, f"{register.format(half.upper())}.{field.format(half)}", value)
         for place, value in self.constant.items():
@@ -259,7 +259,9 @@ def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
     for name, type in _attribute_types(kind).items():
         if name in tree:
             value = tree[name]
-            if isinstance(value, dict):
+            if isinstance(value, dict) and get_origin(type) is tuple:
+                value = tuple(cast(dict[str, int], value).values())
+            elif isinstance(value, dict):
                 value = _build(type, cast(dict[str, Any], value))
             elif type is bool or issubclass(type, Enum):
                 value = type(value)
@@ -278,6 +280,16 @@ def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None
     their fields by name."""
     register, _, field = place.rpartition(".")
     found.setdefault(register, {})[field] = value
+
+
+def _attribute(record: object, path: str) -> int:
+    found = record
+    for name in path.split("."):
+        if isinstance(found, tuple):
+            found = cast(tuple[int, ...], found)[int(name)]
+        else:
+            found = getattr(found, name)
+    return cast(int, found)
 
 
 def _set_path(tree: dict[str, Any], path: str, value: int) -> None:

@@ -10,7 +10,7 @@ Source: nvdla/hw, branch nv_small, spec/manual and cmod/pdp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.uma import UnsupportedError
@@ -32,23 +32,6 @@ class PoolingMethod(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PaddingSums:
-    """The numbers that an average adds to the sum of a window in place of padding: one number each
-    for 1 to 7 adjacent elements of padding.  They are stored as the words of their registers."""
-
-    one: int = 0
-    two: int = 0
-    three: int = 0
-    four: int = 0
-    five: int = 0
-    six: int = 0
-    seven: int = 0
-
-
-NO_SUMS = PaddingSums()
-
-
-@dataclass(frozen=True, slots=True)
 class PoolingLayer:
     """A hardware layer of pooling.
 
@@ -56,7 +39,8 @@ class PoolingLayer:
     source, output: the memory layouts of the input and the output.
     factor_x, factor_y: an average multiplies the sum of a window by `factor_x`, then by `factor_y`;
         both have 16 fractional bits.
-    sums: the constants that an average adds for padding.
+    sums: what an average adds to the sum of a window in place of 1 to 7 adjacent elements of
+        padding, as the words of their registers.
 
     Raises UnsupportedError if the hardware cannot execute the layer."""
 
@@ -73,7 +57,7 @@ class PoolingLayer:
     padding: Padding = NO_PADDING
     factor_x: int = 0
     factor_y: int = 0
-    sums: PaddingSums = NO_SUMS
+    sums: tuple[int, ...] = (0,) * MOST_PADDING
 
     def __post_init__(self) -> None:
         pad = self.padding
@@ -143,8 +127,8 @@ POOLING = Bindings(
         ("PDP.D_POOLING_PADDING_CFG.pad_top", "padding.top", 0),
         ("PDP.D_POOLING_PADDING_CFG.pad_bottom", "padding.bottom", 0),
         *(
-            (f"PDP.D_POOLING_PADDING_VALUE_{k}_CFG.pad_value_{k}x", f"sums.{field.name}", 0)
-            for k, field in enumerate(fields(PaddingSums), 1)
+            (f"PDP.D_POOLING_PADDING_VALUE_{k}_CFG.pad_value_{k}x", f"sums.{k - 1}", 0)
+            for k in range(1, MOST_PADDING + 1)
         ),
         ("PDP_RDMA.D_SRC_LINE_STRIDE.src_line_stride", "source.line_stride", 0),
         ("PDP_RDMA.D_SRC_SURFACE_STRIDE.src_surface_stride", "source.surface_stride", 0),

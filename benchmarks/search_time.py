@@ -38,7 +38,7 @@ from penstock.pipeline.stages import ASSIGN, run_through
 from penstock.scheduling.bands import below_rows
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.chain_search import ChainSearch
-from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import DEFAULTS, Options
 

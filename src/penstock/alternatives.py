@@ -25,7 +25,7 @@ from penstock.pipeline.placing import culled, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule, schedules_by_rows, searches, with_alternatives
 from penstock.reports.report import Alternative, Flash, SmallerKernels
-from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
 from penstock.scheduling.cascades.selection import KNEE
 from penstock.scheduling.model.parts import Parts

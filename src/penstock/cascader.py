@@ -44,10 +44,10 @@ from penstock.pipeline.search import band_source, cost_model_and_memories, sched
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.program import Program
-from penstock.scheduling.bands import tensor_configs as configs
-from penstock.scheduling.bands.conditions import can_run_in_bands
-from penstock.scheduling.bands.variant import BandedCascade, with_bands
-from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.bands import band_schedule as configs
+from penstock.scheduling.bands.variant import can_run_in_bands, with_bands
+from penstock.scheduling.cascades.proposals import Candidate, Proposal
+from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
@@ -122,7 +122,7 @@ def single_cascade(
     stripe = WHOLE if rows is None else rows
     scratch = max(part.kernel.scratch_bytes for part in parts.parts)
     plan = Plan(order, rows, nearest_first=False, costs=(), scratch_bytes=scratch)
-    banded: tuple[BandedCascade, ...] | None = ()
+    banded: tuple[Bands, ...] | None = ()
     if columns is not None:
         size = Candidate(0, len(order), stripe, False, memory, (), scratch, band_columns=columns)
         possible = can_run_in_bands(parts, order, size)
@@ -148,6 +148,7 @@ def single_cascade(
         bands=bands,
         assigned=parts if bands else None,
     )
+    bare = band_source(chip).costed(bare)
     accounting = CostAccounting(composed, model, memories)
     expanded = ExpandedSchedule(bare)
     costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)

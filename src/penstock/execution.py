@@ -23,7 +23,7 @@ from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.program.expr import evaluate
 from penstock.program.program import View
 from penstock.program.steps import calls, streams
-from penstock.scheduling.bands.tensor_configs import tensor_configs
+from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators import cores
 from penstock.simulators.calling import CallOutcome, ExecutionCounts

@@ -30,7 +30,7 @@ from penstock.program.steps import calls
 from penstock.reports.making import stated_cycles
 from penstock.reports.report import RealDifference
 from penstock.scanner import quoted
-from penstock.scheduling.bands.tensor_configs import tensor_configs
+from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.schedule import Schedule

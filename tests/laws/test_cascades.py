@@ -29,7 +29,7 @@ from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
-from penstock.scheduling.bands.tensor_configs import tensor_configs
+from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.cascades.search import frontier_search
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part

@@ -25,19 +25,19 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
-from penstock.scheduling.bands.band_search import BandLimits
+from penstock.scheduling.bands.band_search import BandLimits, OrderedParts
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.bands.chain_search import (
     MOST_TENSORS,
     STRIPES,
+    Cascade,
     ChainPlan,
     ChainSearch,
     PartCycles,
 )
-from penstock.scheduling.bands.chain_shape import ChainShapes
+from penstock.scheduling.bands.chains import ChainShapes
 from penstock.scheduling.bands.columns import PartColumnReads
-from penstock.scheduling.bands.ordered_parts import OrderedParts
-from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
@@ -96,12 +96,13 @@ class Setting:
     def plan(self, recomputed: Sequence[int], stripe: int, arena_bytes: int) -> ChainPlan | None:
         """A cascade of all parts that recomputes the outputs of some; None if it is impossible."""
         count = len(self.order)
-        found = self.search.evaluated(0, count, stripe, {})
+        cascade = Cascade(0, count, stripe)
+        found = self.search.evaluated(cascade, {})
         for p in recomputed:
             chains = None
             if found is not None and self.search.can_recompute(p, count):
-                chains = self.search.extended(found, p, stripe, arena_bytes)
-            found = None if chains is None else self.search.evaluated(0, count, stripe, chains)
+                chains = self.search.extended(found, p, arena_bytes)
+            found = None if chains is None else self.search.evaluated(cascade, chains)
         return found
 
     def sets(self) -> Iterator[tuple[int, ...]]:
@@ -129,8 +130,7 @@ def test_any_set_is_recomputed_exactly_as_simulated(
     plan = setting.plan(sets[chosen % len(sets)], stripe, arena_bytes)
     assume(plan is not None)
     assert plan is not None
-    count = len(setting.order)
-    proposal = Proposal.of(setting.order, [setting.search.valued(0, count, plan)], 0)
+    proposal = Proposal.of(setting.order, [setting.search.valued(plan)], 0)
     schedule = setting.below.schedule(proposal, UNBOUNDED)
     assert schedule is not None
     judge = Judge(schedule.parts.graph, stream_input=True)
@@ -166,7 +166,11 @@ def test_small_networks_have_the_frontier_of_all_sets_and_arenas(graph: Graph) -
     search = setting.limited(rows.peak_bytes)
     found = [
         *search.every_set(0, count),
-        *(plan for stripe in STRIPES for plan in search.grown(0, count, stripe, rows.peak_bytes)),
+        *(
+            plan
+            for stripe in STRIPES
+            for plan in search.grown(Cascade(0, count, stripe), rows.peak_bytes)
+        ),
     ]
     every = [
         plan

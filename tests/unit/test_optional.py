@@ -34,7 +34,7 @@ from penstock.optional import (
 from penstock.pipeline import assignment, capacity, compilation, placing, stages
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.scheduling.bands.below_rows import BelowRows
-from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 

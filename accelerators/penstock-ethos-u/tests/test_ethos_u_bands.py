@@ -26,7 +26,7 @@ from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.placed_cost import with_placed_costs
 from penstock.scheduling.bands.below_rows import BelowRows
-from penstock.scheduling.cascades.candidate import Candidate, Chain, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate, Chain, Proposal, ValuedCandidate
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options

@@ -39,16 +39,10 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
 from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
 
-# BandGraph: the graph that computes some columns of a tensor (`column_bands.py`).
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of a tensor.
-
-    tensor: name of the tensor.
-    first: index of the first of the columns.
-    """
+    """Some columns of a tensor: its name, and the index of the first of them."""
 
     tensor: str
     first: int
@@ -60,13 +54,13 @@ class BandGraph(Brief):
 
     graph: computes the first of the bands.  All its values are sections, that is, columns, of
         tensors of the network.
-    tensors: for each variable of `graph`, the tensor of the network that contains it.
-    first_columns: for each variable, the column of the tensor at which it begins in the first band.
-    steps: for each variable, number of columns from one band to the next.
-    in_place: the values of `graph` that are stored as columns of other values of `graph`, by name.
+    tensors, first_columns, steps: for each variable of `graph`, the tensor of the network that
+        contains it, the column at which it begins there in the first band, and the number of
+        columns from one band to the next.
+    in_place: the values that are stored as columns of other values of `graph`.
     uncomputed: names of the nodes that compute nothing, because their inputs or outputs are stored
         in place.
-    kept: the values of `graph` that are stored in memory that all bands share, by name.
+    kept: the values that are stored in memory that all bands share.
     count: number of bands.
     """
 
@@ -81,14 +75,141 @@ class BandGraph(Brief):
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The inputs of the graph that no band has computed."""
+        # kept columns have been computed by an earlier band
         return tuple(v for v in self.graph.inputs if self._place(v.name) not in self.kept)
 
     def _place(self, value: str) -> str:
         return self.in_place[value].tensor if value in self.in_place else value
 
 
-def band_graph(
+def column_bands(
+    name: str,
+    nodes: Sequence[Node],
+    width: int,
+    taken: frozenset[str],
+    *,
+    keeps_halos: bool = False,
+) -> tuple[BandGraph, ...] | None:
+    """The graphs that compute the output of the last node in bands of `width` columns, in order.
+
+    nodes: in topological order.  Only the output of the last one is read by other nodes.
+    taken: names that the values of the graphs must not have.
+    keeps_halos: whether each band keeps the columns that the next one needs, too.
+
+    None if a node cannot compute some columns by itself, or if columns cannot be kept.
+    """
+    output = nodes[-1].output
+    if output.type.rank != RANK:
+        return None
+    columns = output.type.shape[COLUMNS]
+    intervals = [(lower, min(lower + width, columns)) for lower in range(0, columns, width)]
+    if keeps_halos:
+        spans = _kept_spans(nodes, columns, width)
+        places = _locations(nodes, spans or ())
+    else:
+        spans = [_recomputed(nodes, interval) for interval in intervals]
+        places = [dict[str, Location]()] * len(intervals)
+    if spans is None:
+        return None
+    found: list[BandGraph] = []
+    for interval, some, where in zip(intervals, spans, places, strict=True):
+        band = None if some is None else _band_graph(name, nodes, interval, some, where, taken)
+        if band is None:
+            return None
+        found.append(band)
+    return tuple(_shared(found))
+
+
+def single_node_band(node: Node, columns: Interval) -> BandGraph | None:
+    """The graph that computes some columns of a node's output; None if there is none."""
+    spans = _recomputed([node], columns)
+    return (
+        None if spans is None else _band_graph(node.name, [node], columns, spans, {}, frozenset())
+    )
+
+
+def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spans] | None:
+    made = {node.name: node for node in nodes}
+    if any(node.output.type.rank != RANK for node in nodes):
+        return None
+
+    def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
+        reads = column_reads(made[name], interval)
+        return None if reads is None else [read for read in reads if read[0] in made]
+
+    numbers = range(-(-columns // width))
+    return kept_spans(tuple(made), columns, width, numbers, needs)
+
+
+def _locations(nodes: Sequence[Node], spans: Sequence[Spans]) -> Sequence[Mapping[str, Location]]:
+    found: list[dict[str, Location]] = [{} for _ in spans]
+    for name in (node.name for node in nodes[:-1]):
+        held = [(k, band[name]) for k, band in enumerate(spans) if name in band]
+        if not any(span.kept for _, span in held):
+            continue
+        where = locations([span for _, span in held])
+        for (k, _), location in zip(held, where, strict=True):
+            found[k][name] = location
+    return found
+
+
+def _shared(bands: Sequence[BandGraph]) -> Iterator[BandGraph]:
+    waiting = bands[0]
+    for band in bands[1:]:
+        joined = _joined(waiting, band)
+        if joined is None:
+            yield waiting
+        waiting = joined or band
+    yield waiting
+
+
+def _joined(waiting: BandGraph, band: BandGraph) -> BandGraph | None:
+    """Consecutive bands and the next one as one; None if they do not share a graph."""
+    if not _same_graph(band, waiting):
+        return None
+    # in the first `waiting.count` bands, a section moves by the same number of columns each time
+    pairs = list(zip(band.first_columns, waiting.first_columns, strict=True))
+    steps = tuple((b - a) // waiting.count for b, a in pairs)
+    evenly = all(b - a == step * waiting.count for (b, a), step in zip(pairs, steps, strict=True))
+    if not evenly or (waiting.count > 1 and steps != waiting.steps):
+        return None
+    return replace(waiting, steps=steps, count=waiting.count + 1)
+
+
+def _same_graph(one: BandGraph, other: BandGraph) -> bool:
+    """Whether two graphs differ at most in the names of their values, which state columns."""
+    kept = [[(kept.tensor, kept.first) for kept in band.kept.values()] for band in (one, other)]
+    if kept[0] != kept[1]:
+        return False
+    numbers = [
+        {value.name: k for k, value in enumerate(band.graph.variables())} for band in (one, other)
+    ]
+    forms = [
+        [
+            (node.op, node.output.type, [number.get(v.name, v) for v in node.inputs])
+            for node in band.graph.nodes
+        ]
+        for band, number in zip((one, other), numbers, strict=True)
+    ]
+    inputs = [[value.type for value in band.graph.inputs] for band in (one, other)]
+    return forms[0] == forms[1] and inputs[0] == inputs[1]
+
+
+def _recomputed(nodes: Sequence[Node], columns: Interval) -> Spans | None:
+    """What the nodes must compute for some columns of the last node's output."""
+    wanted = {nodes[-1].name: columns}
+    for node in reversed(nodes):
+        if node.name not in wanted or node.output.type.rank != RANK:
+            return None
+        reads = column_reads(node, wanted[node.name])
+        if reads is None:
+            return None
+        add_reads(reads, wanted)
+    made = {node.name for node in nodes}
+    return {n: Span(lower, lower, upper) for n, (lower, upper) in wanted.items() if n in made}
+
+
+def _band_graph(
     name: str,
     nodes: Sequence[Node],
     columns: Interval,
@@ -96,7 +217,6 @@ def band_graph(
     places: Mapping[str, Location],
     taken: frozenset[str],
 ) -> BandGraph | None:
-    """Return the graph of a single band; None if a node cannot compute some columns by itself."""
     wanted = _wanted(nodes, spans)
     if wanted is None:
         return None
@@ -130,34 +250,24 @@ def _wanted(nodes: Sequence[Node], spans: Spans) -> Mapping[str, Interval] | Non
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes the nodes of a band.
+    """Writes the nodes of a band."""
 
-    spans: the columns that the band computes and holds of each tensor that the nodes compute.
-    places: where the band finds the columns of tensors that are kept.
-    wanted: the columns that the band holds or reads of each tensor of the network, by name.
-    columns: the columns of the band.
-    taken: names that must not be used.
-    values: the section of each tensor of the network, by its name.
-    inputs: the sections of tensors that earlier bands have computed.
-    ends: for each section, its tensor and the column at which it begins there, by its name.
-    in_place, uncomputed, kept: as in `BandGraph`.
-    """
-
-    spans: Spans
-    places: Mapping[str, Location]
-    wanted: Mapping[str, Interval]
-    columns: Interval
+    spans: Spans  # of the tensors that nodes compute
+    places: Mapping[str, Location]  # of tensors that are kept
+    wanted: Mapping[str, Interval]  # columns that the band holds or reads, of all tensors
+    columns: Interval  # of the band
     taken: frozenset[str]
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    values: dict[str, Value] = field(default_factory=dict[str, Value])  # sections, by tensor
     nodes: list[Node] = field(default_factory=list[Node])
-    inputs: list[Value] = field(default_factory=list[Value])
+    inputs: list[Value] = field(default_factory=list[Value])  # computed by earlier bands
+    # by section: its tensor, and the column at which it begins there
     ends: dict[str, tuple[Value, int]] = field(default_factory=dict[str, tuple[Value, int]])
     in_place: dict[str, Columns] = field(default_factory=dict[str, Columns])
     uncomputed: set[str] = field(default_factory=set[str])
     kept: dict[str, Columns] = field(default_factory=dict[str, Columns])
 
     def write(self, node: Node) -> bool:
-        """Append the node for the columns to compute; False if it has no cropped form."""
+        """Append a node for the columns to compute; False if it has no cropped form."""
         span, place = self.spans[node.name], self.places.get(node.name)
         whole = self._section(node.output, (span.lower, span.upper))
         if place is not None:
@@ -190,9 +300,8 @@ class _Writer:
         return True
 
     def _moved(self, node: Node, span: Span, whole: Value) -> tuple[Value, ...]:
-        """The kept columns of a node's output, moved to the begin of those that are read."""
-        # They are moved before the node computes the others, which may be stored where they were.
-        # whole: the columns that are read.
+        """The kept columns of a node's output, moved to the begin of `whole`, which is read."""
+        # The moves come before the node, whose columns may be stored where the kept ones were.
         moves = self.places[node.name].moves(span)
         if not moves:
             before = self._section(node.output, (span.lower, span.begin))
@@ -229,6 +338,7 @@ class _Writer:
         return section
 
     def _section(self, value: Value, columns: Interval, suffix: str = "") -> Value:
+        """A value for columns of a tensor; `suffix` tells it from another one for the same."""
         shape = with_columns(value.type, columns).shape
         (lower, upper), (first, end) = self.columns, columns
         name = free_name(f"{value.name}[{first}:{end}] of [{lower}:{upper}]{suffix}", self.taken)
@@ -237,7 +347,6 @@ class _Writer:
 
 
 def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
-    """Whether an operator computes an output of this shape from these inputs."""
     try:
         return op.result_type(tuple(v.type for v in inputs)).shape == output.type.shape
     except ModelError:
@@ -245,130 +354,4 @@ def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
 
 
 def column_bytes(type: TensorType) -> int:
-    """Return the bytes of one column of a row."""
     return type.shape[-1] * type.dtype.size_bytes
-
-
-def column_bands(
-    name: str,
-    nodes: Sequence[Node],
-    width: int,
-    taken: frozenset[str],
-    *,
-    keeps_halos: bool = False,
-) -> tuple[BandGraph, ...] | None:
-    """Return the graphs that compute the output of the last node in bands of columns, in order.
-
-    nodes: in topological order.  Only the output of the last one is read by other nodes.
-    width: number of columns of each band; the last one may have fewer.
-    taken: names that the values of the graphs must not have.
-
-    Returns None if a node cannot compute some columns by itself, or if columns cannot be kept.
-    """
-    output = nodes[-1].output
-    if output.type.rank != RANK:
-        return None
-    columns = output.type.shape[COLUMNS]
-    intervals = [(lower, min(lower + width, columns)) for lower in range(0, columns, width)]
-    if keeps_halos:
-        spans = _kept_spans(nodes, columns, width)
-        places = _locations(nodes, spans or ())
-    else:
-        spans = [_recomputed(nodes, interval) for interval in intervals]
-        places = [dict[str, Location]()] * len(intervals)
-    if spans is None:
-        return None
-    found: list[BandGraph] = []
-    for interval, some, where in zip(intervals, spans, places, strict=True):
-        band = None if some is None else band_graph(name, nodes, interval, some, where, taken)
-        if band is None:
-            return None
-        found.append(band)
-    return tuple(_shared(found))
-
-
-def single_node_band(node: Node, columns: Interval) -> BandGraph | None:
-    """Return the graph that computes some columns of a node's output; None if it has none."""
-    spans = _recomputed([node], columns)
-    return None if spans is None else band_graph(node.name, [node], columns, spans, {}, frozenset())
-
-
-def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spans] | None:
-    """The columns of each tensor in each band, if bands keep their halos."""
-    made = {node.name: node for node in nodes}
-    if any(node.output.type.rank != RANK for node in nodes):
-        return None
-
-    def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
-        reads = column_reads(made[name], interval)
-        return None if reads is None else [read for read in reads if read[0] in made]
-
-    numbers = range(-(-columns // width))
-    return kept_spans(tuple(made), columns, width, numbers, needs)
-
-
-def _locations(nodes: Sequence[Node], spans: Sequence[Spans]) -> Sequence[Mapping[str, Location]]:
-    found: list[dict[str, Location]] = [{} for _ in spans]
-    for name in (node.name for node in nodes[:-1]):
-        held = [(k, band[name]) for k, band in enumerate(spans) if name in band]
-        if not any(span.kept for _, span in held):
-            continue
-        where = locations([span for _, span in held])
-        for (k, _), location in zip(held, where, strict=True):
-            found[k][name] = location
-    return found
-
-
-def _shared(bands: Sequence[BandGraph]) -> Iterator[BandGraph]:
-    waiting = bands[0]
-    for band in bands[1:]:
-        joined = _joined(waiting, band)
-        if joined is None:
-            yield waiting
-        waiting = joined or band
-    yield waiting
-
-
-def _joined(waiting: BandGraph, band: BandGraph) -> BandGraph | None:
-    """Return consecutive bands and the next one as one; None if they do not share a graph."""
-    if not _same_graph(band, waiting):
-        return None
-    pairs = list(zip(band.first_columns, waiting.first_columns, strict=True))
-    steps = tuple((b - a) // waiting.count for b, a in pairs)
-    evenly = all(b - a == step * waiting.count for (b, a), step in zip(pairs, steps, strict=True))
-    if not evenly or (waiting.count > 1 and steps != waiting.steps):
-        return None
-    return replace(waiting, steps=steps, count=waiting.count + 1)
-
-
-def _same_graph(one: BandGraph, other: BandGraph) -> bool:
-    kept = [[(kept.tensor, kept.first) for kept in band.kept.values()] for band in (one, other)]
-    if kept[0] != kept[1]:
-        return False
-    numbers = [
-        {value.name: k for k, value in enumerate(band.graph.variables())} for band in (one, other)
-    ]
-    forms = [
-        [
-            (node.op, node.output.type, [number.get(v.name, v) for v in node.inputs])
-            for node in band.graph.nodes
-        ]
-        for band, number in zip((one, other), numbers, strict=True)
-    ]
-    inputs = [[value.type for value in band.graph.inputs] for band in (one, other)]
-    return forms[0] == forms[1] and inputs[0] == inputs[1]
-
-
-def _recomputed(nodes: Sequence[Node], columns: Interval) -> Spans | None:
-    # Where several nodes read a tensor, the smallest interval that contains what they read.  None
-    # if a node cannot compute some columns by itself.
-    wanted = {nodes[-1].name: columns}
-    for node in reversed(nodes):
-        if node.name not in wanted or node.output.type.rank != RANK:
-            return None
-        reads = column_reads(node, wanted[node.name])
-        if reads is None:
-            return None
-        add_reads(reads, wanted)
-    made = {node.name for node in nodes}
-    return {n: Span(lower, lower, upper) for n, (lower, upper) in wanted.items() if n in made}

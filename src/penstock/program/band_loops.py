@@ -17,8 +17,8 @@ from penstock.program.laid import Addresses, Laid, laid_storages
 from penstock.program.nest import commands
 from penstock.program.program import Buffer, Command, Discard, Kind, Loop, Rows, View
 from penstock.program.writer import Writer, scratch_buffers
-from penstock.scheduling.bands.band_schedule import expanded_band, row_windows
-from penstock.scheduling.model.bands import Band, KeptTensor, TensorSection
+from penstock.scheduling.bands.band_schedule import band_cascade, band_windows, expanded_band
+from penstock.scheduling.model.bands import Band, Bands, KeptTensor, TensorSection
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
@@ -31,29 +31,24 @@ BAND = Var("band")
 def band_commands(
     addresses: Addresses,
     writer: Writer,
-    plan: Plan,
-    kept: Sequence[KeptTensor],
-    band: Band,
-    call: tuple[ExpandedCascade, Expr, Expr] | None,
+    bands: Bands,
+    cascade: ExpandedCascade,
+    rows: tuple[Expr, Expr],
 ) -> Iterator[Command]:
-    """Commands of consecutive bands: a loop over the bands if there are several.
+    """Commands of all bands in a call of the part that stands for them, for rows (first, end).
 
-    plan: the plan of the network that runs the bands; its scratch memory is their arena.
-    kept: the tensors of which bands keep columns for the next one.
-    writer: creates the views of the network's tensors.
-    call: in a chain, (chain, first, end): its parts with the rows of all calls (`expanded_chain`),
-        and the rows [first, end) of this one; None: the bands compute all rows.
+    writer, cascade: those of the network.
     """
-    inner_writer = band_writer(addresses, writer, plan, kept, band)
-    inner = inner_writer.expanded
-    if call is not None:
-        chain, *rows = call
-        body = tuple(_chain_calls(inner, replace(inner_writer, chain=chain), band, *rows))
-    else:
-        (cascade,) = inner.cascades
-        calls = partial(inner_writer.calls, cascade.plan, {})
-        body = commands(inner.tables_for(cascade.plan), cascade, calls, {})
-    yield from body if band.count == 1 else (Loop(BAND.name, 0, band.count, 1, body),)
+    for band in bands.bands:
+        inner = band_writer(addresses, writer, cascade.plan, bands.kept, band)
+        calls = band_cascade(inner.expanded, bands, cascade)
+        if bands.call_rows is None:
+            tables = inner.expanded.tables_for(calls.plan)
+            body = commands(tables, calls, partial(inner.calls, calls.plan, {}), {})
+        else:
+            body = tuple(_chain_calls(replace(inner, chain=calls), band, *rows))
+        yield from body if band.count == 1 else (Loop(BAND.name, 0, band.count, 1, body),)
+    yield from (Discard(kept.tensor) for kept in bands.kept)
 
 
 def band_writer(
@@ -61,7 +56,8 @@ def band_writer(
 ) -> Writer:
     """The writer of the calls of a band; if there are several bands, offsets depend on `BAND`.
 
-    Arguments as in `band_commands`.
+    writer, plan: those of the network; the scratch memory of the plan is the arena of the band.
+    kept: the tensors of which bands keep columns for the next one.
     """
     schedule = writer.expanded.schedule
     values = {value.name: value for value in schedule.parts.graph.variables()}
@@ -82,9 +78,7 @@ def band_writer(
 
 
 def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, View]]:
-    """The view of each value of a band that is stored in a kept tensor, by its name."""
-    memories = {one.tensor: one for one in kept}
-    tensors = {section.value: section.tensor for section in band.sections}
+    memories, tensors = {one.tensor: one for one in kept}, band.tensors
     for value in (v for v in band.parts.graph.variables() if v.name in band.kept):
         memory = memories[tensors[value.name]]
         rows = Rows(memory.row_bytes, memory.slots)
@@ -93,17 +87,14 @@ def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, V
         yield value.name, View(value.name, value.type, memory.tensor, rows, 0, count, offset)
 
 
-def _chain_calls(
-    inner: ExpandedSchedule, writer: Writer, band: Band, first: Expr, end: Expr
-) -> Iterator[Command]:
-    """Calls of the parts of a chain, each for the rows that rows [first, end) of the chain need.
-
-    The intermediate tensors are undefined afterwards."""
-    for position, (lower, upper) in enumerate(row_windows(inner.tables)):
+def _chain_calls(writer: Writer, band: Band, first: Expr, end: Expr) -> Iterator[Command]:
+    for position, (lower, upper) in enumerate(band_windows(writer.expanded)):
+        # no call begins at the last row
         begin = count_at(tuple(lower[:-1].tolist()), first, positive=False)
         yield writer.call(
             band.plan, {}, position, begin, count_at(tuple(upper.tolist()), end, positive=True)
         )
+    # the next call recomputes the intermediate tensors: the machine poisons what is left of them
     yield from map(Discard, writer.laid)
 
 

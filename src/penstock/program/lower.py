@@ -19,7 +19,6 @@ from penstock.program.nest import commands
 from penstock.program.program import (
     Buffer,
     Command,
-    Discard,
     FillTensor,
     Kind,
     LoadTensor,
@@ -28,7 +27,6 @@ from penstock.program.program import (
     View,
 )
 from penstock.program.writer import Fills, Writer, counter_view, scratch_buffers
-from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,
@@ -97,14 +95,7 @@ def _calls(
     bands = schedule.find_bands(schedule.parts.parts[schedule.order[position]])
     if bands is None:
         return writer.calls(cascade.plan, fills, position, first, end)
-    found: list[Command] = []
-    for band in bands.bands:
-        call = None
-        if bands.call_rows is not None:
-            chain = expanded_chain(band, chain_calls(bands, cascade), schedule.memory)
-            call = chain, first, end
-        found += band_commands(addresses, writer, cascade.plan, bands.kept, band, call)
-    return (*found, *(Discard(kept.tensor) for kept in bands.kept))
+    return tuple(band_commands(addresses, writer, bands, cascade, (first, end)))
 
 
 def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:

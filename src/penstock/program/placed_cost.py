@@ -20,7 +20,7 @@ from penstock.program.expr import evaluate
 from penstock.program.laid import Addresses, laid_storages
 from penstock.program.program import Buffer
 from penstock.program.writer import Writer
-from penstock.scheduling.bands.chain_costs import chain_calls, expanded_chain
+from penstock.scheduling.bands.band_schedule import band_cascade
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
@@ -174,10 +174,7 @@ class _Costs:
         schedule, plan = self.expanded.schedule, cascade.plan
         writer = band_writer(self.addresses, self.tensors.writer, plan, bands.kept, band)
         inner = writer.expanded
-        if bands.call_rows is None:
-            (calls,) = inner.cascades
-        else:
-            calls = expanded_chain(band, chain_calls(bands, cascade), schedule.memory)
+        calls = band_cascade(inner, bands, cascade)
         tensors = _Tensors(writer, self.tensors.buffers, self.tensors.memories)
         offsets = band_addresses(schedule, self.addresses, plan, band).offsets
         scratch = offsets.get(scratch_name(inner.schedule, band.plan))

@@ -16,7 +16,7 @@ from penstock.ops.pad import Pad
 from penstock.program.program import Program
 from penstock.program.steps import steps
 from penstock.reports.layer import BandRange, ConstantChannels, LayerTensor, Step, TensorRole
-from penstock.scheduling.bands.tensor_configs import band_stripes
+from penstock.scheduling.bands.band_schedule import band_stripes
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import NOTHING, Cost, total
 from penstock.scheduling.model.part import Part
@@ -118,7 +118,7 @@ def _steps_in_bands(
 ) -> Iterator[CostedStep]:
     """The steps of parts in bands; the cost is that of all equal bands together."""
     for band, found in band_ranges(schedule, bands.name):
-        tensors = {section.value: section.tensor for section in band.sections}
+        tensors = band.tensors
         stripes = band_stripes(bands, band, cascade, schedule.memory)
         for k, cost in zip(band.plan.parts, band.plan.costs, strict=True):
             part = band.plan.with_selected_kernel(k, band.parts.parts[k])

@@ -171,8 +171,8 @@ def test_kept_columns_save_recomputation() -> None:
                 for keeps in (False, True)
             ]
             recomputed, kept = (
-                sum(band.parts.graph.macs() * band.count for band in cascade.bands.bands)
-                for (cascade,) in (some for some in both if some is not None)
+                sum(band.parts.graph.macs() * band.count for band in bands.bands)
+                for (bands,) in (some for some in both if some is not None)
             )
             assert kept < recomputed
 

@@ -27,8 +27,7 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
-from penstock.scheduling.cascades.candidate import Proposal
-from penstock.scheduling.cascades.proposals import proposals
+from penstock.scheduling.cascades.proposals import Proposal, proposals
 from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts

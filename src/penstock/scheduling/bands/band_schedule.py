@@ -1,23 +1,31 @@
-"""Schedule of a single band: the parts of a cascade, restricted to an interval of columns."""
+"""The schedule of a band: the parts of a cascade or chain, restricted to an interval of columns.
+
+A band is planned and placed like a network of its own (`planned_band`).  It is simulated and priced
+with its calls (`band_cascade`): a cascade in bands runs all rows of a band in one call of the part
+that stands for it; a chain runs the rows that each call needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.ir.op import row_count
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, PlacementProblem
-from penstock.scheduling.model.bands import Band, KeptTensor
+from penstock.scheduling.bands.chains import RowWindow, row_windows
+from penstock.scheduling.model.bands import Band, Bands, KeptTensor, TensorSection
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import Parts, update_name
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stripe import Stripes, whole_tensor
+from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     ALIGNMENT_BYTES,
     placement_problems,
@@ -25,16 +33,13 @@ from penstock.scheduling.simulate.placement_problems import (
     scratch_name,
     storage_alignments,
 )
-from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 _NO_GAPS = Gaps(0.0, 0.0)
 
 
 def expanded_band(band: Band, memory: MemoryAssignment) -> ExpandedSchedule:
-    """Return the schedule of a single band, expanded into calls.
-
-    memory: memory assignment of the network; its default region holds all tensors of the band.
-    """
+    """The schedule of a single band; `memory` is the assignment of the network."""
+    # all tensors of a band are in the scratch memory of a part, which is in the default region
     return _expanded(band.parts, band.plan, replace(memory, exceptions=()))
 
 
@@ -44,164 +49,267 @@ def _expanded(parts: Parts, plan: Plan, memory: MemoryAssignment) -> ExpandedSch
     )
 
 
-def planned(
-    parts: Parts,
-    stripe: int | None,
-    scratch_bytes: int,
+def _every_position(parts: Parts) -> tuple[int, ...]:
+    return tuple(range(len(parts.parts)))
+
+
+def band_windows(inner: ExpandedSchedule) -> tuple[RowWindow, ...]:
+    """The rows that each part of a band of a chain computes in a call of the chain."""
+    return row_windows(inner.tables, _every_position(inner.schedule.parts))
+
+
+def band_cascade(
+    inner: ExpandedSchedule, bands: Bands, cascade: ExpandedCascade
+) -> ExpandedCascade:
+    """One band, which is expanded as `inner`, with its calls in a run of the network.
+
+    cascade: the cascade of the network with the part that stands for `bands`.
+    """
+    if bands.call_rows is None:
+        (found,) = inner.cascades
+        return found
+    windows = band_windows(inner)
+    calls = [
+        (k, int(lower[first]), int(upper[end]), k)
+        for first, end in _calls(bands, cascade).tolist()
+        for k, (lower, upper) in enumerate(windows)
+    ]
+    parts, (plan,) = inner.schedule.parts, inner.schedule.plans
+    return ExpandedCascade(parts, plan, 0, len(parts.parts), 1, np.array(calls, np.int64))
+
+
+def _calls(bands: Bands, cascade: ExpandedCascade) -> np.ndarray:
+    """The rows [first, end) of each call of the part that stands for `bands`: (calls, 2)."""
+    names = [cascade.parts.parts[k].name for k in cascade.plan.parts]
+    position = cascade.lower + names.index(bands.name)
+    return cascade.calls[cascade.calls[:, 0] == position, 1:3]
+
+
+# Costs.
+
+
+@dataclass(frozen=True, slots=True)
+class BandKey:
+    """What determines the cost of a band in a network."""
+
+    keeps_halos: bool
+    # such as "conv[0:18] of [0:16]", for columns [0, 18) of "conv" in the band [0, 16)
+    parts: tuple[str, ...]
+    plan: Plan  # without costs
+    memory: MemoryAssignment
+    calls: bytes  # of the part that stands for the bands, since arrays cannot be hashed
+
+
+def with_band_costs(
+    expanded: ExpandedSchedule,
     model: CostModel,
     memories: MemorySystem,
-) -> tuple[Plan, dict[str, int], int]:
-    """Plan one band as a cascade, and place its tensors in the scratch memory of the band.
+    known: dict[BandKey, Plan],
+) -> Schedule:
+    """The schedule, with costs in the plan of each band.
 
-    The scratch memory of the band consists of memory blocks: those of its intermediate tensors, and
-    a scratch buffer, which the kernels use one after the other.
-
-    parts: the parts that compute the band.
-    stripe: maximum number of output rows per call; None: all rows.
-    scratch_bytes: maximum size of the scratch buffer.  A part runs its preferred kernel if that
-        needs no more scratch memory, else its fallback kernel.
-
-    Returns (plan, offsets, size).
-    plan: the plan of the band, with its cost.
-    offsets: offset of each block in the scratch memory of the band, in bytes, by block name.
-    size: bytes of the scratch memory of the band.
+    known: plans with costs of bands in other schedules of the same graph; extended.
     """
-    bare = _bare_plan(parts, stripe, scratch_bytes)
-    expanded = _expanded(parts, bare, memories.default_assignment)
-    (cascade,) = expanded.cascades
-    plan = CostAccounting(parts, model, memories).costed(expanded.schedule, cascade)
-    ((_, problem),) = placement_problems(expanded)
-    placement = place(problem)
-    return plan, dict(placement.offsets), placement.height_bytes
+    schedule = expanded.schedule
+    if not schedule.bands:
+        return schedule
+    cascades = {
+        schedule.parts.parts[k].name: cascade
+        for cascade in expanded.cascades
+        for k in cascade.plan.parts
+    }
+
+    def costed(bands: Bands) -> Bands:
+        cascade = cascades[bands.name]
+        calls = _calls(bands, cascade).tobytes()
+        found: list[Band] = []
+        for band in bands.bands:
+            names = tuple(part.name for part in band.parts.parts)
+            key = BandKey(bands.keeps_halos, names, band.plan.bare, schedule.memory, calls)
+            if key not in known:
+                inner = expanded_band(band, schedule.memory)
+                accounting = CostAccounting(band.parts, model, memories)
+                calls_inside = band_cascade(inner, bands, cascade)
+                known[key] = accounting.costed(inner.schedule, calls_inside)
+            found.append(replace(band, plan=known[key]))
+        return replace(bands, bands=tuple(found))
+
+    return replace(schedule, bands=tuple(map(costed, schedule.bands)))
 
 
-def _bare_plan(parts: Parts, stripe: int | None, scratch_bytes: int) -> Plan:
-    """Return the plan of a band, without costs.
+# Scratch memory.
 
-    scratch_bytes: maximum size of the scratch buffer of the kernels.  A part runs its preferred
-        kernel if that needs no more scratch memory, else its fallback kernel.
-        `Plan.scratch_bytes` of the result is the size that these kernels need, which may be less.
+
+@dataclass(frozen=True, slots=True)
+class BandSize:
+    """How much a call inside a band computes, and the scratch memory of its kernels."""
+
+    stripe: int | None  # `Plan.stripe`
+    call_rows: int | None  # `Bands.call_rows`
+    scratch_bytes: int  # a part runs its preferred kernel if that needs no more
+
+
+def planned_band(
+    parts: Parts,
+    sections: tuple[TensorSection, ...],
+    size: BandSize,
+    memories: MemorySystem,
+    kept: Mapping[str, int],
+) -> Band:
+    """Plan a band, without costs, and place its memory blocks in its scratch memory.
+
+    The blocks are its intermediate tensors and a scratch buffer, which the kernels use one after
+    the other.
+
+    parts: those that compute the band.
+    kept: see `Band.kept`.
     """
-    scratch = max(part.kernel_within(scratch_bytes).scratch_bytes for part in parts.parts)
-    order = tuple(range(len(parts.parts)))
-    return Plan(order, stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
-
-
-def planned_chain(
-    parts: Parts, call_rows: int, scratch_bytes: int, memories: MemorySystem
-) -> tuple[Plan, Mapping[str, int], Mapping[str, int], int]:
-    """Plan one band of a chain, and place its intermediate tensors in the chain's scratch memory.
-
-    During a call, the scratch memory of the chain consists of memory blocks: one for each of these
-    tensors, and a scratch buffer, which the kernels use one after the other.
-
-    parts: the parts that compute the band.
-    call_rows: maximum number of rows of the chain's output that a call computes.
-    scratch_bytes: maximum size of the scratch buffer.  A part runs its preferred kernel if that
-        needs no more scratch memory, else its fallback kernel.
-
-    Returns (plan, offsets, slots, size).
-    plan: the plan of the band, without costs, because these depend on the calls of the chain.
-    offsets: offset of each block in the scratch memory of the chain, in bytes, by block name.
-    slots: number of rows that the block of each intermediate tensor can hold, by tensor name.
-    size: bytes of the scratch memory that these blocks need.
-    """
-    plan = _bare_plan(parts, None, scratch_bytes)
+    scratch = max(part.kernel_within(size.scratch_bytes).scratch_bytes for part in parts.parts)
+    order = _every_position(parts)
+    plan = Plan(order, size.stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
     expanded = _expanded(parts, plan, memories.default_assignment)
-    tables = expanded.tables
-    windows = row_windows(tables)
     slots: dict[str, int] = {}
-    alignments = storage_alignments(parts)
+    if size.call_rows is None:
+        ((_, problem),) = placement_problems(expanded)
+    else:
+        slots = _slots(expanded, size.call_rows)
+        problem = _chain_problem(expanded, slots)
+    placement = place(problem)
+    return Band(parts, plan, sections, dict(placement.offsets), placement.height_bytes, slots, kept)
+
+
+def _slots(expanded: ExpandedSchedule, call_rows: int) -> dict[str, int]:
+    parts = expanded.schedule.parts
+    return {
+        part.name: window.most_rows(call_rows)
+        for part, window in zip(parts.parts[:-1], band_windows(expanded), strict=False)
+        if parts.owners[part.name] not in parts.outside
+    }
+
+
+def _chain_problem(expanded: ExpandedSchedule, slots: Mapping[str, int]) -> PlacementProblem:
+    """The blocks of a band of a chain; their live ranges are positions of parts, not of calls."""
+    schedule, tables = expanded.schedule, expanded.tables
+    alignments = storage_alignments(schedule.parts)
     buffers: list[LiveBuffer] = []
-    for k, part in enumerate(parts.parts[:-1]):
-        storage = int(tables.written[k])
-        if parts.owners[part.name] in parts.outside:
-            continue
-        slots[part.name] = _most_rows(windows[k], call_rows)
-        size = slots[part.name] * int(tables.row_bytes[storage])
-        dead = int(tables.last[storage]) + 1
-        alignment = alignments.get(part.name, ALIGNMENT_BYTES)
-        buffers.append(LiveBuffer(part.name, k, dead, size, alignment))
-    users = [k for k, part in enumerate(expanded.schedule.steps) if part.kernel.scratch_bytes]
+    for k, part in enumerate(schedule.parts.parts):
+        if part.name in slots:
+            storage = int(tables.written[k])
+            size = slots[part.name] * int(tables.row_bytes[storage])
+            dead = int(tables.last[storage]) + 1
+            alignment = alignments.get(part.name, ALIGNMENT_BYTES)
+            buffers.append(LiveBuffer(part.name, k, dead, size, alignment))
+    users = [k for k, part in enumerate(schedule.steps) if part.kernel.scratch_bytes]
     if users:
-        name, size = scratch_name(expanded.schedule, plan), plan.scratch_bytes
+        (plan,) = schedule.plans
+        name, size = scratch_name(schedule, plan), plan.scratch_bytes
         live = users[0], users[-1] + 1
-        buffers.append(LiveBuffer(name, *live, size, scratch_alignment(parts.parts)))
-    placement = place(PlacementProblem(tuple(buffers)))
-    return plan, dict(placement.offsets), slots, placement.height_bytes
+        buffers.append(LiveBuffer(name, *live, size, scratch_alignment(schedule.parts.parts)))
+    return PlacementProblem(tuple(buffers))
 
 
 def kept_tensors(
-    bands: Sequence[tuple[Parts, Mapping[str, tuple[str, int]]]],
-    call_rows: int,
-    memories: MemorySystem,
-    offset: int,
+    bands: Sequence[Band], call_rows: int, memories: MemorySystem, offset: int
 ) -> tuple[KeptTensor, ...] | None:
-    """Return the memory in which the bands of a chain keep columns, one entry per kept tensor.
+    """The memory in which the bands of a chain keep columns, one entry per kept tensor.
 
-    A kept tensor is a tensor of the network of which each band keeps some columns for the next
-    band.  The graph of a band has a tensor for the columns that the band holds.
-    bands: for each band, (parts, places).  `places` maps the name of each such tensor to (name of
-        the kept tensor, byte at which the columns begin in each row of the kept tensor's memory).
-    call_rows: maximum number of rows of the chain's output that a call computes.
-    offset: byte in the scratch memory of the chain at which the memory of the kept tensors begins.
+    offset: byte in the scratch memory of the chain at which this memory begins.
 
-    Returns None if two bands compute different rows of a kept tensor in the same call.
+    None if two bands compute different rows of a kept tensor in the same call.
     """
-    windows: dict[str, tuple[Numbers, Numbers]] = {}
+    windows: dict[str, RowWindow] = {}
     row_bytes: dict[str, int] = {}
-    for parts, values in bands:
+    for band in bands:
+        parts, tensors = band.parts, band.tensors
         types = {value.name: value.type for value in parts.graph.variables()}
-        for value, (tensor, first_byte) in values.items():
-            shape, size_bytes = types[value].shape, types[value].size_bytes
-            end = first_byte + size_bytes // row_count(shape)
-            row_bytes[tensor] = max(row_bytes.get(tensor, 0), end)
-        tables = _expanded(parts, _bare_plan(parts, None, 0), memories.default_assignment).tables
-        for part, window in zip(parts.parts, row_windows(tables), strict=True):
+        for value, first_byte in band.kept.items():
+            end = first_byte + types[value].size_bytes // row_count(types[value].shape)
+            row_bytes[tensors[value]] = max(row_bytes.get(tensors[value], 0), end)
+        inner = _expanded(parts, band.plan, memories.default_assignment)
+        for part, window in zip(parts.parts, band_windows(inner), strict=True):
             owner = parts.owners[part.name]
-            if owner in values:
-                known = windows.setdefault(values[owner][0], window)
+            if owner in band.kept:
+                known = windows.setdefault(tensors[owner], window)
                 if not all(map(np.array_equal, known, window)):
                     return None
     found: list[KeptTensor] = []
     for tensor, window in windows.items():
         offset = -(-offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        found.append(KeptTensor(tensor, offset, row_bytes[tensor], _most_rows(window, call_rows)))
+        found.append(KeptTensor(tensor, offset, row_bytes[tensor], window.most_rows(call_rows)))
         offset += found[-1].size_bytes
     return tuple(found)
 
 
-def _most_rows(window: tuple[Numbers, Numbers], call_rows: int) -> int:
-    """Return the maximum number of rows of a tensor that a call of a chain computes.
+# Stripes.
 
-    window: arrays (lower, upper).  A call that computes rows [first, end) of the chain's output
-        computes rows [lower[first], upper[end]) of the tensor.
+
+def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
+    """The stripes of each tensor that a schedule computes, in execution order.
+
+    The states, which updates overwrite at the end of a run, come last.
     """
-    lower, upper = window
-    firsts = np.arange(len(lower) - 1)
-    ends = np.minimum(firsts + call_rows, len(firsts))
-    return int((upper[ends] - lower[firsts]).max())
+    schedule = expanded.schedule
+    for cascade in expanded.cascades:
+        yield from plan_configs(expanded, cascade)
+    for part in schedule.parts.updates:
+        region = schedule.memory.region(schedule.parts.owners[part.output.name])
+        stripes = (whole_tensor(part.output.type.shape),)
+        name = update_name(schedule.parts, part.output)
+        yield TensorConfig(name, region, BufferMode.FULL, stripes)
 
 
-def row_windows(tables: RowTables) -> tuple[tuple[Numbers, Numbers], ...]:
-    """Return which rows each part of a chain computes in a call, as arrays (lower, upper) per part.
+def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterator[TensorConfig]:
+    schedule = expanded.schedule
+    parts, memory = schedule.parts, schedule.memory
+    rings = {copy.ring for copy in parts.row_copies}
+    for position, stripes in enumerate(cascade.stripes, cascade.lower):
+        part = parts.parts[cascade.plan.parts[position - cascade.lower]]
+        bands = schedule.find_bands(part)
+        if bands is not None:
+            yield from _configs_in_bands(bands, schedule, cascade)
+            continue
+        if part.name in rings:
+            continue  # the plan states the copy
+        region = memory.region(parts.owners[part.name])
+        mode = _mode(expanded, cascade, position)
+        yield TensorConfig(part.name, region, mode, stripes)
 
-    tables: the parts of the chain; each one but the last writes a storage that a later one reads.
 
-    If a call of the chain computes rows [first, end) of its output, the part with the arrays
-    (lower, upper) computes rows [lower[first], upper[end]) in this call.  Example: the last part is
-    a 3x3 convolution with padding, and its output has 8 rows.  The part that computes its input has
-    the arrays lower = [0, 0, 1, 2, ..] and upper = [0, 2, 3, 4, ..].  A call for rows [1, 3) of the
-    output computes rows [lower[1], upper[3]) = [0, 4) of the input.
+def _configs_in_bands(
+    bands: Bands, schedule: Schedule, cascade: ExpandedCascade
+) -> Iterator[TensorConfig]:
+    memory, owners = schedule.memory, schedule.parts.owners
+    found: dict[str, Stripes] = {}
+    for band in bands.bands:
+        for value, stripes in band_stripes(bands, band, cascade, memory).items():
+            name = band.tensors[value]
+            found[name] = (*found.get(name, ()), *stripes)
+    for name, stripes in found.items():
+        mode = BufferMode.FULL if name == bands.name else BufferMode.RECOMPUTE
+        yield TensorConfig(name, memory.region(owners.get(name, name)), mode, stripes)
+
+
+def band_stripes(
+    bands: Bands, band: Band, cascade: ExpandedCascade, memory: MemoryAssignment
+) -> Mapping[str, Stripes]:
+    """The stripes of tensors of the network that one of `bands.bands` computes.
+
+    They cover all bands for which `band` stands.  Keys: names of the tensors in the graph of the
+    band, each of which consists of some columns of a tensor of the network.
+
+    cascade, memory: those of the network.
     """
-    last = int(tables.written[-1])
-    counts = np.arange(int(tables.rows[last]) + 1)
-    found: dict[int, tuple[Numbers, Numbers]] = {last: (counts, counts)}
-    for k in range(len(tables.written) - 1, -1, -1):
-        lower, upper = found[int(tables.written[k])]
-        for e in range(tables.reads[k], tables.reads[k + 1]):
-            storage = int(tables.storage[e])
-            one = tables.done[tables.table[e] + lower], tables.needed[tables.table[e] + upper]
-            other = found.get(storage, one)
-            found[storage] = np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
-    return tuple(found[int(storage)] for storage in tables.written)
+    inner = band_cascade(expanded_band(band, memory), bands, cascade)
+    sections = {section.value: section for section in band.sections}
+    names = [band.parts.parts[k].name for k in inner.plan.parts]
+    return {
+        name: tuple(map(sections[name].nested, stripes))
+        for name, stripes in zip(names, inner.stripes, strict=True)
+    }
+
+
+def _mode(expanded: ExpandedSchedule, cascade: ExpandedCascade, position: int) -> BufferMode:
+    tables = expanded.tables
+    inside = int(tables.last[tables.written[position]]) < cascade.upper
+    several = len(cascade.calls[cascade.calls[:, 0] == position]) > 1
+    return BufferMode.ROLLING if inside and several else BufferMode.FULL

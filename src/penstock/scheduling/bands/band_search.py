@@ -14,16 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.ir.columns import COLUMNS, RANK
-from penstock.ir.graph import Value
-from penstock.ir.region import Interval, Region
-from penstock.scheduling.bands.columns import PartColumnReads
-from penstock.scheduling.bands.conditions import computes_columns
-from penstock.scheduling.bands.ordered_parts import OrderedParts
-from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.ir.region import Interval
+from penstock.scheduling.bands.columns import (
+    PartColumnReads,
+    SampledBands,
+    column_count,
+    computes_columns,
+    necessary_macs,
+)
+from penstock.scheduling.cascades.proposals import Candidate, PartOrder, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 from penstock.scheduling.simulate.walk import run_cascade
 
@@ -31,34 +34,25 @@ SHARES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of bands to try, besides one band per column."""
 STRIPES = (1, 4)
 """Stripe heights (maximum rows per call) to try inside bands."""
-_NO_CALLS = np.empty((0, 4), np.int64)
+NO_CALLS = np.empty((0, 4), np.int64)
+"""Passed to `run_cascade` where its calls are not needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Widths:
-    """How many columns each part of a cascade computes, given its last part and the band width.
+class OrderedParts:
+    parts: Parts
+    order: PartOrder
 
-    least: the least position in the execution order at which the cascade may begin.  If it began
-        earlier, a part could not run in bands, or the cascade would recompute more than
-        `BandLimits.extra_macs`.
-    widest[p]: maximum over all bands of the number of output columns that the part at position p of
-        the execution order computes.
-    computed[p]: number of output columns that the part at position p computes in all bands
-        together.
-    count: number of bands.
-    """
-
-    least: int
-    widest: Numbers
-    computed: Numbers
-    count: int
+    @property
+    def in_order(self) -> list[Part]:
+        return [self.parts.parts[k] for k in self.order]
 
 
 @dataclass(frozen=True, slots=True)
 class BandLimits:
-    """Limits that a cascade in bands must respect.
+    """Limits that a cascade with recomputation must respect.
 
-    peak_bytes: the live bytes at the peak must be below this number.
+    peak_bytes: exclusive limit of the live bytes at the peak.
     extra_macs: maximum number of multiply-accumulates in addition to those without recomputation.
     parts: maximum number of parts of the cascade.
     """
@@ -68,12 +62,20 @@ class BandLimits:
     parts: int
 
 
-class BandSearch:
-    """Enumerates the cascades of one execution order that can run in bands of columns.
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """How many output columns each part computes, given the last part and the width of bands."""
 
-    tables: arrays with the rows that each part reads.
-    reads: the columns that the parts read.
-    """
+    # If the cascade began before this position, a part could not run in bands, or the cascade would
+    # exceed `BandLimits.extra_macs`.
+    least: int
+    widest: Numbers  # by position: in the widest band
+    computed: Numbers  # by position: in all bands together
+    count: int  # of bands
+
+
+class BandSearch:
+    """Enumerates the cascades of one execution order that can run in bands of columns."""
 
     def __init__(
         self,
@@ -90,7 +92,6 @@ class BandSearch:
         self._limits = limits
         self._work = np.array([model.work_cycles(part) for part in self._parts], np.int64)
         self._macs = np.array([necessary_macs(part) for part in self._parts], np.int64)
-        self._calls = np.array([model.call_cycles(part) for part in self._parts], np.int64)
         self._columns = np.array([column_count(part.output) for part in self._parts], np.int64)
         self._by_columns = [bool(p.nodes) and computes_columns(p) for p in self._parts]
         self._makers = {part.output.name: p for p, part in enumerate(self._parts)}
@@ -124,7 +125,7 @@ class BandSearch:
             tables = self._banded_tables(lower, upper, widths)
             for stripe in STRIPES:
                 ceiling = self._limits.peak_bytes - held
-                peak, _, overhead = run_cascade(tables, lower, upper, stripe, ceiling, _NO_CALLS)
+                peak, _, overhead = run_cascade(tables, lower, upper, stripe, ceiling, NO_CALLS)
                 if held + peak >= self._limits.peak_bytes or peak == UNBOUNDED:
                     continue
                 time = round(float(self._work[inside] @ share)) + overhead * widths.count
@@ -136,37 +137,24 @@ class BandSearch:
                 yield ValuedCandidate(cascade, held + peak, time, memory, memory)
 
     def _banded_tables(self, lower: int, upper: int, widths: _Widths) -> RowTables:
-        """Return the tables with which one band of the cascade [lower, upper) is simulated.
-
-        In these tables, the rows of a tensor between two parts of the cascade have as many columns
-        as the widest band computes.  The rows of all other tensors have 0 bytes, because these
-        tensors are live during all bands and counted separately.
-        """
         t = self._tables
+        # Only the tensors between two parts have bytes.  All others are live during all bands, and
+        # `_of_width` counts them.
         row_bytes = np.zeros_like(t.row_bytes)
         inner = t.written[lower : upper - 1]
         columns = self._columns[lower : upper - 1]
         row_bytes[inner] = t.row_bytes[inner] // columns * widths.widest[lower : upper - 1]
+        # Only these may be overwritten in place: later bands read the inputs again, and the output
+        # of the last part has the columns of all bands.
         inside = (lower <= self._read_makers) & (t.reader < upper - 1)
         joint = np.where(inside, t.joint, 0)
         return t._replace(row_bytes=row_bytes, joint=joint, resident=self._nothing_resident)
 
     def _widths(self, upper: int, width: int) -> _Widths | None:
-        """Return how many columns each part computes for bands of `width` columns.
-
-        upper: end of the cascade in the execution order, exclusive.
-
-        Only the first, a middle and the last band are analysed.  Every other band is assumed to
-        compute as many columns as the middle one.
-
-        Returns None if no cascade that ends at `upper` can run in bands of this width.
-        """
-        columns = column_count(self._parts[upper - 1].output)
-        count = -(-columns // width)
-        numbers = sorted({0, count // 2, count - 1})
-        bands = [(k * width, min((k + 1) * width, columns)) for k in numbers]
-        repeats = [1] * len(bands) if count <= 2 else [1, count - 2, 1]
-        wanted = [{self._parts[upper - 1].output.name: band} for band in bands]
+        """None if no cascade that ends at `upper`, exclusive, can run in bands of this width."""
+        output = self._parts[upper - 1].output
+        sample = SampledBands.of(column_count(output), width)
+        wanted = sample.wanted(output.name)
         widest = np.zeros(upper, np.int64)
         computed = np.zeros(upper, np.int64)
         least, macs = 0, 0.0
@@ -174,23 +162,18 @@ class BandSearch:
             if p < least or not self._enter(p, upper, wanted):
                 least = max(least, p + 1)
                 break
-            name = self._parts[p].output.name
-            found = [band[name][1] - band[name][0] for band in wanted]
-            widest[p] = max(found)
-            computed[p] = sum(a * b for a, b in zip(found, repeats, strict=True))
+            widest[p], computed[p] = sample.widths(self._parts[p].output.name, wanted)
             macs += float(self._macs[p] * (computed[p] / self._columns[p] - 1.0))
             if macs > self._limits.extra_macs:
                 least = p + 1
                 break
             least = max(least, self._least_begins[p])
-        return _Widths(least, widest, computed, count) if least <= upper - 2 else None
+        return _Widths(least, widest, computed, sample.count) if least <= upper - 2 else None
 
     def _least_begin(self, part: Part) -> int:
-        """Return the first position at which a cascade in bands with this part may begin.
-
-        If the part reads an alias (the bytes of another tensor under a different shape), the
-        cascade begins after the part that computes the other tensor.
-        """
+        """The first position at which a cascade in bands with this part may begin."""
+        # An alias has the bytes of another tensor in another shape, so its columns are not columns
+        # of that tensor: the cascade begins after the part that computes it.
         makers = (
             self._makers.get(self._owners[v.name], -1)
             for v in part.variable_inputs
@@ -199,29 +182,11 @@ class BandSearch:
         return max(makers, default=-1) + 1
 
     def _enter(self, p: int, upper: int, wanted: Sequence[dict[str, Interval]]) -> bool:
-        """Add the input columns that a part reads to `wanted`; return whether it can run in bands.
-
-        The part can run in bands under two conditions:
-        - it can compute some columns of its output without the others;
-        - it is the last part of the cascade, or its output is read only by parts of the cascade,
-          at least by one.
-        upper: end of the cascade in the execution order, exclusive.
-        wanted: for each of some bands, the columns of each tensor that the band needs, by tensor
-            name; updated.
-        """
+        """Add the columns that a part reads to `wanted`; False if it cannot run in bands."""
         part = self._parts[p]
         if not self._by_columns[p]:
             return False
+        # all but the last part must be read, and only by parts of the cascade
         if p < upper - 1 and not p < self._tables.last[self._tables.written[p]] < upper:
             return False
         return all(self._reads.add(part, band) for band in wanted)
-
-
-def column_count(value: Value) -> int:
-    """Return the number of columns of an image; 1 for other tensors."""
-    return value.type.shape[COLUMNS] if value.type.rank == RANK else 1
-
-
-def necessary_macs(part: Part) -> int:
-    """Return the multiply-accumulates of a part if nothing is computed twice."""
-    return part.macs(Region.whole(part.output.type.shape)) if part.nodes else 0

@@ -1,13 +1,8 @@
-"""Search for schedules that need less memory because cascades run in bands of columns.
+"""Search for schedules that need less memory because cascades run in bands or contain chains.
 
-A band is an interval of columns of a cascade's output; the cascade runs once for each band, and
-columns that two neighbouring bands need are computed twice.  A chain is a group of parts that run
-as a single part of a cascade, and recompute rows of the tensors between them.  Schedules with bands
-or chains need less memory, but are slower, because they compute some elements several times.
-
-The search by dynamic programming (`cascades/proposals.py`) runs once more, with cascades in bands
-or with chains as additional candidates.  It keeps only schedules that need less memory than all
-schedules found without bands and chains.
+They are slower than schedules by rows, because they compute some elements several times.  The
+dynamic programme (`cascades/proposals.py`) runs once more, with cascades in bands and with chains
+as additional candidates.  It keeps only schedules that need less memory than all schedules without.
 """
 
 from __future__ import annotations
@@ -18,18 +13,23 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 
-from penstock.ir.region import Region
 from penstock.pareto import near_frontier, thinned
-from penstock.scheduling.bands.band_search import BandLimits, BandSearch
-from penstock.scheduling.bands.chain_costs import CostedBand, with_chain_costs
+from penstock.scheduling.bands.band_schedule import BandKey, with_band_costs
+from penstock.scheduling.bands.band_search import BandLimits, BandSearch, OrderedParts
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
-from penstock.scheduling.bands.chain_shape import ChainShapes
-from penstock.scheduling.bands.conditions import computes_columns
-from penstock.scheduling.bands.ordered_parts import OrderedParts
-from penstock.scheduling.bands.variant import BandedCascade, BandSource, with_bands
-from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
-from penstock.scheduling.cascades.proposals import CandidateSource, proposals
+from penstock.scheduling.bands.chains import ChainShapes
+from penstock.scheduling.bands.columns import computes_columns, necessary_macs
+from penstock.scheduling.bands.variant import BandSource, with_bands
+from penstock.scheduling.cascades.proposals import (
+    Candidate,
+    CandidateSource,
+    PartOrder,
+    Proposal,
+    ValuedCandidate,
+    proposals,
+)
 from penstock.scheduling.cascades.rows import UniformSearch
+from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
@@ -37,15 +37,16 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes
-from penstock.scheduling.simulate.walk import WHOLE
 
 WORTH_MEMORY = Fraction(1, 100)
 """Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""
 MOST_ROUNDS = 3
 """Number of times that the search runs, each time with the measured peaks of the previous one."""
 
-Sources = Mapping[tuple[int, ...], CandidateSource]
-"""The candidate cascades, by execution order (indices of parts)."""
+Sources = Mapping[PartOrder, CandidateSource]
+"""The candidate cascades of each execution order, with and without bands and chains."""
+_OrderedCascade = tuple[PartOrder, Candidate]
+"""A cascade, and the order (or the parts of the cascade) to which its positions refer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,6 @@ class BelowRows:
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
-    _known_row_cycles: `BandSource.row_cycles` of the parts, by index.
-    _known: cache of the bands of cascades and of chains; None if they cannot be created.  Keys:
-        (indices of the parts that run in the bands, cascade).  For a chain, the second element is
-        its cascade without the other chains.
-    _measured: live bytes at the peak of each cascade with bands or chains that has been built so
-        far, by (order, cascade).  They may exceed the estimate of the search: the scratch memory
-        of a cascade is live as a whole, with the gaps that remain between the tensors placed in it.
-    _costed: cache of the plans of bands with their costs, shared by all schedules.
     """
 
     accounting: CostAccounting
@@ -75,23 +68,18 @@ class BelowRows:
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
-    _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...] | None]
+    # Bands by the parts that run in them; None if they are impossible.
+    _known: dict[_OrderedCascade, tuple[Bands, ...] | None] = field(
+        default_factory=dict[_OrderedCascade, tuple[Bands, ...] | None]
     )
-    _measured: dict[tuple[tuple[int, ...], Candidate], int] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], int]
-    )
-    _costed: dict[CostedBand, Plan] = field(default_factory=dict[CostedBand, Plan])
+    # Live bytes at the peak of cascades in schedules that have been built.  They may exceed the
+    # estimate of the search, because the scratch memory of a cascade is live as a whole, with the
+    # gaps that remain between the tensors placed in it.
+    _measured: dict[_OrderedCascade, int] = field(default_factory=dict[_OrderedCascade, int])
+    _costed: dict[BandKey, Plan] = field(default_factory=dict[BandKey, Plan])
 
-    def sources(
-        self, searches: Mapping[tuple[int, ...], UniformSearch], limit_bytes: int
-    ) -> Sources:
-        """Return, for each execution order, a function that yields the candidates of the order.
-
-        The candidates are cascades with and without bands and chains.
-        searches: the search for cascades without bands, by execution order (indices of parts).
-        limit_bytes: the live bytes at the peak must be below this number.
-        """
+    def sources(self, searches: Mapping[PartOrder, UniformSearch], limit_bytes: int) -> Sources:
+        """The candidates of each order, whose peaks must be below `limit_bytes`."""
         return {
             order: self._candidates(order, search, limit_bytes)
             for order, search in searches.items()
@@ -100,15 +88,13 @@ class BelowRows:
     def schedules(
         self, sources: Sources, first: Sequence[Proposal], limit_bytes: int
     ) -> list[Schedule]:
-        """Return schedules with fewer live bytes than `limit_bytes`, by ascending memory.
+        """Schedules with fewer live bytes than `limit_bytes`, by ascending memory.
 
-        The search for proposals only estimates the peaks of cascades with bands or chains.  The
-        actual peaks are known when the schedule of a proposal has been built.  If a schedule has a
-        higher peak than its proposal, or cannot be built, the search is repeated with the actual
-        peaks known so far.
+        The search for proposals only estimates the peaks of cascades with bands or chains.  If a
+        schedule has a higher peak than its proposal, or cannot be built, the search is repeated
+        with the peaks of all schedules that have been built.
 
-        sources: the candidate cascades of each execution order.
-        first: the proposals of the first search, which only knows estimates.
+        first: the proposals of the first search.
         """
         found: dict[Proposal, Schedule | None] = {}
         chosen = first
@@ -122,12 +108,10 @@ class BelowRows:
         return near_frontier(schedules, lambda s: (s.peak_bytes, s.cost.cycles), 0.0)
 
     def proposals(self, sources: Sources, limit_bytes: int) -> list[Proposal]:
-        """Return Pareto-optimal divisions of the execution orders into cascades.
+        """The Pareto-optimal proposals with fewer live bytes than a limit, by ascending memory.
 
-        They are in ascending order of memory.  Proposals that one of `rivals` dominates, or that
-        save too few cycles for their memory (`WORTH_MEMORY`), are dropped.
-        sources: the execution orders, with the candidate cascades of each.
-        limit_bytes: the live bytes at the peak must be below this number.
+        Those that one of `rivals` dominates, or that save too few cycles for their memory
+        (`WORTH_MEMORY`), are dropped.
         """
         every: list[Proposal] = []
         start = self.accounting.memories.default_assignment
@@ -145,29 +129,19 @@ class BelowRows:
 
     def _with_measured_peaks(
         self,
-        order: tuple[int, ...],
+        order: PartOrder,
         source: CandidateSource,
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades source(upper, states) of an order, with corrected peaks.
-
-        If a schedule that contains a candidate with bands or chains has been built, the peak of the
-        candidate in this schedule replaces the estimate of `source`.
-        """
+        """A `CandidateSource` with measured peaks instead of estimates where they are known."""
         for valued in source(upper, states):
             peak = self._measured.get((order, valued.candidate))
             yield valued if peak is None else replace(valued, peak_bytes=peak)
 
     def _candidates(
-        self, order: tuple[int, ...], search: UniformSearch, limit_bytes: int
+        self, order: PartOrder, search: UniformSearch, limit_bytes: int
     ) -> CandidateSource:
-        """Return a function (upper, states) that yields the candidate cascades of an order.
-
-        It yields the cascades, with and without bands and chains, that end at position `upper`
-        (exclusive) of the order.  It does not use `states`.
-        limit_bytes: the live bytes at the peak must be below this number.
-        """
         start = self.accounting.memories.default_assignment
         limits = BandLimits(
             limit_bytes,
@@ -194,14 +168,11 @@ class BelowRows:
             )
             for upper in positions
         }
+        # There is a single state: all tensors are in the default region.
         return lambda upper, _: every[upper]
 
     def _row_cycles(self, k: int) -> float:
-        """Return the fixed cycles of an output row of part k, however many columns it has.
-
-        If n bands divide a row, the part spends these cycles n times (`BandSource.row_cycles`).
-        The result is 0.0 if the part cannot run in bands of columns.
-        """
+        """`BandSource.row_cycles` of part k; 0.0 if it cannot run in bands of columns."""
         if k not in self._known_row_cycles:
             part = self.accounting.parts.parts[k]
             by_columns = bool(part.nodes) and computes_columns(part)
@@ -209,36 +180,32 @@ class BelowRows:
         return self._known_row_cycles[k]
 
     def _partition_gap(self, peak_bytes: int) -> float:
-        """Return the optimality gap of a schedule with a given peak (`Gaps.partition`), at least 0.
-
-        It is (peak - bound) / bound.  The bound is a lower bound of the peak of all schedules: the
-        bytes of all network inputs or of all outputs, whichever is larger.
-        """
+        # With recomputation, the only lower bound of the peak is what must be live at once: all
+        # inputs of the network, or all outputs.
         rows = self.accounting.parts.rows
         outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
         return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
 
     @property
     def _necessary_macs(self) -> int:
-        """Multiply-accumulates of the network if nothing is computed twice."""
-        parts = (part for part in self.accounting.parts.parts if part.nodes)
-        return sum(part.macs(Region.whole(part.output.type.shape)) for part in parts)
+        return sum(map(necessary_macs, self.accounting.parts.parts))
 
     def schedule(self, proposal: Proposal, limit_bytes: int) -> Schedule | None:
-        """Return the schedule of a proposal (a division of an order into cascades), with costs.
+        """The schedule of a proposal, with costs.
 
         None if the schedule executes too many multiply-accumulates (`Options.max_recompute`), if
         its live bytes at the peak are not below `limit_bytes`, or if a cascade cannot run in its
-        bands.  These live bytes may differ slightly from those that the proposal states.
+        bands.
         """
-        found: list[tuple[Plan, Sequence[BandedCascade]]] = []
+        found: list[tuple[Plan, Sequence[Bands]]] = []
         for candidate in proposal.cascades:
-            plan = _plan(candidate, proposal.order)
-            banded = self._banded(plan.parts, candidate) if candidate.in_bands else ()
-            if banded is None:
+            # without prefetches, whose stalls are not priced here
+            plan = replace(candidate.plan(proposal.order), prefetches=())
+            bands = self._bands_of(plan.parts, candidate) if candidate.in_bands else ()
+            if bands is None:
                 return None
-            found.append((plan, banded))
-        parts, plans, bands = with_bands(self.accounting.parts, found)
+            found.append((plan, bands))
+        parts, plans, every = with_bands(self.accounting.parts, found)
         memories = self.accounting.memories
         memory = memories.default_assignment
         accounting = self.accounting.for_parts(parts)
@@ -251,12 +218,12 @@ class BelowRows:
             proposal.peak_bytes,
             Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),
             accounting.update_costs(memory),
-            bands,
-            self.accounting.parts if bands else None,
+            every,
+            self.accounting.parts if every else None,
         )
-        bare = with_chain_costs(bare, accounting.model, memories, self._costed)
         expanded = ExpandedSchedule(bare)
-        costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
+        with_costs = with_band_costs(expanded, accounting.model, memories, self._costed)
+        costed = tuple(accounting.costed(with_costs, cascade) for cascade in expanded.cascades)
         # The proposal only estimates the scratch memory of chains: the live tensors, each rounded
         # up to a multiple of 4 bytes, plus the scratch memory of a kernel.
         live = live_bytes(expanded)
@@ -265,32 +232,26 @@ class BelowRows:
                 peak = int(live[cascade.tick : cascade.end].max())
                 self._measured[proposal.order, candidate] = peak
         peak = int(live.max())
-        schedule = replace(bare, plans=costed, peak_bytes=peak)
+        schedule = replace(with_costs, plans=costed, peak_bytes=peak)
         most = self.options.max_recompute * self._necessary_macs
         fits = peak < limit_bytes and schedule.cost.nominal_macs <= most
         return schedule if fits else None
 
-    def _banded(
-        self, cascade: tuple[int, ...], candidate: Candidate
-    ) -> tuple[BandedCascade, ...] | None:
-        """Return the bands of the whole cascade (one entry), or of each of its chains.
-
-        Returns None if a part cannot compute the columns of some band.
-        """
+    def _bands_of(self, cascade: PartOrder, candidate: Candidate) -> tuple[Bands, ...] | None:
+        """The bands of a whole cascade, or of each of its chains; None if one is impossible."""
         if not candidate.chains:
             return self._known_bands(cascade, candidate)
-        found: list[BandedCascade] = []
+        found: list[Bands] = []
         for one in candidate.chains:
+            # the bands of a chain depend on nothing else of its cascade
             alone = replace(candidate, nearest_first=False, chains=(one,))
-            banded = self._known_bands(one.parts, alone)
-            if banded is None:
+            bands = self._known_bands(one.parts, alone)
+            if bands is None:
                 return None
-            found += banded
+            found += bands
         return tuple(found)
 
-    def _known_bands(
-        self, cascade: tuple[int, ...], candidate: Candidate
-    ) -> tuple[BandedCascade, ...] | None:
+    def _known_bands(self, cascade: PartOrder, candidate: Candidate) -> tuple[Bands, ...] | None:
         key = cascade, replace(candidate, lower=0, upper=len(cascade))
         if key not in self._known:
             self._known[key] = self.bands.bands(self.accounting.parts, cascade, candidate)
@@ -298,16 +259,4 @@ class BelowRows:
 
 
 def _worth_memory(cycles: int, than: int) -> bool:
-    """Return whether a proposal saves enough cycles to justify that it needs more memory.
-
-    The saving must be at least the fraction `WORTH_MEMORY` of `cycles`.
-    """
     return than - cycles >= WORTH_MEMORY * cycles
-
-
-def _plan(candidate: Candidate, order: tuple[int, ...]) -> Plan:
-    """Convert a candidate cascade into a plan without costs."""
-    parts = order[candidate.lower : candidate.upper]
-    stripe = None if candidate.stripe == WHOLE else candidate.stripe
-    scratch = candidate.scratch_bytes
-    return Plan(parts, stripe, candidate.nearest_first, (), scratch_bytes=scratch)

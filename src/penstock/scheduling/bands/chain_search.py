@@ -1,29 +1,34 @@
 """Candidate cascades in which chains recompute intermediate tensors, for one execution order.
 
-A chain computes a few rows of its output per call, in bands of columns, and recomputes what it
-needs of its intermediate tensors.  These have memory only during the call, so all chains of a
-cascade share one scratch buffer.  The search is greedy: for each stripe height and limit of this
-buffer, it begins without recomputation, and repeatedly adds the tensor whose recomputation leads to
-the lowest peak memory.  If few tensors can be recomputed, all sets of them are tried, too.
+The search is greedy: for each stripe height and limit of the scratch memory that the chains share,
+it begins without recomputation, and repeatedly adds the tensor whose recomputation leads to the
+lowest peak memory.  If few tensors can be recomputed, all sets of them are tried, too.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice, product
 
 import numpy as np
 
-from penstock.compiled import UNBOUNDED, compiled
+from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
-from penstock.scheduling.bands.band_search import BandLimits, necessary_macs
-from penstock.scheduling.bands.chain_shape import ChainShape, ChainShapes
-from penstock.scheduling.bands.chain_tables import chain_shares, run_chains
-from penstock.scheduling.bands.ordered_parts import OrderedParts
-from penstock.scheduling.cascades.candidate import Candidate, Chain, ValuedCandidate
+from penstock.scheduling.bands.band_search import NO_CALLS, BandLimits, OrderedParts
+from penstock.scheduling.bands.chains import (
+    ChainEnds,
+    ChainShape,
+    ChainShapes,
+    Positions,
+    Reals,
+    chain_shares,
+    run_chains,
+)
+from penstock.scheduling.bands.columns import necessary_macs
+from penstock.scheduling.cascades.proposals import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables, advances
@@ -41,20 +46,70 @@ MOST_TENSORS = 5
 """Up to this number of tensors that can be recomputed, the search tries all sets of them."""
 PATIENCE = 4
 """Number of tensors to add without a gain before the search abandons a set."""
+MOST_INTERVALS = 6
+"""Maximum number of intervals to search: those that need the least memory without chains."""
 
 MOVE_CYCLES = 3
 """Estimated cycles of moving a byte of a kept column."""
-_Key = tuple[int, int, int, tuple[tuple[int, tuple[int, ...], int, bool], ...]]
-"""Cascade [lower, upper), stripe height, and (last, members, width, keeps halos) of each chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """The parts at positions [lower, upper) of the order, in calls of at most `stripe` rows."""
+
+    lower: int
+    upper: int
+    stripe: int
+
+
+Chains = Mapping[int, ChainShape]
+"""The chains of a cascade, by the position of the last part of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """A choice of the tensors that a cascade recomputes, with its peak and costs.
+
+    time: estimated cycles beyond those in which the preferred kernels compute each element once.
+    macs: multiply-accumulates that recomputation adds.
+    """
+
+    cascade: Cascade
+    chains: Chains
+    peak_bytes: int
+    time: int
+    macs: float
+
+    @property
+    def members(self) -> frozenset[int]:
+        """Positions of the parts whose outputs are recomputed."""
+        return frozenset(p for found in self.chains.values() for p in found.chain.parts[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class PartCycles:
+    """Cycles of parts; `of_row` gives the `BandSource.row_cycles` of the part at a position."""
+
+    model: CostModel
+    of_row: Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ChainCosts:
+    """What the parts of a chain cost in its bands, and what they cost without recomputation."""
+
+    inside: Numbers  # positions of the parts
+    # [multiply-accumulates or cycles, part]: of computing the output once, in the chain's bands; to
+    # be multiplied by `chain_shares`
+    per_share: Reals
+    # [multiply-accumulates or cycles]: of all parts together, with preferred kernels
+    once: Reals
 
 
 class ChainSearch:
     """Enumerates the cascades of an execution order in which chains recompute tensors.
 
-    tables: the parts of the order and the rows that they read.
-    shapes: the shapes of the chains of the order.
-    nearest_first: the value of `Plan.nearest_first` (the order in which missing rows of several
-        inputs are computed) in all plans of the search; `tables` must be made for this value.
+    nearest_first: `Plan.nearest_first` of all plans; `tables` must be made for this value.
     """
 
     def __init__(
@@ -76,6 +131,7 @@ class ChainSearch:
         )
         model = cycles.model
         self._shapes = shapes
+        # The parts of a chain run the kernels with the least scratch memory (`valued`).
         self._work = np.array([model.work_cycles(p.within(0)) for p in self._parts], np.float64)
         self._slower = self._work - [model.work_cycles(p) for p in self._parts]
         self._row_cycles = cycles.of_row
@@ -84,31 +140,27 @@ class ChainSearch:
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
-        self._alone = np.stack([np.arange(count), tables.scratch, tables.call_cycles])
-        self._fastest: dict[tuple[int, tuple[int, ...], int, int], ChainShape | None] = {}
-        self._known_cycles: dict[tuple[int, tuple[int, ...], int, int, bool], float] = {}
-        self._known_costs: dict[tuple[int, tuple[int, ...], int, bool], ChainCosts] = {}
-        self._evaluated: dict[_Key, ChainPlan | None] = {}
+        self._alone = ChainEnds(np.arange(count), tables.scratch, tables.call_cycles)
+        self._fastest: dict[tuple[Positions, int, int], ChainShape | None] = {}
+        self._known_cycles: dict[tuple[Chain, int], float] = {}
+        self._known_costs: dict[Chain, _ChainCosts] = {}
+        self._evaluated: dict[tuple[Cascade, tuple[Chain, ...]], ChainPlan | None] = {}
         self._found: dict[int, list[ValuedCandidate]] = {}
 
     def candidates(self, upper: int) -> list[ValuedCandidate]:
-        """Return the cascades with chains that end at position `upper` of the execution order."""
+        """The cascades with chains that end at position `upper`, exclusive; after `search`."""
         return self._found.get(upper, [])
 
     def search(self, plain: Iterable[ValuedCandidate], most_plans: int) -> None:
-        """Search for cascades with chains, which `candidates` then returns.
-
-        plain: the candidate cascades without chains.
-        most_plans: maximum number of plans to evaluate.
-        """
+        """Evaluate at most `most_plans` plans; `plain` are the candidates without chains."""
         left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in chain_intervals(self._tables, plain, self._limits):
             found: list[ChainPlan] = []
             for stripe in STRIPES:
                 before = len(found)
                 for share in GROWTH_SHARES:
-                    scratch = limit // share
-                    grown = list(islice(self.grown(lower, upper, stripe, scratch), left))
+                    cascade = Cascade(lower, upper, stripe)
+                    grown = list(islice(self.grown(cascade, limit // share), left))
                     left -= len(grown)
                     found += grown
                 if all(plan.peak_bytes >= limit for plan in found[before:]):
@@ -116,373 +168,257 @@ class ChainSearch:
             every = list(islice(self.every_set(lower, upper), left))
             left -= len(every)
             found += every
-            for state in frontier(found, lambda s: (s.peak_bytes, s.time)):
-                if state.chains and state.peak_bytes < limit:
-                    valued = self.valued(lower, upper, state)
-                    self._found.setdefault(upper, []).append(valued)
+            for plan in frontier(found, lambda s: (s.peak_bytes, s.time)):
+                if plan.chains and plan.peak_bytes < limit:
+                    self._found.setdefault(upper, []).append(self.valued(plan))
 
     def can_recompute(self, p: int, upper: int) -> bool:
-        """Return whether a cascade that ends at `upper` can recompute the output of the part at p.
-
-        All readers of the output must be before `upper`, and the output must meet the conditions
-        that `ChainShapes.readers` states; for example, it must have at least two rows.
-        p, upper: positions in the execution order; `upper` is exclusive.
-        """
+        """Whether a cascade that ends at `upper`, exclusive, can recompute the output of part p."""
         return bool(self._readers[p]) and max(self._readers[p]) < upper
 
-    def grown(self, lower: int, upper: int, stripe: int, scratch: int) -> Iterator[ChainPlan]:
+    def grown(self, cascade: Cascade, scratch: int) -> Iterator[ChainPlan]:
         """Yield plans that recompute more and more tensors, starting from none.
 
-        Each iteration extends one plan: for each further tensor, it yields a plan that recomputes
-        this tensor, too.  The first iteration also yields plans that recompute two or three
-        consecutive tensors.  The next iteration extends the new plan with the least memory.
-
-        This plan is also yielded with limited scratch memory, once for each n in `SCRATCH_SHARES`:
-        its chains then run in the fastest bands for which a call needs at most
-        `BandLimits.peak_bytes` / n scratch bytes.
-        lower, upper: the cascade consists of the parts at positions [lower, upper) of the order.
-        stripe: maximum number of rows per call.
-        scratch: maximum scratch bytes of a call of a chain, in the plans that are extended.
+        Each iteration yields a plan for each further tensor, and extends the one with the least
+        memory; the chains of these plans need at most `scratch` bytes in a call.  The plan to be
+        extended is also yielded with the scratch memory limited by each of `SCRATCH_SHARES`.
         """
         limit = self._limits.peak_bytes
-        state = self.evaluated(lower, upper, stripe, {})
+        lower, upper = cascade.lower, cascade.upper
+        plan = self.evaluated(cascade, {})
         candidates = [(p,) for p in range(lower, upper) if self.can_recompute(p, upper)]
-        assert state is not None
-        best, waited = state.peak_bytes, 0
+        assert plan is not None
+        best, waited = plan.peak_bytes, 0
         while waited < PATIENCE:
-            additions = candidates if state.chains else [*candidates, *_runs(candidates)]
-            tried: list[ChainPlan] = []
-            for added in additions:
-                new = self._with_recomputed(lower, upper, state, added, scratch)
-                tried += [] if new is None else [new]
+            # In a residual block, recomputing a single tensor saves no memory.
+            additions = candidates if plan.chains else [*candidates, *_runs(candidates)]
+            tried = [
+                new
+                for added in additions
+                if (new := self._with_recomputed(plan, added, scratch)) is not None
+            ]
             yield from tried
             if not tried:
                 return
-            state = min(tried, key=lambda s: (s.peak_bytes, s.time))
-            waited = 0 if state.peak_bytes < best else waited + 1
-            best = min(best, state.peak_bytes)
+            plan = min(tried, key=lambda s: (s.peak_bytes, s.time))
+            waited = 0 if plan.peak_bytes < best else waited + 1
+            best = min(best, plan.peak_bytes)
             for share in SCRATCH_SHARES:
-                other = self._within(lower, upper, state, limit // share)
+                other = self._within(plan, limit // share)
                 if other is not None:
                     yield other
 
     def every_set(self, lower: int, upper: int) -> Iterator[ChainPlan]:
-        """Yield plans for each height in `STRIPES` and each set of tensors that can be recomputed.
+        """Yield plans of [lower, upper) for each stripe height and set of recomputed tensors.
 
-        The plans are for the cascade [lower, upper).  Plans of the same height and set differ in
-        the widths of bands.  The first plan has the fastest bands; each later one has the fastest
-        bands that need less scratch memory than those of the plan before.
-
-        No plans if more than `MOST_TENSORS` tensors of the order can be recomputed.
+        In the fastest bands first, then in the fastest that need less scratch memory, and so on.
         """
-        if sum(map(bool, self._readers)) > MOST_TENSORS:
+        if sum(map(bool, self._readers)) > MOST_TENSORS:  # of the whole order
             return
+        # readers before what they read, so that each tensor finds the chain that it joins
         possible = [p for p in reversed(range(lower, upper)) if self.can_recompute(p, upper)]
         sets = [s for k in range(1, len(possible) + 1) for s in combinations(possible, k)]
         for stripe, chosen in product(STRIPES, sets):
-            state = self.evaluated(lower, upper, stripe, {})
-            assert state is not None
+            plan = self.evaluated(Cascade(lower, upper, stripe), {})
+            assert plan is not None
             scratch = self._limits.peak_bytes
-            while found := self._with_recomputed(lower, upper, state, chosen, scratch):
+            while found := self._with_recomputed(plan, chosen, scratch):
                 yield found
                 scratch = max(shape.call_scratch_bytes for shape in found.chains.values()) - 1
 
     def _with_recomputed(
-        self, lower: int, upper: int, state: ChainPlan, added: tuple[int, ...], scratch: int
+        self, plan: ChainPlan, added: Sequence[int], scratch: int
     ) -> ChainPlan | None:
-        """Return the plan `state`, changed to also recompute the outputs of the parts at `added`.
-
-        state: plan of the cascade [lower, upper).
-
-        Returns None in three cases: `state` already recomputes one of these outputs, one of the
-        parts cannot be added to a chain (`extended`), or the new plan recomputes more
-        multiply-accumulates than `BandLimits.extra_macs`.
-        """
+        """The plan with the outputs of the parts at `added` recomputed, too; None if impossible."""
         for p in added:
-            chains = None if p in state.members else self.extended(state, p, state.stripe, scratch)
+            chains = None if p in plan.members else self.extended(plan, p, scratch)
             if chains is None:
                 return None
-            state = replace(state, chains=chains)
-        return self.evaluated(lower, upper, state.stripe, state.chains)
+            plan = replace(plan, chains=chains)
+        return self.evaluated(plan.cascade, plan.chains)
 
-    def extended(
-        self, state: ChainPlan, p: int, stripe: int, scratch: int
-    ) -> dict[int, ChainShape] | None:
-        """Return all chains of `state`, one of them extended by the part at position `p`.
+    def extended(self, plan: ChainPlan, p: int, scratch: int) -> Chains | None:
+        """The chains of a plan, one of them extended by the part at p, which no longer stores its
+        output.
 
-        As a member of the chain, the part no longer stores its output, but recomputes it.  It joins
-        the chain that contains the readers of the output.  If a single part that is in no chain
-        reads the output, both form a new chain.  If a chain ends with the part at `p`, all parts of
-        that chain join, too.
-        Keys of the result: positions of the last parts of the chains.
-        state: a plan, of which only the chains are used.
-        stripe: maximum number of rows per call.
-        scratch: maximum scratch bytes of a call of the new or extended chain.
+        It joins the chain that contains the readers of the output, or forms a new one with a single
+        reader.  The figures of the plan are not used.
 
-        Returns None if the part has several readers that are not in one chain, or if no bands of
-        the new or extended chain fit into `scratch`.
+        None if the part has several readers that are not in one chain, or if a call of the new or
+        extended chain needs more than `scratch` bytes in all bands.
         """
-        ends = {q: c for c, chain in state.chains.items() for q in chain.members}
+        ends = {q: c for c, found in plan.chains.items() for q in found.chain.parts}
         lasts = {ends.get(q, q) for q in self._readers[p]}
         if len(lasts) > 1:
             return None
         (last,) = lasts
-        chains = dict(state.chains)
-        mine = chains.pop(p, None)
-        other = chains.get(last)
-        members = {p}.union(mine.members if mine else (), other.members if other else ())
-        shape = self._shape(last, tuple(sorted(members)), stripe, scratch)
+        chains = dict(plan.chains)
+        # if a chain ends with the part, all parts of that chain join, too
+        mine, other = chains.pop(p, None), chains.get(last)
+        joined = (one.chain.parts for one in (mine, other) if one is not None)
+        parts = tuple(sorted({p, last}.union(*joined)))
+        shape = self._shape(parts, plan.cascade.stripe, scratch)
         return None if shape is None else {**chains, last: shape}
 
-    def _shape(
-        self, last: int, members: tuple[int, ...], stripe: int, scratch: int
-    ) -> ChainShape | None:
-        """Return the shape of a chain in its fastest bands of columns; None if no bands fit.
-
-        last, members: positions of the last part, and of the others in ascending order.
-        scratch: maximum scratch bytes of a call; bands that need more do not fit.
-        """
-        key = last, members, stripe, scratch
+    def _shape(self, parts: Positions, stripe: int, scratch: int) -> ChainShape | None:
+        key = parts, stripe, scratch
         if key not in self._fastest:
-            shapes = self._shapes.shapes(*key)
-            cycles = partial(self._cycles, last, stripe)
-            self._fastest[key] = min(shapes, key=cycles, default=None)
+            cycles = partial(self._cycles, stripe)
+            self._fastest[key] = min(self._shapes.shapes(*key), key=cycles, default=None)
         return self._fastest[key]
 
-    def _cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
-        """Return the estimated cycles of all calls of a chain, which compute `stripe` rows each."""
-        key = last, chain.members, stripe, chain.width, chain.keeps_halos
+    def _cycles(self, stripe: int, shape: ChainShape) -> float:
+        """The estimated cycles of all calls of a chain, if they compute `stripe` rows each."""
+        key = shape.chain, stripe
         if key not in self._known_cycles:
-            self._known_cycles[key] = self._found_cycles(last, stripe, chain)
+            rows = int(self._tables.rows[self._tables.written[shape.chain.parts[-1]]])
+            firsts = np.arange(0, rows, stripe)
+            ends = np.minimum(firsts + stripe, rows)
+            share = (shape.upper[:, ends] - shape.lower[:, firsts]).sum(axis=1)
+            work = float(self._costs(shape).per_share[1] @ share)
+            self._known_cycles[key] = work + len(firsts) * self._call_cycles(shape)
         return self._known_cycles[key]
 
-    def _found_cycles(self, last: int, stripe: int, chain: ChainShape) -> float:
-        rows = int(self._tables.rows[self._tables.written[last]])
-        firsts = np.arange(0, rows, stripe)
-        ends = np.minimum(firsts + stripe, rows)
-        share = (chain.upper[:, ends] - chain.lower[:, firsts]).sum(axis=1)
-        work = float(self._costs(last, chain).per_share[1] @ share)
-        return work + len(firsts) * self._call_cycles(last, chain)
-
-    def _costs(self, last: int, chain: ChainShape) -> ChainCosts:
-        """Return the costs of a chain's parts in its bands, and without recomputation."""
-        key = last, chain.members, chain.width, chain.keeps_halos
-        if key not in self._known_costs:
-            inside = np.array([*chain.members, last])
+    def _costs(self, shape: ChainShape) -> _ChainCosts:
+        chain = shape.chain
+        if chain not in self._known_costs:
+            inside = np.array(chain.parts)
             rows = self._tables.rows[self._tables.written[inside]]
-            of_rows = rows * np.array([self._row_cycles(p) for p in inside.tolist()])
+            of_rows = rows * np.array([self._row_cycles(p) for p in chain.parts])
             macs, work = self._macs[inside], self._work[inside]
             # if n bands divide a row, a part spends `BandSource.row_cycles` n times on the row
-            self._known_costs[key] = ChainCosts(
+            self._known_costs[chain] = _ChainCosts(
                 inside,
-                np.stack([macs, work + (chain.bands / chain.columns - 1) * of_rows]),
+                np.stack([macs, work + (shape.bands / shape.columns - 1) * of_rows]),
                 np.array([macs.sum(), (work - self._slower[inside]).sum()]),
             )
-        return self._known_costs[key]
+        return self._known_costs[chain]
 
-    def _call_cycles(self, last: int, chain: ChainShape) -> int:
-        """Return the overhead, in cycles, of a call of a chain whose last part has position `last`.
+    def _call_cycles(self, shape: ChainShape) -> int:
+        # A copy of kept columns is taken to have the overhead of the part that computes them.
+        inside = [*shape.chain.parts, *shape.moves]
+        calls = shape.bands * int(self._tables.call_cycles[inside].sum())
+        return calls + MOVE_CYCLES * shape.moved_bytes
 
-        A call runs all bands.  In each band, every part and every copy that moves kept columns has
-        an overhead.  The overhead of a copy is estimated as the call overhead of the part that
-        computes the moved columns, plus `MOVE_CYCLES` for each byte.
-        """
-        inside = [*chain.members, *chain.moves, last]
-        calls = chain.bands * int(self._tables.call_cycles[inside].sum())
-        return calls + MOVE_CYCLES * chain.moved_bytes
-
-    def _within(self, lower: int, upper: int, state: ChainPlan, scratch: int) -> ChainPlan | None:
-        """Return the plan `state` with other bands, so that its chains need less scratch memory.
-
-        Each chain recomputes the same outputs, in the fastest of those bands that fit `scratch`.
-        state: plan of the cascade [lower, upper).
-
-        Returns None if no bands of a chain fit, or if the new plan recomputes more
-        multiply-accumulates than `BandLimits.extra_macs`.
-        """
+    def _within(self, plan: ChainPlan, scratch: int) -> ChainPlan | None:
         chains: dict[int, ChainShape] = {}
-        for last, chain in state.chains.items():
-            shape = self._shape(last, chain.members, state.stripe, scratch)
+        for last, found in plan.chains.items():
+            shape = self._shape(found.chain.parts, plan.cascade.stripe, scratch)
             if shape is None:
                 return None
             chains[last] = shape
-        return self.evaluated(lower, upper, state.stripe, chains)
+        return self.evaluated(plan.cascade, chains)
 
-    def evaluated(
-        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
-    ) -> ChainPlan | None:
-        """Return the plan of the cascade [lower, upper) with the given chains; results are cached.
-
-        stripe: maximum number of rows per call.
-        chains: shape of each chain, by the position of its last part.
-
-        Returns None if the chains recompute more multiply-accumulates than `BandLimits.extra_macs`.
-        """
-        shapes = (
-            (last, chain.members, chain.width, chain.keeps_halos)
-            for last, chain in sorted(chains.items())
-        )
-        key = lower, upper, stripe, tuple(shapes)
+    def evaluated(self, cascade: Cascade, chains: Chains) -> ChainPlan | None:
+        """The plan of a cascade with chains; None if it exceeds `BandLimits.extra_macs`."""
+        key = cascade, tuple(shape.chain for _, shape in sorted(chains.items(), key=_last))
         if key not in self._evaluated:
-            self._evaluated[key] = self._evaluate(lower, upper, stripe, chains)
+            self._evaluated[key] = self._evaluate(cascade, chains)
         return self._evaluated[key]
 
-    def _evaluate(
-        self, lower: int, upper: int, stripe: int, chains: dict[int, ChainShape]
-    ) -> ChainPlan | None:
-        t, numbers, made = self._tables, self._alone.copy(), self._calls
-        end, scratch, call_cycles = numbers
-        costs = {last: self._costs(last, chain) for last, chain in chains.items()}
-        for last, chain in chains.items():
+    def _evaluate(self, cascade: Cascade, chains: Chains) -> ChainPlan | None:
+        t, made = self._tables, self._calls
+        ends = ChainEnds(*(numbers.copy() for numbers in self._alone))
+        costs = {last: self._costs(shape) for last, shape in chains.items()}
+        for last, shape in chains.items():
             inside = costs[last].inside
-            end[inside], scratch[inside], call_cycles[inside] = last, 0, 0
-            scratch[last] = chain.call_scratch_bytes
-            call_cycles[last] = self._call_cycles(last, chain)
-        interval = lower, upper
-        peak, count, cycles = run_chains(t, numbers, self._advance, interval, stripe, made)
-        most = int(scratch[lower:upper].max())
+            ends.end[inside], ends.scratch[inside], ends.call_cycles[inside] = last, 0, 0
+            ends.scratch[last] = shape.call_scratch_bytes
+            ends.call_cycles[last] = self._call_cycles(shape)
+        lower, upper, stripe = cascade.lower, cascade.upper, cascade.stripe
+        peak, count, cycles = run_chains(t, ends, self._advance, lower, upper, stripe, made)
+        # The arena of the chains is also the scratch buffer of the parts outside of chains.
+        most = int(ends.scratch[lower:upper].max())
         slower = np.where(self._preferred > most, self._slower, 0.0)
         added = np.array([0.0, cycles])
-        for last, chain in chains.items():
-            share = chain_shares(made[:count], last, chain.lower, chain.upper)
+        for last, shape in chains.items():
+            share = chain_shares(made[:count], last, shape.lower, shape.upper)
             added += costs[last].per_share @ share - costs[last].once
             slower[costs[last].inside] = 0.0
         macs, time = added.tolist()
         if macs > self._limits.extra_macs:
             return None
         time += float(slower[lower:upper].sum())
-        return ChainPlan(chains, int(peak), round(time), macs, stripe)
+        return ChainPlan(cascade, chains, int(peak), round(time), macs)
 
-    def valued(self, lower: int, upper: int, state: ChainPlan) -> ValuedCandidate:
-        memory, order = self._memory, self._order
+    def valued(self, plan: ChainPlan) -> ValuedCandidate:
+        """The plan as a candidate, whose chains have indices of parts instead of positions."""
+        memory, order, cascade = self._memory, self._order, plan.cascade
         chains = tuple(
-            Chain(tuple(order[p] for p in (*chain.members, last)), chain.width, chain.keeps_halos)
-            for last, chain in sorted(state.chains.items())
+            replace(shape.chain, parts=tuple(order[p] for p in shape.chain.parts))
+            for _, shape in sorted(plan.chains.items(), key=_last)
         )
-        scratch = int(self._tables.scratch[lower:upper].max())
-        cascade = lower, upper, state.stripe, self._nearest_first
-        candidate = Candidate(*cascade, memory, scratch_bytes=scratch, chains=chains)
-        return ValuedCandidate(candidate, state.peak_bytes, state.time, memory, memory)
+        candidate = Candidate(
+            cascade.lower,
+            cascade.upper,
+            cascade.stripe,
+            self._nearest_first,
+            memory,
+            scratch_bytes=int(self._tables.scratch[cascade.lower : cascade.upper].max()),
+            chains=chains,
+        )
+        return ValuedCandidate(candidate, plan.peak_bytes, plan.time, memory, memory)
+
+
+def _last(item: tuple[int, ChainShape]) -> int:
+    return item[0]
 
 
 def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield all tuples of two or three adjacent positions, in descending order, such as (4, 3).
-
-    The search recomputes the outputs at such positions together: in a residual block, for example,
-    recomputing a single tensor saves no memory.
-    candidates: the positions of recomputable outputs, each as a tuple (p,).  [(3,), (4,), (7,)]
-        gives only (4, 3).
-    """
+    """All tuples of adjacent positions: [(3,), (4,), (7,)] gives only (4, 3)."""
     every = {p for (p,) in candidates}
     for p in sorted(every):
-        for size in (2, 3):
+        for size in (2, 3):  # readers before what they read
             run = tuple(range(p, p - size, -1))
             if every.issuperset(run):
                 yield run
 
 
-@dataclass(frozen=True, slots=True)
-class PartCycles:
-    """Cycles of the parts of an execution order.
-
-    model: estimates the cycles of parts.
-    of_row: returns, for the part at a position, the fixed cycles that it spends on each row of each
-        band, however many columns the band has (`BandSource.row_cycles`).
-    """
-
-    model: CostModel
-    of_row: Callable[[int], float]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChainCosts:
-    """What the parts of a chain cost in its bands, and what they cost without recomputation.
-
-    inside: positions of its parts, in ascending order.
-    per_share: two rows, multiply-accumulates and cycles, with one entry per part: the cost of
-        computing its output once, in the bands of the chain.  A part whose share of its output in
-        all calls is 1.5 (`chain_shares`), because it computes half of it twice, costs 1.5 times as
-        much.
-    once: [multiply-accumulates, cycles] that all parts together need if they do not run as a chain,
-        compute each element once, and run their preferred kernels.
-    """
-
-    inside: np.ndarray
-    per_share: np.ndarray
-    once: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class ChainPlan:
-    """A choice of the tensors that a cascade recomputes, with the cascade's memory and cycles.
-
-    chains: shape of each chain, by the position of its last part.
-    peak_bytes: live bytes at the peak of the cascade.
-    time: estimated cycles of the overhead of calls, of recomputation, and of the delay by fallback
-        kernels.  Left out are the cycles in which the preferred kernels compute each element once;
-        they are the same for all plans of the cascade.
-    macs: multiply-accumulates that recomputation adds.
-    stripe: maximum number of rows per call.
-    """
-
-    chains: dict[int, ChainShape]
-    peak_bytes: int
-    time: int
-    macs: float
-    stripe: int
-
-    @property
-    def members(self) -> frozenset[int]:
-        """Positions of the parts whose outputs are recomputed."""
-        return frozenset(p for chain in self.chains.values() for p in chain.members)
-
-
-MOST_INTERVALS = 6
-"""Maximum number of intervals to search: those that need the least memory without chains."""
-_NO_CALLS = np.empty((0, 4), np.int64)
-
-
 def chain_intervals(
     tables: RowTables, plain: Iterable[ValuedCandidate], limits: BandLimits
 ) -> list[tuple[int, int]]:
-    """Return the intervals [lower, upper) of positions in which to search for chains.
+    """The intervals [lower, upper) of positions in which chains may save memory.
 
-    In these intervals, cascades without chains need at least `limits.peak_bytes`, but a cascade
-    with chains may need less.  The result contains at most `MOST_INTERVALS` intervals, in ascending
-    order of the memory that the interval needs as a single cascade with one row per call.
+    Without chains, they need at least `limits.peak_bytes`, while all parts outside of them may need
+    less.  At most `MOST_INTERVALS`, in ascending order of the memory that the interval needs as a
+    single cascade with one row per call.
 
-    tables: the parts of the order and the rows that they read.
     plain: the candidate cascades without chains.
     """
     count, limit, resident = len(tables.resident) - 1, limits.peak_bytes, tables.resident
-    least = np.full((count + 1, count + 1), UNBOUNDED)
-    for valued in plain:
-        c = valued.candidate
-        least[c.lower, c.upper] = min(least[c.lower, c.upper], valued.peak_bytes)
-    _compose(least)
+    least = _least_peaks(plain, count)
+    # What an interval needs at least, with chains: no chain saves what is live before and after it.
     bound = np.where(least < limit, least, np.maximum.outer(resident, resident))
-    before, after = least[0].copy(), least[:, count].copy()
-    before[0] = after[count] = 0
+    before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     for p in range(1, count + 1):
         before[p] = np.maximum(before[:p], bound[:p, p]).min()
     for p in range(count - 1, -1, -1):
         after[p] = np.maximum(after[p + 1 :], bound[p, p + 1 :]).min()
+    rest = np.maximum(np.maximum.outer(before, after), bound)
+    positions = np.arange(count + 1)
+    lengths = positions[None, :] - positions[:, None]
+    searched = (rest < limit) & (limit <= least) & (lengths >= 2) & (lengths <= limits.parts)
     found: list[tuple[int, int, int]] = []
-    for a in range(count):
-        for b in range(a + 2, min(count, a + limits.parts) + 1):
-            if max(before[a], bound[a, b], after[b]) < limit <= least[a, b]:
-                # A simulation that reaches the highest peak to be kept may stop.
-                highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
-                insort(found, (run_cascade(tables, a, b, 1, highest, _NO_CALLS)[0], a, b))
-                del found[MOST_INTERVALS:]
+    for a, b in np.argwhere(searched).tolist():
+        # A simulation that reaches the highest peak to be kept may stop.
+        highest = found[-1][0] if len(found) == MOST_INTERVALS else UNBOUNDED
+        insort(found, (run_cascade(tables, a, b, 1, highest, NO_CALLS)[0], a, b))
+        del found[MOST_INTERVALS:]
     return [(a, b) for _, a, b in found]
 
 
-@compiled
-def _compose(least: Numbers) -> None:
-    """Lower the memory of each interval to that of the best sequence of intervals."""
-    for lower in range(len(least) - 1, -1, -1):
-        for middle in range(lower + 1, len(least)):
-            for upper in range(middle + 1, len(least)):
-                both = max(least[lower, middle], least[middle, upper])
-                least[lower, upper] = min(least[lower, upper], both)
+def _least_peaks(plain: Iterable[ValuedCandidate], count: int) -> Numbers:
+    """[lower, upper]: the least peak of all divisions of [lower, upper) into plain cascades."""
+    direct: dict[tuple[int, int], int] = {}
+    for valued in plain:
+        c = valued.candidate
+        key = c.upper, c.lower
+        direct[key] = min(direct.get(key, UNBOUNDED), valued.peak_bytes)
+    # [upper, lower], one row at a time for all first positions: each last cascade [lower, upper)
+    # follows the best division of what comes before it.
+    found = np.full((count + 1, count + 1), UNBOUNDED)
+    np.fill_diagonal(found, 0)
+    for (upper, lower), peak in sorted(direct.items()):
+        np.minimum(found[upper], np.maximum(found[lower], peak), out=found[upper])
+    np.fill_diagonal(found, UNBOUNDED)
+    return found.T

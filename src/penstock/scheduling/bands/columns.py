@@ -1,4 +1,9 @@
-"""The input columns that parts read to compute some columns of their outputs."""
+"""Which columns of images the parts of a graph compute, read and keep.
+
+A band is an interval of columns of a tensor.  To compute it, each part needs some columns of its
+inputs, and so on backwards.  Neighbouring bands overlap in what they need (the halo): either both
+compute it, or each band keeps it for the next one (`kept_spans`).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,66 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from penstock.ir.columns import ColumnReads, add_reads, column_reads, with_columns
-from penstock.ir.graph import Node
-from penstock.ir.op import Croppable, Op, Site
-from penstock.ir.region import Interval
+from penstock.ir.columns import COLUMNS, RANK, ColumnReads, add_reads, column_reads, with_columns
+from penstock.ir.graph import Node, Value
+from penstock.ir.op import MOST_ROWS, Croppable, Op, Site
+from penstock.ir.region import Interval, Region
 from penstock.scheduling.model.part import Part
+
+
+def column_count(value: Value) -> int:
+    return value.type.shape[COLUMNS] if value.type.rank == RANK else 1
+
+
+def necessary_macs(part: Part) -> int:
+    # a streamed input has no nodes
+    return part.macs(Region.whole(part.output.type.shape)) if part.nodes else 0
+
+
+def computes_columns(part: Part) -> bool:
+    """Whether a part can, in principle, compute some columns of its output without the rest;
+    `Op.cropped` may still refuse an interval.
+    """
+    kernels = (part.kernel, *((part.fallback,) if part.fallback is not None else ()))
+    return (
+        len(part.nodes) == 1
+        and isinstance(part.nodes[0].op, Croppable)
+        and part.output.type.rank == RANK
+        and part.output.type.shape[0] == 1
+        # the search asks the operator about each column
+        and all(v.type.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))
+        and all(k.by_rows and (k.body is None or k.by_columns) for k in kernels)
+        # the state of a recurrent kernel is that of the previous row, not of a previous band
+        and not any(k.recurrent for k in kernels)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SampledBands:
+    """The first, a middle and the last of the bands into which a tensor is divided."""
+
+    intervals: tuple[Interval, ...]
+    # For how many bands each of them stands.  All others are taken to be like the middle one, so
+    # that the cost of an analysis does not grow with the number of bands.
+    repeats: tuple[int, ...]
+    count: int  # of bands
+
+    @staticmethod
+    def of(columns: int, width: int) -> SampledBands:
+        count = -(-columns // width)
+        numbers = sorted({0, count // 2, count - 1})
+        bands = tuple((k * width, min((k + 1) * width, columns)) for k in numbers)
+        return SampledBands(bands, (1,) * count if count <= 2 else (1, count - 2, 1), count)
+
+    def wanted(self, tensor: str) -> list[dict[str, Interval]]:
+        """The columns that each sampled band needs, by tensor: at first, only of its output."""
+        return [{tensor: interval} for interval in self.intervals]
+
+    def widths(self, tensor: str, wanted: Sequence[Mapping[str, Interval]]) -> tuple[int, int]:
+        """The columns of a tensor that the widest band needs, and the sum over all bands."""
+        found = [band[tensor][1] - band[tensor][0] for band in wanted]
+        return max(found), sum(a * b for a, b in zip(found, self.repeats, strict=True))
+
 
 _Intervals = dict[Interval, tuple[Interval, ...] | None]
 _Shared = tuple[Op, Site, tuple[bool, ...]]
@@ -18,29 +78,21 @@ _Shared = tuple[Op, Site, tuple[bool, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PartColumnReads:
-    """Derives the columns that parts read; results are memoised.
+    """The columns that parts read; results are memoised, also across graphs with common parts."""
 
-    Graphs that have parts in common can share the results.
-
-    _known: for the identity of each part, the part itself, the tensors that it reads, and the
-        columns of each.  Parts of different graphs may have the same name.
-    _shared: those columns; parts that differ only in names and elements of constants share them.
-    """
-
+    # By identity, since parts of different graphs may have the same name; the part is kept, so that
+    # no other one gets its identity.
     _known: dict[int, tuple[Part, tuple[str, ...], _Intervals]] = field(
         default_factory=dict[int, tuple[Part, tuple[str, ...], _Intervals]]
     )
+    # Of parts that differ only in names and elements of constants.
     _shared: dict[_Shared, _Intervals] = field(default_factory=dict[_Shared, _Intervals])
 
     def add(self, part: Part, wanted: dict[str, Interval]) -> bool:
-        """Add to `wanted` the input columns that a part reads to compute its wanted output columns.
+        """Add the input columns that a part reads to compute its wanted output columns, by tensor.
 
-        wanted: the columns of each tensor that a band needs, by tensor name.  For example, a 3x3
-            convolution with padding, whose output columns [4, 8) are wanted, adds the columns
-            [3, 9) of its input.
-
-        Returns False if no columns of the part's output are wanted, or if the part cannot compute
-        only the wanted ones.
+        Columns [4, 8) of a 3x3 convolution with padding add [3, 9) of its input.  False if none of
+        its columns are wanted, or if it cannot compute only these.
         """
         interval = wanted.get(part.name)
         if interval is None:
@@ -50,13 +102,7 @@ class PartColumnReads:
         return reads is not None
 
     def columns(self, part: Part, interval: Interval) -> ColumnReads | None:
-        """Return which columns of tensors a part reads to compute some output columns.
-
-        The result consists of pairs (tensor name, columns).
-        interval: the output columns.
-
-        Returns None if the part cannot compute only these columns.
-        """
+        """The input columns read for output columns; None if only these cannot be computed."""
         _, names, shared = self._known.get(id(part)) or self._entered(part)
         if interval not in shared:
             reads = _reads(part.nodes[0], interval)
@@ -74,10 +120,6 @@ class PartColumnReads:
 
 
 def _reads(node: Node, columns: Interval) -> ColumnReads | None:
-    """Return which columns of tensors a node reads to compute the output columns `columns`.
-
-    None if it cannot compute only these.
-    """
     out = with_columns(node.output.type, columns)
     if not isinstance(node.op, Croppable) or node.op.cropped(node.site, out) is None:
         return None
@@ -85,8 +127,8 @@ def _reads(node: Node, columns: Interval) -> ColumnReads | None:
 
 
 ColumnNeeds = Callable[[str, Interval], Sequence[tuple[str, Interval]] | None]
-"""Returns the pairs (tensor, columns) that are read to compute some columns of a tensor; None if it
-is impossible to compute only these columns."""
+"""The pairs (tensor, columns) that are read to compute some columns of a tensor; None if it is
+impossible to compute only these columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +141,14 @@ class Span:
 
     @property
     def width(self) -> int:
-        """Number of columns that the band holds."""
         return self.upper - self.lower
 
     @property
     def kept(self) -> int:
-        """Number of columns that the band holds and does not compute."""
         return self.begin - self.lower
 
     @property
     def computed(self) -> int:
-        """Number of columns that the band computes."""
         return self.upper - self.begin
 
 
@@ -120,25 +159,19 @@ Spans = Mapping[str, Span]
 def kept_spans(
     tensors: Sequence[str], columns: int, width: int, numbers: Sequence[int], needs: ColumnNeeds
 ) -> tuple[Spans, ...] | None:
-    """Return the columns of each tensor that bands hold and compute.
+    """The columns of each tensor that the bands `numbers` (ascending) hold and compute, by band.
 
-    The result has one map for each entry of `numbers`: from the name of a tensor to its `Span` in
-    that band.  A map contains the tensors that the band computes or reads, or of which it keeps
-    columns for a later band.
+    A tensor has a span in bands that compute or read it, or keep columns of it for a later band;
+    the latter only if `numbers` has the next band, too.
 
-    tensors: the tensors that a band computes, in execution order; the last one is divided into
-        bands.
-    columns: number of columns of the last tensor.
-    width: number of columns of a band; the last band may have fewer.
-    numbers: indices of the bands to analyse, in ascending order.  Some columns of a band
-        are held only for the next band; they are included if `numbers` contains the next band, too.
-    needs: returns which columns are read to compute columns of a tensor.
+    tensors: those that a band computes, in execution order; the last one, of `columns` columns, is
+        divided into bands of `width` columns.
 
-    Returns None if a tensor cannot be computed in bands of this width, or if no band needs the
-    columns between two bands of a tensor, so that the two are not adjacent.
+    None if it cannot be computed in such bands, or if two bands of a tensor are not adjacent.
     """
     found: list[dict[str, Span]] = []
-    known: dict[int, dict[str, int] | None] = {0: {}}  # ends by number of bands
+    # By number of bands: how many leading columns of each tensor they need, together.
+    known: dict[int, dict[str, int] | None] = {0: {}}
     for number in numbers:
         for count in (number, number + 1):
             if count not in known:
@@ -157,10 +190,7 @@ def kept_spans(
 
 
 def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str, int] | None:
-    """Return how many leading columns of each tensor must be computed, by tensor name.
-
-    Returns None if a tensor cannot be computed by columns, or is not needed for the last tensor.
-    """
+    """How many leading columns of each tensor the leading `columns` of the last one need."""
     ends = {tensors[-1]: columns}
     for name in reversed(tensors):
         reads = needs(name, (0, ends[name])) if name in ends else None
@@ -174,14 +204,7 @@ def _ends(tensors: Sequence[str], columns: int, needs: ColumnNeeds) -> dict[str,
 def _spans(
     tensors: Sequence[str], before: Mapping[str, int], ends: Mapping[str, int], needs: ColumnNeeds
 ) -> dict[str, Span] | None:
-    """Return the columns that one band holds and computes, for each tensor that it uses, by name.
-
-    before, ends: how many leading columns of each tensor have been computed when the band begins,
-        and when it ends; `before` is empty for the first band.
-
-    Returns None if a tensor cannot be computed by columns, or if columns that no band needs would
-    lie between the columns computed before and those that this band needs.
-    """
+    """The spans of a band, given the leading columns computed when it begins and when it ends."""
     found: dict[str, Span] = {}
     lowers = {tensors[-1]: before.get(tensors[-1], 0)}
     for name in reversed(tensors):
@@ -189,7 +212,7 @@ def _spans(
         if name not in lowers and upper == begin:
             continue
         lower = lowers.get(name, begin)
-        if lower > begin:
+        if lower > begin:  # nobody would compute [begin, lower)
             return None
         found[name] = Span(lower, begin, upper)
         if upper == begin:
@@ -203,73 +226,48 @@ def _spans(
 
 
 def _keep_for(spans: dict[str, Span], after: Spans) -> None:
-    """Extend the spans of a band by the columns that the band must keep for the next band.
-
-    These are the columns that the next band holds but does not compute.  For example, let the band
-    hold and compute columns [5, 8) of a tensor, and let the next one hold [4, 12) and compute
-    [8, 12).  Then the band must hold [4, 8): its span (lower, begin, upper) = (5, 5, 8) becomes
-    (4, 5, 8).  If the band has no span for the tensor, one with only the kept columns is added.
-    spans: the spans of the band, by tensor name; modified.
-    """
+    """Extend the spans of a band by the columns that the next band holds but does not compute."""
     for name, next_span in after.items():
         if not next_span.kept:
             continue
         span = spans.get(name, Span(next_span.begin, next_span.begin, next_span.begin))
+        # If it computes [5, 8), and the next one holds [4, 12) and computes [8, 12), it holds [4,
+        # 8).
         lower = min(span.lower, next_span.lower)
         spans[name] = Span(lower, max(span.begin, lower), span.upper)
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a band stores the columns of a tensor that it holds, in the memory of the tensor.
+    """Where a band stores the columns of a tensor that it holds: indices of columns in its memory.
 
-    Both fields are indices of columns in this memory.
-
-    position: where the band stores the first column that it holds.
-    source: where this column is before the band moves the kept columns; None if the band moves no
-        columns.  Example: the previous band has stored columns [0, 6) at position 0, and columns 4
-        and 5 of them are kept for this band.  Location(0, 4) moves these to positions 0 and 1.
+    Location(0, 4): the previous band has stored columns [0, 6) at 0 and kept columns 4 and 5, which
+    this band moves to 0 and 1.
     """
 
-    position: int
-    source: int | None = None
+    position: int  # of the first column that the band holds
+    source: int | None = None  # where it is before the band moves the kept columns; None: no moves
 
     def moves(self, span: Span) -> tuple[Interval, ...]:
-        """Return the columns that each move copies, in the order of the moves.
+        """The columns that each move copies, as indices in the tensor, in the order of the moves.
 
-        After the moves, the kept columns begin at position 0.  Each move copies an interval (first,
-        end) of adjacent columns.  These are indices in the tensor, not positions in memory.
-
-        Example: the kept columns are 4 to 8, and `source` is 2.  So they are at positions 2 to 6
-        and must get to positions 0 to 4.  A move copies at most `source` columns, here 2, so that
-        the memory it reads does not overlap the memory it writes.  The result is ((4, 6), (6, 8),
-        (8, 9)): the first move copies columns 4 and 5 from positions 2 and 3 to 0 and 1.
-
-        span: the columns that the band holds; [span.lower, span.begin) are the kept ones.
-
-        Returns () if `source` is None, that is, if the band moves no columns.
+        If columns [4, 9) are kept at position 2, they are copied as (4, 6), (6, 8), (8, 9).
         """
         if self.source is None:
             return ()
-        # Later bands store their columns from position 0 on (`locations`).
+        # Later bands store their columns from position 0 on (`locations`), so a move of at most
+        # `source` columns does not read what it writes.
         firsts = range(span.lower, span.begin, self.source)
         return tuple((first, min(first + self.source, span.begin)) for first in firsts)
 
 
 def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
-    """Return where consecutive bands store the columns of one tensor, one location per span.
-
-    spans: the columns of the tensor in each band that holds columns of this tensor.
-
-    A position is the index of a column in the memory of the tensor.  `_first_position` determines
-    where the columns of the first band begin.  Those of a later band begin at position 0; the band
-    first moves the kept columns there if they are elsewhere.  Only a band that computes no columns
-    of the tensor leaves the kept ones where they are.
-    """
+    """Where consecutive bands store the columns of one tensor, given the span of each."""
+    # A later band than the first stores its columns from position 0 on.
     found = [Location(_first_position(spans))]
     for before, span in pairwise(spans):
         source = found[-1].position + span.lower - before.lower
-        if not span.computed or source == 0:
+        if not span.computed or source == 0:  # a band that computes none leaves them where they are
             found.append(Location(source))
         else:
             found.append(Location(0, source if span.kept else None))
@@ -277,12 +275,8 @@ def locations(spans: Sequence[Span]) -> tuple[Location, ...]:
 
 
 def _first_position(spans: Sequence[Span]) -> int:
-    """Return the position (`Location.position`) at which the first band stores its columns.
-
-    It is chosen so that the second and the third band move their kept columns by the same distance,
-    because bands with equal moves can be iterations of one loop.  The result is 0 if the tensor
-    would need more memory for this.
-    """
+    # The second and the third band shall move their kept columns by the same distance, because
+    # bands with equal moves can be iterations of one loop; but not if this takes more memory.
     if len(spans) < 2:
         return 0
     distance = spans[2].lower - spans[1].lower if len(spans) > 2 else spans[1].kept

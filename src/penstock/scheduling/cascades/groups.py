@@ -1,6 +1,7 @@
 """Proposals in which every part runs alone, in a single call (`--partition`).
 
-They differ in the tensors that are stored in the second memory (`group_residency.py`).
+They differ in the order, in the groups that an engine runs tile by tile, and in the tensors in the
+second memory, which only the parts of a group use.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.ir.region import Region
 from penstock.memory.bank_groups import whole_banks
-from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.cascades.proposals import Candidate, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.cycles import GroupCycles
@@ -33,12 +34,10 @@ from penstock.scheduling.simulate.walk import WHOLE
 
 
 def whole_proposals(
-    builder: ScheduleBuilder, orders: Sequence[tuple[int, ...]], options: Options
+    builder: ScheduleBuilder, orders: Sequence[PartOrder], options: Options
 ) -> list[Proposal]:
-    """Return proposals in which every part runs alone, in a single call.
-
-    `options.partition` is `RESIDENT`: there is one proposal for each order in `orders`, and the
-    tensors in the second memory region are selected greedily.
+    """One proposal for each order, with tensors selected greedily for the second memory
+    (`RESIDENT`).
 
     Raises UsageError if there is no second region.
     """
@@ -51,13 +50,10 @@ def whole_proposals(
 
 @dataclass(frozen=True, slots=True)
 class GroupedProposal:
-    """A proposal in which groups of parts run one after the other, and the builder of its schedule.
+    """A proposal in which groups of parts run one after the other, with its builder."""
 
-    Every part runs alone, in a single call.
-    builder: its parts are those to which the indices in the proposal refer.  They differ from the
-        parts of the graph if groups run tile by tile: each such group is then a single part.
-    """
-
+    # Its parts are not those of the graph if groups run tile by tile: each is then a single part,
+    # to which the indices in the proposal refer.
     builder: ScheduleBuilder
     proposal: Proposal
 
@@ -65,10 +61,7 @@ class GroupedProposal:
 def grouped_proposal(
     builder: ScheduleBuilder, options: Options, fusion: FusionSource | None
 ) -> GroupedProposal:
-    """Return the proposal in which groups of parts run one after the other.
-
-    `options.partition` names the strategy that forms the groups, `options.objective` what they
-    minimise.  With `best`, the result is the best one of several strategies.
+    """The proposal with the groups of the strategy `options.partition`; with `best`, of several.
 
     fusion: creates parts that run groups tile by tile; None: no group runs so.
 
@@ -96,10 +89,6 @@ def grouped_proposal(
 def _grouped_proposal(
     builder: ScheduleBuilder, found: Grouped, options: Options, fused: FusedGroups | None
 ) -> GroupedProposal:
-    """Return the proposal that runs the groups `found` one after the other.
-
-    fused: creates the parts that run groups tile by tile; None if there are no such groups.
-    """
     order, selected = found.order, found.selected
     if found.in_tiles:
         assert fused is not None
@@ -113,10 +102,7 @@ def _grouped_proposal(
 
 
 def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
-    """Return how many bytes of tensors may be live in the second memory region at a time.
-
-    It is the fraction `FILL` of the region's size.  Raises UsageError if there is no such region.
-    """
+    """How many bytes of tensors may be live in the second memory; UsageError if there is none."""
     memories = builder.accounting.memories
     if len(memories.tensors) == 1:
         raise UsageError(
@@ -130,12 +116,9 @@ def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
 
 
 def _whole_proposal(
-    builder: ScheduleBuilder, order: tuple[int, ...], kept: Set[int], options: Options
+    builder: ScheduleBuilder, order: PartOrder, kept: Set[int], options: Options
 ) -> Proposal:
-    """Return the proposal in which every part runs alone, in a single call.
-
-    Raises CapacityError if the outputs of `kept` do not fit into the second region.
-    """
+    """Every part alone, the outputs of `kept` in the second region; raises CapacityError."""
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories
     inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
@@ -157,15 +140,12 @@ def group_cycles(
     fused: FusedGroups | None = None,
     objective: str = CYCLES,
 ) -> GroupCycles:
-    """Return the cost function of groups of parts: the cycles of their calls in the program, or the
-    bytes that they read from and write to main memory.
+    """The cost function of groups of parts: the cycles of their calls in the program, without cold
+    starts, which depend on the order; or the bytes that pass through main memory.
 
-    accounting: computes the costs of calls.
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
-    fused: provides the costs of groups that run tile by tile; None: no group runs tile by tile.
-    objective: which of the two is the cost, `CYCLES` or `BYTES`.
-
-    The cost leaves out cold starts (`simulate/cold_starts.py`), which depend on the order.
+    fused: costs of groups that run tile by tile; None: no group runs so.
+    objective: `CYCLES` or `BYTES`.
     """
     parts, memories = accounting.parts, accounting.memories
     default, second = memories.default_assignment, memories.tensors[SECOND].name
@@ -193,26 +173,16 @@ def group_cycles(
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Nodes divided into groups that run one after the other.
+    """Nodes divided into groups that run one after the other."""
 
-    order: the execution order, as indices of nodes.
-    selected: indices of the nodes whose outputs are to be stored in the second memory, since only
-        nodes of the same group use them.
-    in_tiles: node masks of the groups that run tile by tile.
-    """
-
-    order: tuple[int, ...]
-    selected: Set[int]
-    in_tiles: tuple[int, ...]
+    order: PartOrder
+    selected: Set[int]  # nodes whose outputs are to be stored in the second memory
+    in_tiles: tuple[int, ...]  # node masks of the groups that run tile by tile
 
 
 def grouped(cost: GroupCycles, options: Options) -> Grouped:
-    """Divide the nodes into groups that run one after the other.
-
-    cost: cost function of the groups, a result of `group_cycles`.
-    options: `partition` names the strategy that forms the groups, `inside` the one that orders the
-        nodes of a group.
-    """
+    """Divide the nodes by the strategy `options.partition`, and order each group by
+    `options.inside`."""
     problem = cost.problem
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
     inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
@@ -237,13 +207,9 @@ def grouped(cost: GroupCycles, options: Options) -> Grouped:
 
 
 def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
-    """Return the problem of dividing parts into groups.
+    """The problem of dividing parts into groups: node k is part k, a tensor is a storage.
 
-    bank_bytes: size of a bank of the second memory; the sizes of tensors are rounded up to whole
-        banks.  0 if the memory has no banks.
-
-    Node k of the problem is part k.  A tensor of the problem is a storage of the network, that is,
-    the memory of a tensor and its aliases.
+    Sizes are rounded up to whole banks of `bank_bytes` bytes; 0: there are no banks.
     """
     rows, count = parts.rows, len(parts.parts)
     sizes = [whole_banks(storage.size_bytes, bank_bytes) for storage in rows.storages]
@@ -265,12 +231,6 @@ def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
 def whole_cascades(
     parts: Parts, order: Sequence[int], kept: Set[int], memories: MemorySystem
 ) -> tuple[Candidate, ...]:
-    """Return a sequence of cascades, each of which runs a single part in a single call.
-
-    order: the execution order, as indices of the parts.
-    kept: indices of the parts whose outputs are stored in the second memory region.  All other
-        outputs are stored in the default region.
-    """
     default, second = memories.default_assignment, memories.tensors[SECOND].name
     written = _written_storages(parts)
     return tuple(
@@ -286,17 +246,10 @@ def whole_cascades(
 
 
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
-    """Select tensors to store in the second memory; return indices of the nodes that write them.
-
-    order: the execution order, as indices of the nodes.
-    capacity_bytes: maximum live bytes of the selected tensors.
-
-    The selection is greedy.  Tensors are considered in descending order of their accesses (one
-    write, and one read per reader) divided by the length of their live range.  A tensor is selected
-    if it fits during its whole live range.  Network inputs and outputs are not selected.
-    """
+    """The nodes whose outputs are selected, greedily, for at most `capacity_bytes` live bytes."""
     ranges = _live_ranges(problem, order)
 
+    # accesses per position of the live range: one write, and one read per reader
     def priority(i: int) -> tuple[float, int]:
         lower, upper = ranges[i]
         return -(1 + problem.readers[i].bit_count()) / (upper - lower), lower
@@ -314,13 +267,7 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the peak of the live bytes of selected tensors, and where it is, for an error message.
-
-    The result is (bytes, index of the node that runs at the peak).
-
-    order: the execution order, as indices of the nodes.
-    kept: indices of the nodes that write the selected tensors.
-    """
+    """(bytes, node that runs) at the peak of the live bytes of the outputs of the nodes `kept`."""
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
     for i in kept:
         lower, upper = ranges[i]
@@ -336,12 +283,7 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """Return the error to raise if a group's tensors do not fit into the second memory.
-
-    order: the execution order, as indices of the nodes.
-    kept: indices of the nodes that write the tensors to be stored in the second memory.  In
-        `order`, the live bytes of these tensors exceed the capacity.
-    """
+    """The error to raise if the outputs of `kept` do not fit into the second memory in `order`."""
     memory = memories.tensors[SECOND]
     live, node = peak_of_kept(problem, order, kept)
     name = problem.nodes[node].name.split(";")[0]
@@ -358,18 +300,12 @@ def group_too_large(
 
 
 def _written_storages(parts: Parts) -> list[str]:
-    """Return the name of the storage that each part writes."""
     storages = parts.rows.storages
     return [storages[part.written].name for part in parts.rows.row_parts]
 
 
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the live range of each tensor that is read and is not a network output.
-
-    Keys: index of the node that writes the tensor.
-    Values: half-open range [first, end) of positions in `order`; `first` is the position of that
-        node, `end` is one after the position of the last reader.
-    """
+    """Positions [first, end) at which tensors that nodes read are live, by the node that writes."""
     position = {i: p for p, i in enumerate(order)}
     return {
         i: (position[i], max(position[r] for r in bits(problem.readers[i])) + 1)
@@ -386,27 +322,17 @@ MOST_FUSED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class FusedGroups:
-    """The groups of parts that can run tile by tile, by node mask.
-
-    parts: the parts; node k of a mask is part k.
-    _known: the result of `_costs` for each group, by node mask.  The parts that run the groups are
-        not stored: there are many, and few are chosen.
-    """
+    """The groups of parts that can run tile by tile, by node mask; node k is part k."""
 
     parts: Parts
     source: FusionSource
+    # Only costs: there are many groups, and few of them are chosen.
     _known: dict[int, Mapping[str, int] | None] = field(
         default_factory=dict[int, Mapping[str, int] | None]
     )
 
     def cost(self, objective: str, group: int) -> int | None:
-        """Return the cost of a group that runs tile by tile; None if it is not known.
-
-        It is not known if the group cannot run tile by tile, if it has more than `MOST_MEMBERS`
-        nodes, or if `MOST_FUSED` other groups have been tried before.
-        objective: `CYCLES`, or `BYTES` for the bytes that pass through main memory.
-        group: mask of nodes.
-        """
+        """The cost of a group in tiles, for an objective of `group_cycles`; None if unknown."""
         if group.bit_count() > MOST_MEMBERS:
             return None
         if group not in self._known:
@@ -417,8 +343,6 @@ class FusedGroups:
         return None if known is None else known.get(objective)
 
     def _costs(self, group: int) -> Mapping[str, int] | None:
-        """Return the cycles of a group (key `CYCLES`) and, if known, the bytes that pass through
-        main memory (key `BYTES`); None if the group cannot run tile by tile."""
         fused = self.fused(group)
         if fused is None or fused.part.kernel.cycles is None:
             return None
@@ -428,13 +352,7 @@ class FusedGroups:
         return {CYCLES: round(found.cycles), BYTES: round(found.memory_bytes)}
 
     def least(self, objective: str, k: int) -> int | None:
-        """Return a lower bound of the cost of part `k` in any group that runs tile by tile.
-
-        None if no accelerator runs the part.
-        objective: `CYCLES` for the cycles of all multiply-accumulates at the accelerator's highest
-            rate (0 if it states none); `BYTES` for the size of the constant tables that the part
-            reads.
-        """
+        """A lower bound of the cost of part `k` in any group in tiles; None without accelerator."""
         part = self.parts.parts[k]
         if part.kernel.cycles is None:
             return None
@@ -442,21 +360,15 @@ class FusedGroups:
             return sum(table.type.size_bytes for _, table in part.kernel.tables)
         shape = part.output.type.shape
         found = part.kernel.cycles(row_count(shape), ())
+        # at the accelerator's highest rate, if it states one
         peak = found.macs_per_cycle if isinstance(found, Breakdown) else None
         return 0 if peak is None else int(part.macs(Region.whole(shape)) / peak)
 
     def fused(self, group: int) -> FusedPart | None:
-        """Return the part that runs a group tile by tile; None if it cannot.
-
-        group: mask of nodes.
-        """
+        """The part that runs a group tile by tile; None if it cannot."""
         return self.source.fused(self.parts, tuple(bits(group)))
 
     def replaced(self, groups: Sequence[int]) -> Replacement:
-        """Return the parts in which a single part stands for each group.
-
-        groups: masks of nodes.
-        """
         found: list[tuple[Sequence[int], FusedPart]] = []
         for group in groups:
             fused = self.fused(group)
@@ -466,11 +378,7 @@ class FusedGroups:
 
 
 def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
-    """Return the bytes that pass through main memory when part `k` computes all rows in one call.
-
-    The result is 0 if the kernel's cost function does not state them.
-    memory: the memory assignment of a schedule.
-    """
+    """The bytes through main memory of a call of part `k`; 0 if its kernel does not say."""
     part = parts.parts[k]
     if part.kernel.cycles is None:
         return 0

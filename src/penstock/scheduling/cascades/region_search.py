@@ -1,25 +1,14 @@
 """Candidate cascades with a choice of memory region for each tensor, and of prefetched constants.
 
-A cascade consists of consecutive parts of an execution order, which run interleaved.  The search
-tries all memory regions for
+The inner tensors of a cascade, which only this cascade uses, share a region; each tensor that it
+hands on to later cascades has one of its own.  Network inputs and outputs are always in the default
+region.  Each choice is tried with and without prefetches of the constants that the cascade reads
+repeatedly.  If copies of rows save time (`row_copies/estimates.py`) and fit, the time saved is
+subtracted from the estimated time of the cascade.
 
-    the inner tensors of a cascade, which only this cascade uses: one region for all of them;
-    each tensor that later cascades read: a region of its own (if there are more than
-    `MOST_INDEPENDENT` such tensors, one region for all of them).
-
-After the search has valued `Options.max_region_work` combinations, it tries only the default region
-for the tensors that later cascades read.
-
-Each choice is tried with and without prefetches of the constants that the cascade reads repeatedly.
-If copies of rows save time (`row_copies/estimates.py`) and fit, the time saved is subtracted from
-the estimated time of the cascade.  Network inputs and outputs are always in the default region.
-
-The candidates are combined by dynamic programming (`proposals.py`).  The state between two cascades
-is the memory assignment of the live tensors, so the result is optimal over all of these choices.
-
-If a call lacks rows of several inputs, the rows of the input with the largest advance are always
-computed first (`Plan.nearest_first` is False).  The advance of a tensor is high if few of its rows
-already require many rows of the network's inputs.
+The candidates are combined by dynamic programming (`proposals.py`), whose state is the memory
+assignment of the live tensors, so the result is optimal over all of these choices.
+`Plan.nearest_first` is always False.
 """
 
 from __future__ import annotations
@@ -31,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate, PartOrder, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment, MemorySystem
@@ -55,49 +44,34 @@ If a cascade hands on more tensors, the same region is chosen for all of them.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _UnassignedCascade:
-    """A cascade whose memory regions have not been chosen yet.
-
-    calls: its kernel calls in execution order, an array of shape (calls, 4).  Columns: position of
-        the part in the execution order; first output row; end of the output rows (exclusive);
-        position of the part that requests the rows (the part itself if no other does).
-    """
+    """A cascade whose memory regions have not been chosen yet."""
 
     candidate: Candidate
-    calls: Numbers
+    calls: Numbers  # (calls, 4): part, first and end row, requester; see `walk.run_cascade`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WrittenRegions:
-    """A choice of memory regions for the tensors that a cascade writes.
-
-    written: memory assignment of all these tensors.
-    handed_on: (tensor name, region name) of those that later cascades read.  They extend the memory
-        assignment with which the next cascade begins.
-    """
+    """A choice of memory regions for the tensors that a cascade writes."""
 
     written: MemoryAssignment
-    handed_on: tuple[tuple[str, str], ...]
+    handed_on: tuple[tuple[str, str], ...]  # (tensor, region) of those that later cascades read
 
 
 class RegionSearch:
-    """Enumerates the candidate cascades of one execution order, with choices of memory regions.
-
-    Each cascade is yielded once for every combination of memory regions for its tensors and of
-    constants to prefetch.
-    _work: number of combinations valued so far.
-    """
+    """Enumerates the candidates of one execution order, with choices of memory regions."""
 
     def __init__(
         self,
         parts: Parts,
-        order: tuple[int, ...],
+        order: PartOrder,
         model: CostModel,
         memories: MemorySystem,
         options: Options,
     ) -> None:
         self._order, self._options = order, options
         self._default = memories.default_assignment
-        self._work = 0
+        self._work = 0  # combinations valued so far
         self._copies = row_copy_estimates(parts, memories, options)
         self._owners = parts.owners
         self._parts = [parts.parts[k] for k in order]
@@ -128,14 +102,13 @@ class RegionSearch:
         self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
-        """Return the proposal that runs the given cascades, each with its fastest kernels.
+        """The proposal that runs cascades that cover the order, each with its fastest kernels.
 
-        For callers that have chosen the cascades themselves (`whole_proposals.py`).  Of the kernel
-        choices for a cascade (`KernelChoices.valued`), the one of least estimated time is selected.
-        cascades: they cover the execution order.  Their memory regions and stripe heights are kept.
+        For callers that have chosen the cascades with their memory regions and stripe heights
+        (`groups.py`).  None if the live bytes of a region other than the default exceed its
+        capacity.
+
         inputs_bytes: live bytes before the first cascade.
-
-        Returns None if the live bytes of a region other than the default exceed its capacity.
         """
         memory = self._default.extended(
             pair for cascade in cascades for pair in cascade.memory.exceptions
@@ -149,18 +122,14 @@ class RegionSearch:
             found = self._cost(_UnassignedCascade(c, calls), region, prefetched)
             if found is None:
                 return None
-            every = self._kernels.valued(c, *found, states, FINE)
+            every = self._kernels.valued(ValuedCandidate(c, *found, *states), FINE)
             chosen.append(min(every, key=lambda v: (v.time, v.peak_bytes)))
         return Proposal.of(self._order, chosen, inputs_bytes)
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidate cascades at positions [p, `upper`) of the order, for each p.
-
-        Cascades of more than `Options.max_region_parts` parts are omitted.
-        states[p]: memory assignments of the live tensors with which a cascade may begin at p.
-        """
+        """A `CandidateSource`; cascades have at most `Options.max_region_parts` parts."""
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 regions = tuple(self._written_regions(lower, upper))
@@ -172,10 +141,6 @@ class RegionSearch:
                     yield from self._assigned(cascade, before, regions, prefetches)
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
-        """Yield the cascade of the parts at positions [lower, upper), once for each stripe height.
-
-        The stripe height is the maximum number of output rows per kernel call.
-        """
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
             candidate = Candidate(lower, upper, stripe, False, self._default)
@@ -188,7 +153,6 @@ class RegionSearch:
         regions: Sequence[_WrittenRegions],
         prefetches: Sequence[ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
-        """Yield a cascade with every choice of regions and prefetches that fits the memories."""
         c, last = cascade.candidate, self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
         for choice in regions:
@@ -199,24 +163,17 @@ class RegionSearch:
                 if found is not None:
                     copies = prefetched.prefetches
                     candidate = replace(c, memory=choice.written, prefetches=copies)
-                    yield from self._kernels.valued(candidate, *found, states, FINE)
+                    base = ValuedCandidate(candidate, *found, *states)
+                    yield from self._kernels.valued(base, FINE)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
-        """Return the index of the memory region of each storage; 0 is the default region.
-
-        A storage is the memory of a tensor and its aliases.
-        """
+        """The index of the memory region of each storage; 0 is the default region."""
         region = np.zeros(len(self._names), np.int64)
         for tensor, name in exceptions:
             region[self._number[tensor]] = self._region_number[name]
         return region
 
     def _written_regions(self, lower: int, upper: int) -> Iterator[_WrittenRegions]:
-        """Yield the choices of memory regions for the tensors that a cascade writes.
-
-        lower, upper: the cascade consists of the parts at positions [lower, upper).
-        Network outputs remain in the default region.
-        """
         made = [int(s) for s in self._tables.written[lower:upper] if int(s) not in self._fixed]
         inner = [self._names[s] for s in made if self._tables.last[s] < upper]
         handed_on = [self._names[s] for s in made if self._tables.last[s] >= upper]
@@ -226,15 +183,9 @@ class RegionSearch:
             yield _WrittenRegions(self._default.extended((*inside, *pairs)), pairs)
 
     def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
-        """Yield the choices of memory regions for the tensors that a cascade writes.
-
-        A choice is a tuple of region indices.  The first index is for all inner tensors, which only
-        the cascade uses.  One index follows for each handed-on tensor, which later cascades read.
-        If there are more than `MOST_INDEPENDENT` handed-on tensors, they all have the same region.
-        As soon as the search has valued `Options.max_region_work` combinations, all handed-on
-        tensors have the default region.
-        """
+        """Indices of regions: of all inner tensors, then of each tensor that is handed on."""
         regions = range(len(self._regions))
+        # after so much work, only the default region for tensors that are handed on
         if self._work >= self._options.max_region_work:
             yield from ((one, *(0,) * handed_on) for one in (regions if inner else (0,)))
             return
@@ -247,15 +198,7 @@ class RegionSearch:
     def _cost(
         self, cascade: _UnassignedCascade, region: Numbers, prefetched: ValuedPrefetches
     ) -> tuple[int, int] | None:
-        """Return (live bytes at the peak in the default region, time) of a cascade.
-
-        The time, in units of 1/1024 cycle (1/`FINE`), is what the cascade adds to the pure
-        computation with all operands in the default region: call overhead, access times of slow
-        memories, stalls, and differences in computing time.  It may be negative, because an engine
-        may compute faster with operands in other regions.
-
-        Returns None if the live bytes of a region other than the default exceed its capacity.
-        """
+        """`peak_bytes` and `time` of a `ValuedCandidate`; None if another region is too small."""
         self._work += 1
         c, constants = cascade.candidate, prefetched.constants
         if region.any():
@@ -266,7 +209,7 @@ class RegionSearch:
                     if constants is prefetched.constants:
                         constants = constants.copy()
                     constants[:, p - c.lower] += change
-        for gain, rings in self._row_copies(cascade, region):
+        for gain, rings in self._row_copies(cascade, region):  # the first one whose rings fit
             limits = RegionLimits(prefetched.extra + rings, self._capacities, self._access_times)
             peaks, time, fits = run_with_traffic(
                 self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
@@ -278,13 +221,10 @@ class RegionSearch:
     def _row_copies(
         self, cascade: _UnassignedCascade, region: Numbers
     ) -> Iterator[tuple[int, Numbers]]:
-        """Yield (saved time, ring bytes) for up to three choices of row copies in a cascade.
+        """Yield (saved time, bytes of rings in each region) for choices of row copies, the best
+        first.
 
-        The first choice saves most time: it copies each tensor whose copy saves time, in the way
-        that saves most.  The second one copies only those of these tensors that the cascade reads,
-        the last one none.
-        saved time: an estimate in units of 1/1024 cycle (1/`FINE`).
-        ring bytes: an array with the bytes of all rings in each memory region.
+        The time is an estimate in units of 1/1024 cycle (1/`FINE`); the last choice is no copy.
         """
         c, found = cascade.candidate, list[RowCopyEstimate]()
         if self._copies is not None and c.stripe != WHOLE:
@@ -294,6 +234,7 @@ class RegionSearch:
                 m = region[self._number[self._owners[tensor]]]
                 best = self._copies.best(striped, tensor, self._regions[m])
                 found += [best] if best is not None else []
+        # all copies that save time, only those of tensors that the cascade reads, none
         inward = [estimate for estimate in found if not estimate.copy.out]
         for some in (found, inward, []) if len(inward) < len(found) else (found, []):
             rings = np.zeros(len(self._regions), np.int64)
@@ -304,12 +245,10 @@ class RegionSearch:
                 return
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
-        """Return how much longer a part takes because operands are outside the default region.
+        """How much longer a part takes because operands are outside the default region.
 
-        The result is an array [for the first call, for each later call] in units of 1/1024 cycle
-        (1/`FINE`); a negative number means that the part is faster.  None if both numbers are 0.
-        Both numbers include the change of a call's overhead.  The first also includes the change
-        of the time to compute all rows, so that this counts once.  Access times are not included.
+        [first call, each later call] in units of 1/1024 cycle (1/`FINE`), without access times;
+        None if nothing changes.
         """
         operands = self._operands[position]
         key = position, tuple([region[s] for s in operands.values()])
@@ -321,6 +260,8 @@ class RegionSearch:
             memory = replace(self._default, exceptions=pairs)
             call = model.call_cycles(part, memory) - model.call_cycles(part)
             work = model.work_cycles(part, memory) - model.work_cycles(part)
+            # the first call stands for the change of the time to compute all rows, which counts
+            # once
             change = FINE * np.array([work + call, call], np.int64)
             self._call_changes[key] = change if change.any() else None
         return self._call_changes[key]

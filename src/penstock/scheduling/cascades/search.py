@@ -1,12 +1,7 @@
 """Search for schedules: divide execution orders of the parts into cascades.
 
-A part is one or more nodes that run as a unit.  A cascade is an interval of an execution order
-whose parts run interleaved, a few rows at a time.  Cascades that cover the order form a proposal.
-
-For each order, dynamic programming finds the proposals that are Pareto-optimal in peak live bytes
-and estimated time.  It tries several stripe heights (rows per call) and memory assignments.  A
-cascade has at most `Options.max_parts` parts, or `Options.max_region_parts` if access times depend
-on the memory region.
+For each order, dynamic programming (`proposals.py`) finds the divisions that are Pareto-optimal in
+peak live bytes and estimated time, over several stripe heights and memory assignments.
 """
 
 from __future__ import annotations
@@ -22,9 +17,14 @@ from penstock.optional import attempt, attempt_each
 from penstock.pareto import is_dominated, near_frontier
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
-from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
-from penstock.scheduling.cascades.proposals import CandidateSource, proposals
+from penstock.scheduling.cascades.proposals import (
+    Candidate,
+    CandidateSource,
+    PartOrder,
+    Proposal,
+    proposals,
+)
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
@@ -44,28 +44,24 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 class FrontierSearch:
     """The proposals for the schedules of a frontier; a schedule is built on demand.
 
-    builder: builds the schedules of `by_rows`.
-    by_rows: proposals without recomputation.
-    below_rows: proposals with bands of columns or chains, which recompute, in ascending order of
-        memory.  They need less memory than those of `by_rows`.
-    recomputing: builds the schedules of `below_rows`; None if `below_rows` is empty.
-    sources: the candidate cascades, by execution order, with which `recomputing` repeats the search
-        for `below_rows` if a schedule needs more memory than its proposal.
-    limit_bytes: schedules of `below_rows` with at least this number of live bytes are dropped.
+    builder: builds the schedules of `by_rows`, the proposals without recomputation.
+    below_rows: proposals with bands of columns or chains, which need less memory than those of
+        `by_rows`, in ascending order of memory.
+    recomputing: builds the schedules of `below_rows`; None if there are none.
+    sources: for `recomputing`, to repeat the search if a schedule needs more memory than its
+        proposal.
+    limit_bytes: exclusive limit of the live bytes of schedules of `below_rows`.
     """
 
     builder: ScheduleBuilder
     by_rows: Sequence[Proposal]
     below_rows: Sequence[Proposal] = ()
     recomputing: BelowRows | None = None
-    sources: Sources = field(default_factory=dict[tuple[int, ...], CandidateSource])
+    sources: Sources = field(default_factory=dict[PartOrder, CandidateSource])
     limit_bytes: int = 0
 
     def schedules(self) -> Iterator[Schedule]:
-        """Yield the schedules of all proposals.
-
-        If `options.partition` is `CASCADES`, they come in ascending order of memory.
-        """
+        """Yield all schedules, by ascending memory if `options.partition` is `CASCADES`."""
         found = attempt("bands of columns", self._schedules_below_rows, tuple)
         return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
 
@@ -76,11 +72,9 @@ class FrontierSearch:
 
     @property
     def parts(self) -> Parts:
-        """The parts that the search schedules."""
         return self.builder.accounting.parts
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
-        """Yield the schedules of `by_rows`, the proposals without recomputation."""
         builder, found = self.builder, False
         if builder.options.partition == CASCADES and self.parts.can_prefetch:
             prefetched = partial(builder.with_accelerator_prefetches, self.by_rows)
@@ -91,21 +85,14 @@ class FrontierSearch:
             yield from builder.every_schedule(self.by_rows)
 
     def schedule_below_rows(self, proposal: Proposal) -> Schedule | None:
-        """Return the schedule of a proposal with recomputation.
-
-        None if the schedule exceeds a limit or cannot run in its bands (`BelowRows.schedule`).
-
-        proposal: an element of `below_rows`.
-        """
+        """The schedule of an element of `below_rows`; None as for `BelowRows.schedule`."""
         assert self.recomputing is not None
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """Return the estimated cycles of a proposal, without building its schedule.
+        """The estimated cycles of an element of `below_rows`, without building its schedule.
 
-        The estimate leaves out some of the overhead of calls in bands, so it is usually too low.
-
-        proposal: an element of `below_rows`, the proposals that recompute.
+        Usually too low: the estimate leaves out some of the overhead of calls in bands.
         """
         work_cycles = self.builder.accounting.model.work_cycles
         return proposal.time + sum(map(work_cycles, self.parts.parts))
@@ -120,22 +107,13 @@ def frontier_search(
     bands: BandSource | None = None,
     others: Sequence[Schedule] = (),
 ) -> FrontierSearch:
-    """Return proposals for the schedules that may be Pareto-optimal in (memory, cycles).
+    """Search for proposals that may be Pareto-optimal in (memory after placement, cycles).
 
-    Here, memory means the size after placement, which assigns an address to each tensor.
-
-    limit_bytes: the search drops cascades with more live bytes at the peak.  A schedule may still
-        exceed the limit, because prefetches by accelerators are added after the search.
-    bands: creates the bands (intervals of columns) of a cascade, and the tiles of a group; None: no
-        cascade runs in bands and no group in tiles.
-    others: schedules found so far for other graphs that compute the same outputs.  Because of them,
-        the search omits proposals:
-
-        - It may omit a proposal that one of `others` dominates.
-        - It omits all proposals with bands or chains if a schedule in `others` without bands and
-          chains needs at most as much memory as each proposal without bands and chains.
-        - If `parts` saves memory only by recomputation (`Parts.floor_bytes`), it omits a proposal
-          with bands or chains unless this proposal needs less memory than all `others`.
+    limit_bytes: cascades with more live bytes at the peak are dropped.  A schedule may still exceed
+        the limit, because prefetches by accelerators are added after the search.
+    bands: creates the bands of a cascade, and the tiles of a group; None: there are none.
+    others: schedules found so far for other graphs that compute the same outputs.  Proposals that
+        they dominate, as far as that can be told from estimates, may be omitted.
 
     Raises UsageError if the options need a second memory region for tensors and the target has
     none, and CapacityError if a group of parts does not fit there.
@@ -158,9 +136,11 @@ def frontier_search(
     searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
     chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
+    # Recomputation is of no use if another graph needs less memory without it.
     useful = options.max_recompute > 1 and (not chosen or chosen[0].peak_bytes < bound)
     if parts.least_row_bytes is not None and memories.uniform:
         by_rows = [(one.peak_bytes, one.cost.cycles) for one in others if not one.bands]
+        # an alternative graph is searched only where it may help
         chosen = _relevant_proposals(chosen, parts, model, by_rows)
         useful = useful and bool(chosen)
     if bands is None or not useful or not searches:
@@ -171,7 +151,7 @@ def frontier_search(
 
     def with_recomputation() -> FrontierSearch:
         sources, least = below.sources(searches, limit), limit
-        if parts.floor_bytes is not None:
+        if parts.floor_bytes is not None:  # these parts save memory only by recomputation
             least = min((limit, *(one.peak_bytes for one in others)))
         found_below = below.proposals(sources, least)
         return FrontierSearch(builder, chosen, found_below, below, sources, least)
@@ -181,38 +161,23 @@ def frontier_search(
 
 def _chosen_proposals(
     builder: ScheduleBuilder,
-    orders: Sequence[tuple[int, ...]],
-    searches: Mapping[tuple[int, ...], UniformSearch],
+    orders: Sequence[PartOrder],
+    searches: Mapping[PartOrder, UniformSearch],
     options: Options,
     limit_bytes: float,
 ) -> list[Proposal]:
-    """Return the proposals from which schedules are built.
+    """The proposals by rows from which schedules are built.
 
-    A proposal divides an execution order into cascades, and selects the tensors in the second
-    memory.  `options.partition` determines both:
-
-        CASCADES               the search selects cascades and tensors together
-        RESIDENT               each part runs alone, in a single call; the tensors in the second
-                               memory are selected greedily, as long as they fit
-
-    With `CASCADES`, the proposals come in ascending order of memory.  A proposal is dropped if its
-    peak exceeds, by more than the fraction `options.slack`, the peak of a proposal that is at least
-    as fast.  The result contains these proposals, too:
-
-    - With a second memory: those of `RESIDENT`; the Pareto front of those that leave the second
-      memory unused; and, with a copy engine, the Pareto-optimal ones with row copies.
-    - With a second memory, or a memory slower than `searches` assume: those of `searches`, which
-      consider more ways to save memory.  With a second memory, each must need less memory than all
-      others that leave it unused.
-    - A variant of the first proposal, inserted after it, that uses the least possible scratch
-      memory, unless the first proposal does so itself.
+    With `CASCADES`, in ascending order of memory, without those whose peak exceeds, by more than
+    the fraction `options.slack`, the peak of a proposal that is at least as fast; but with some
+    more, which estimates judge wrongly.
     """
     accounting = builder.accounting
     parts, model, memories = accounting.parts, accounting.model, accounting.memories
     if options.partition != CASCADES:
         return whole_proposals(builder, orders, options)
     every: list[Proposal] = []
-    nominal: list[Proposal] = []
+    nominal: list[Proposal] = []  # as if all memories were as fast as `searches` assume
     inputs_bytes = _inputs_bytes(parts)
     start = memories.default_assignment
     without = replace(options, row_copies=False)
@@ -233,9 +198,12 @@ def _chosen_proposals(
         several = len(memories.tensors) > 1
         least = min(map(_default_peak, every)) if several else math.inf
         fast = near_frontier(nominal, _peak_and_time, 0.0 if several else options.slack)
+        # they consider more ways to save memory, but leave the second memory unused
         fast = [p for p in fast if p.peak_bytes < least]
         chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
+        # More variety for placement, after which memory is known: proposals that leave the second
+        # memory unused, whole layers with greedily selected tensors, and row copies.
         in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
         resident_only = replace(options, partition=RESIDENT)
@@ -247,22 +215,19 @@ def _chosen_proposals(
         )
         chosen += [p for p in copying if (p.order, p.cascades) not in known]
         chosen.sort(key=_peak_and_time)
+    # A twin may fit a smaller arena: scratch memory that does not raise the peak of the live bytes
+    # may still cause fragmentation.
     chosen[1:1] = _least_scratch_twins(chosen[:1], parts)
     return chosen
 
 
 def _copying(
     parts: Parts,
-    orders: Sequence[tuple[int, ...]],
+    orders: Sequence[PartOrder],
     model: CostModel,
     memories: MemorySystem,
     options: Options,
 ) -> Iterator[Proposal]:
-    """Yield the Pareto-optimal proposals of each order, if cascades use row copies.
-
-    The estimated time of a cascade is reduced by the time that row copies save in it.  Yields
-    nothing if no single part can use a row copy.
-    """
     estimates = row_copy_estimates(parts, memories, options)
     if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
         return
@@ -278,16 +243,13 @@ def _relevant_proposals(
     model: CostModel,
     rivals: Sequence[tuple[int, int]],
 ) -> list[Proposal]:
-    """Return the proposals that no rival dominates in (peak, estimated cycles)."""
+    """The proposals that no rival dominates in (peak, estimated cycles)."""
     work = sum(map(model.work_cycles, parts.parts))
     return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]
 
 
 def _default_peak(proposal: Proposal) -> float:
-    """Return the peak of a proposal in bytes; infinity if a tensor is not in the default region.
-
-    So the minimum over several proposals ignores those that use other regions.
-    """
+    """The peak; infinity if a tensor is not in the default region, to be ignored by `min`."""
     return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
 
 
@@ -295,13 +257,11 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
     return proposal.peak_bytes, proposal.time
 
 
-def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
-    """Return (reported, orders): the order whose gap schedules report, and the orders to split.
+def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[PartOrder, ...]]:
+    """(the order whose gap schedules report, the orders to split into cascades).
 
-    reported: if `options.order` is `LEAST`, the order of least peak memory that the search finds;
-        otherwise the order that the option names.
-    orders: the execution orders to split into cascades, as tuples of part indices.  The first is
-        that of `reported`.  With `LEAST`, the order of the model file follows if it is different.
+    With `LEAST`, these are the order of least peak that the search finds, and that of the model
+    file.
     """
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
@@ -318,20 +278,13 @@ def _inputs_bytes(parts: Parts) -> int:
 
 def _uniform_searches(
     parts: Parts,
-    orders: Sequence[tuple[int, ...]],
+    orders: Sequence[PartOrder],
     model: CostModel,
     memories: MemorySystem,
     options: Options,
     limit_bytes: float,
-) -> Mapping[tuple[int, ...], UniformSearch]:
-    """Return a search for the candidate cascades of each execution order; the keys are the orders.
-
-    The result is empty if `options.partition` is not `CASCADES`.  It is also empty if there are
-    several regions for tensors, or if accesses to a region take longer than the engine's cycle
-    estimates assume (`MemorySystem.uniform`), because a `UniformSearch` models neither.
-
-    limit_bytes: the searches may leave out cascades with more live bytes at the peak.
-    """
+) -> Mapping[PartOrder, UniformSearch]:
+    """The searches of each order; none if `UniformSearch` does not model the memories."""
     if not memories.uniform or options.partition != CASCADES:
         return {}
     memory = memories.default_assignment
@@ -342,29 +295,20 @@ def _uniform_searches(
 
 def _candidates(
     parts: Parts,
-    order: tuple[int, ...],
-    searches: Mapping[tuple[int, ...], UniformSearch],
+    order: PartOrder,
+    searches: Mapping[PartOrder, UniformSearch],
     model: CostModel,
     memories: MemorySystem,
     options: Options,
 ) -> CandidateSource:
-    """Return the function (upper, states) that yields the candidate cascades of an execution order.
-
-    The function yields the cascades [lower, upper) for every `lower`.  states[lower] contains the
-    memory assignments of the tensors that are live when such a cascade begins.
-    """
     if order in searches:
         return searches[order].candidates
     return RegionSearch(parts, order, model, memories, options).candidates
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return copies of proposals, with the least possible scratch memory in every cascade.
-
-    Proposals that already have the least scratch memory are not copied.  A copy may fit a smaller
-    arena: scratch memory that does not raise the peak of the live bytes may still cause
-    fragmentation.
-    """
+    """Copies of proposals with the least possible scratch memory in every cascade, where it
+    differs."""
     twins = [
         replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))
         for p in chosen
@@ -372,7 +316,7 @@ def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Propo
     return [twin for twin in twins if twin not in chosen]
 
 
-def _with_least_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
+def _with_least_scratch(cascade: Candidate, order: PartOrder, parts: Parts) -> Candidate:
     copies = [p.accelerator for p in cascade.prefetches if p.accelerator is not None]
     prefetches = {copy.part: copy.prefetch for copy in copies}
 

@@ -23,9 +23,7 @@ KNEE = Fraction(1, 100)
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:
-    """Return whether `cycles` is less than `than` by at least the fraction `NOTICED` of `cycles`.
-
-    Only such a difference justifies more memory.
+    """Whether `cycles` is less than `than` by at least the fraction `NOTICED` of `cycles`.
 
     >>> noticeably_faster(1000, than=1001), noticeably_faster(1001, than=1002)
     (True, False)
@@ -34,9 +32,7 @@ def noticeably_faster(cycles: int, than: int) -> bool:
 
 
 def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
-    """Return the Pareto front of (memory, cycles), without points that are hardly faster.
-
-    cost: function from an item to (memory, cycles).
+    """The Pareto front of the (memory, cycles) of items, without points that are hardly faster.
 
     The point of least memory comes first and is kept.  Each further point is kept if it is
     noticeably faster than the last kept one.  So differences do not accumulate: for each dropped
@@ -50,13 +46,11 @@ def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T,
 
 
 def pick(cycles: Sequence[int], goal: Optimize, pace: int | None = None) -> int:
-    """Return the index of the point that a goal selects.
-
-    cycles: cycles of the points of a Pareto front of (memory, cycles), least memory first.
-    pace: the cycles that the knee may exceed; None: the least of `cycles`.
+    """The index of the point of a Pareto front, least memory first, that a goal selects.
 
     `speed` selects the fastest point, and `size` the one of least memory.  `balanced` selects the
-    knee: the point of least memory whose cycles exceed `pace` by at most the fraction `KNEE`.
+    point of least memory whose cycles exceed `pace` (by default, the least of `cycles`) by at most
+    the fraction `KNEE`.
 
     >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
     [2, 1, 0]

@@ -17,7 +17,7 @@ There are two cases:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
 from penstock.brief import Brief
@@ -30,12 +30,10 @@ from penstock.scheduling.model.stripe import StripeConfig
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """A tensor of a band, which consists of some columns of a tensor of the network.
+    """A tensor of a band (`value`), which consists of some columns of a tensor of the network.
 
-    value: name of the tensor in the graph of the band.
-    tensor: name of the tensor in the graph of the network.
-    stripes: the columns of the network's tensor, with all rows and channels.  If a `Band` stands
-        for several bands, there is one stripe for each of them.
+    stripes: these columns, with all rows and channels, of each of the bands for which the `Band`
+        stands.
     """
 
     value: str
@@ -44,76 +42,57 @@ class TensorSection:
 
     @property
     def first_column(self) -> int:
-        """Column of the network's tensor at which the tensor of the band begins.
-
-        If a `Band` stands for several bands, this is the column at which the first one begins."""
+        """Column of the network's tensor at which the first of the bands begins."""
         return self.stripes.offset[COLUMNS]
 
     @property
     def step(self) -> int:
-        """Distance between the first columns of consecutive bands, in columns of the network's
-        tensor."""
+        """Columns of the network's tensor between the beginnings of consecutive bands."""
         return int(self.stripes.strides[COLUMNS])
 
     def nested(self, rows: StripeConfig) -> StripeConfig:
-        """Return the stripes of the network's tensor that all bands compute, band by band.
-
-        rows: the stripes of the tensor of one band.  All bands are divided into the same intervals
-            of rows.  For 4 such stripes and 3 bands, the result consists of 12 stripes: the 4
-            stripes of the first band come first.
-        """
+        """The stripes of the network's tensor that all bands compute, given those of one band."""
+        # 4 stripes in 3 bands are 12, those of the first band first
         bands = self.stripes
-
-        def with_columns(others: tuple[int, ...], columns: tuple[int, ...]) -> tuple[int, ...]:
-            return (*others[:COLUMNS], columns[COLUMNS], *others[COLUMNS + 1 :])
-
         inner = tuple(place + 1 if place else 0 for place in rows.order)
         return StripeConfig(
             rows.shape,
             bands.extent,
             (*rows.strides[:COLUMNS], bands.strides[COLUMNS], *rows.strides[COLUMNS + 1 :]),
-            with_columns(inner, bands.order),
-            with_columns(rows.stripes, bands.stripes),
-            with_columns(rows.offset, bands.offset),
+            _with_columns(inner, bands.order[COLUMNS]),
+            _with_columns(rows.stripes, bands.stripes[COLUMNS]),
+            _with_columns(rows.offset, bands.offset[COLUMNS]),
         )
 
 
 def column_stripes(
-    columns: tuple[int, ...], tensor: tuple[int, ...], first_column: int, step: int, count: int
+    shape: tuple[int, ...], tensor: tuple[int, ...], first_column: int, step: int, count: int
 ) -> StripeConfig:
-    """Return one stripe of a tensor for each band: some of its columns, with all rows and channels.
-
-    columns, tensor: shape of a stripe, and of the tensor.
-    first_column: column at which the first stripe begins.
-    step: number of columns from the start of a stripe to the start of the next one.
-    count: number of bands.
-    """
+    """One stripe of `shape` for each of `count` bands, with all rows and channels of a tensor."""
     none = (0,) * len(tensor)
-
-    def with_columns(others: tuple[int, ...], number: int) -> tuple[int, ...]:
-        return (*others[:COLUMNS], number, *others[COLUMNS + 1 :])
-
     return StripeConfig(
-        columns,
+        shape,
         tensor,
-        with_columns(columns, step) if count > 1 else columns,
-        with_columns(none, int(count > 1)),
-        with_columns((1,) * len(tensor), count),
-        with_columns(none, first_column),
+        _with_columns(shape, step) if count > 1 else shape,
+        _with_columns(none, int(count > 1)),
+        _with_columns((1,) * len(tensor), count),
+        _with_columns(none, first_column),
     )
+
+
+def _with_columns(axes: tuple[int, ...], number: int) -> tuple[int, ...]:
+    return (*axes[:COLUMNS], number, *axes[COLUMNS + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
     """Memory in which bands of a chain keep columns of an intermediate tensor for the next band.
 
-    All bands of a call use the same memory for the tensor.
+    It is in the scratch memory of the chain, the same for all bands of a call.
 
-    tensor: name of the tensor in the graph of the network.
-    offset: offset of this memory in the scratch memory of the chain, in bytes.
-    row_bytes: size of a row of this memory, in bytes.  A row holds the columns that the previous
-        band has kept, and those that the current band computes.
-    slots: number of rows for which this memory has space.
+    row_bytes: of the columns that the previous band has kept and those that the current one
+        computes.
+    slots: number of rows.
     """
 
     tensor: str
@@ -130,18 +109,14 @@ class KeptTensor:
 class Band(Brief):
     """Stands for one or more consecutive bands, which run the same parts on different columns.
 
-    parts: the parts that compute one band.
-    plan: how these parts run as a cascade, with the cost of one band.
-    sections: for each tensor of a band, of which columns of a tensor of the network it consists.
-    offsets: offset of each memory block, in bytes, by block name.  It is relative to the scratch
-        memory of the single part that runs the whole cascade or chain.  The blocks are a scratch
-        buffer for the kernels, and the tensors between `parts`, except those in `kept`.
-    call_scratch_bytes: bytes of scratch memory that the blocks in `offsets` take.
-    slots: in a chain, the number of rows that the block of each intermediate tensor can hold, by
-        tensor name.
-    kept: the tensors of the band that are stored in memory shared by all bands of a chain
-        (`Bands.kept`).  Keys: names of the band's tensors.  Values: the offset, in bytes, of the
-        tensor's first column in each row of this memory.
+    plan: how `parts` run as a cascade, with the cost of one band.
+    offsets: offset of each memory block in the scratch memory of the single part that runs the
+        cascade or chain, in bytes, by block name.  The blocks are a scratch buffer for the kernels,
+        and the tensors between `parts`, except those in `kept`.
+    call_scratch_bytes: bytes of scratch memory that these blocks take.
+    slots: in a chain, the number of rows that the block of each intermediate tensor can hold.
+    kept: for each tensor of the band that is stored in memory shared by all bands of a chain
+        (`Bands.kept`), the byte at which its columns begin in each row of this memory.
     """
 
     parts: Parts
@@ -149,30 +124,35 @@ class Band(Brief):
     sections: tuple[TensorSection, ...]
     offsets: Mapping[str, int]
     call_scratch_bytes: int
-    slots: Mapping[str, int] = field(default_factory=dict[str, int])
-    kept: Mapping[str, int] = field(default_factory=dict[str, int])
+    slots: Mapping[str, int]
+    kept: Mapping[str, int]
 
     @property
     def count(self) -> int:
         """Number of bands for which this object stands."""
         return self.sections[0].stripes.stripes[COLUMNS]
 
+    @property
+    def tensors(self) -> Mapping[str, str]:
+        """Tensors of the network, by those of the band."""
+        return {section.value: section.tensor for section in self.sections}
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bands(Brief):
     """All bands of a cascade or of a chain, in execution order.
 
-    name: name of the tensor that the cascade or chain computes.
+    name: of the tensor that the cascade or chain computes.
+    members: indices of the parts that it replaces, in `Schedule.assigned_parts`.
     width: number of columns of a band; the last band may have fewer.
-    scratch_bytes: scratch memory available to each kernel inside a band.  A part runs its preferred
-        kernel if this suffices, else its fallback kernel.
-    bands: each entry stands for one or more bands that run the same parts.
-    call_rows: for a chain, the maximum number of output rows that a call computes.  None for a
-        cascade: a single call computes all rows.
+    scratch_bytes: available to each kernel inside a band.
+    call_rows: for a chain, the maximum number of output rows that a call computes; None for a
+        cascade, whose single call computes all rows.
     kept: in a chain, the tensors of which each band keeps columns for the next one.
     """
 
     name: str
+    members: tuple[int, ...]
     width: int
     scratch_bytes: int
     bands: tuple[Band, ...]
@@ -181,7 +161,6 @@ class Bands(Brief):
 
     @property
     def keeps_halos(self) -> bool:
-        """Whether bands keep columns that the next band would otherwise compute again."""
         return bool(self.kept)
 
     @property
@@ -191,16 +170,11 @@ class Bands(Brief):
 
     @property
     def call_scratch_bytes(self) -> int:
-        """Bytes of scratch memory that a call of the cascade or chain needs.
-
-        This memory contains the tensors between the parts of a band, a scratch buffer for their
-        kernels, and the columns kept for the next band.  The bands use it one after the other.
-        """
+        # the bands use it one after the other
         ends = (kept.offset + kept.size_bytes for kept in self.kept)
         return max((*(band.call_scratch_bytes for band in self.bands), *ends))
 
     @property
     def cost(self) -> Cost:
-        """Total cost of all bands."""
         each = (band.plan.cost for band in self.bands for _ in range(band.count))
         return reduce(Cost.__add__, each, NOTHING)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.graph import Value
-from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.cascades.proposals import Candidate
 from penstock.scheduling.model.memories import FINE, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart

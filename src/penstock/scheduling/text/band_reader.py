@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.scanner import Scanner, Token, quoted
-from penstock.scheduling.bands.conditions import can_run_in_bands
 from penstock.scheduling.bands.variant import (
     AssignedPlan,
-    BandedCascade,
     BandSource,
+    can_run_in_bands,
     with_bands,
 )
-from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.cascades.proposals import Candidate
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
@@ -50,8 +49,8 @@ class BandReader:
     scanner: Scanner
     parts: Parts
     source: BandSource | None
-    _known: dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...]] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[BandedCascade, ...]]
+    _known: dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]]
     )
 
     def with_bands(
@@ -104,7 +103,7 @@ class BandReader:
         )
         return found.parts, tuple(renumbered)
 
-    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[BandedCascade, ...]:
+    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[Bands, ...]:
         """Return the bands of a plan or of each of its chains; empty if the plan has no bands.
 
         memory: memory assignment of the schedule.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.ir.text.attributes import ConstantTable, attribute
 from penstock.ir.text.labels import Labels
 from penstock.scanner import name_or_string, quoted
-from penstock.scheduling.bands.tensor_configs import plan_configs
+from penstock.scheduling.bands.band_schedule import plan_configs
 from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts

@@ -11,7 +11,7 @@ from penstock.ir.text.attributes import AttributeReader, Classes, ConstantReader
 from penstock.ir.text.labels import LabelReader, Labels
 from penstock.scanner import Scanner, Token, TokenKind
 from penstock.scheduling.bands.variant import AssignedPlan, BandSource
-from penstock.scheduling.cascades.candidate import Chain
+from penstock.scheduling.cascades.proposals import Chain
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.scanner import Scanner, Token, quoted
-from penstock.scheduling.bands.tensor_configs import plan_configs
+from penstock.scheduling.bands.band_schedule import plan_configs
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import Stripes
 from penstock.scheduling.model.tensor_config import BufferMode

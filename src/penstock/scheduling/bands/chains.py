@@ -1,0 +1,532 @@
+"""Chains: parts that run as a single part of a cascade and recompute the tensors between them.
+
+A call of a chain computes a few rows of the output of its last part.  In the same call, band by
+band of columns, every other part (a member) computes the rows and columns that this needs.  So the
+tensors between the parts have memory only during the call, which all chains of a cascade share.
+
+`ChainShapes` determines what the parts of a chain compute and how much memory a call needs;
+`run_chains` simulates cascades that contain chains.  Parts are given by their positions in the
+execution order; in `Chain.parts`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.compiled import UNBOUNDED, compiled
+from penstock.ir.region import Interval
+from penstock.scheduling.bands.columns import (
+    PartColumnReads,
+    SampledBands,
+    column_count,
+    computes_columns,
+    kept_spans,
+    locations,
+)
+from penstock.scheduling.cascades.proposals import Chain
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+from penstock.scheduling.simulate.walk import run_cascade
+
+Reals = npt.NDArray[np.float64]
+Positions = tuple[int, ...]
+"""Positions of parts in an execution order, ascending."""
+
+MOST_ANALYSED = 8
+"""If bands keep halos and a chain has more bands than this, only some of them are analysed."""
+
+
+class RowWindow(NamedTuple):
+    """Which rows a part computes in a call of a chain.
+
+    If the call computes rows [first, end) of the chain's output, the part computes rows
+    [lower[first], upper[end]) of its own output.  Before a last part that is a 3x3 convolution with
+    padding of 8 rows, lower = [0, 0, 1, 2, ..] and upper = [0, 2, 3, 4, ..].
+    """
+
+    lower: Numbers
+    upper: Numbers
+
+    def most_rows(self, call_rows: int) -> int:
+        """The maximum number of rows that a call of at most `call_rows` output rows computes."""
+        firsts = np.arange(len(self.lower) - 1)
+        ends = np.minimum(firsts + call_rows, len(firsts))
+        return int((self.upper[ends] - self.lower[firsts]).max())
+
+
+def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
+    """One window for each part of a chain.
+
+    All but the last of `parts` write a storage that only later ones read.
+    """
+    last = int(tables.written[parts[-1]])
+    counts = np.arange(int(tables.rows[last]) + 1)
+    # By storage, not by part: in a band that keeps columns, several parts write one storage.
+    found = {last: RowWindow(counts, counts)}
+    for k in reversed(parts):
+        lower, upper = found[int(tables.written[k])]
+        for e in range(tables.reads[k], tables.reads[k + 1]):
+            storage = int(tables.storage[e])
+            one = RowWindow(
+                tables.done[tables.table[e] + lower], tables.needed[tables.table[e] + upper]
+            )
+            other = found.get(storage, one)
+            found[storage] = RowWindow(
+                np.minimum(one.lower, other.lower), np.maximum(one.upper, other.upper)
+            )
+    return tuple(found[int(tables.written[k])] for k in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """How many columns of one part's output the bands of a chain compute, hold and move."""
+
+    widest: int  # of one band, including kept columns
+    total: int  # that all bands together compute
+    kept: int = 0  # that a band holds without computing them, at most
+    moves: int = 0  # copies with which a band moves kept columns in memory, at most
+
+
+_Widths = dict[int, _Width]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainShape:
+    """What the parts of a chain compute, and how much memory a call needs.
+
+    call_scratch_bytes: the maximum, over the parts, of the bytes of the live intermediate tensors
+        plus the scratch memory of the part's kernel.
+    lower, upper: [part of `chain.parts`, output rows of the chain].  In a call that computes rows
+        [first, end) of the chain's output, part k computes, in all bands together, the share
+        upper[k, end] - lower[k, first] of its output: 0.5 for half of the elements, where an
+        element that two bands compute counts twice.
+    bands: number of bands.
+    columns: for each part, how often it computes a column of its output on average: 1.25 if two
+        bands compute a quarter of the columns.
+    moves: for each copy with which a band moves kept columns, the position of the part that
+        computes the tensor.
+    moved_bytes: bytes of all these copies during a call, in all bands together.
+    """
+
+    chain: Chain
+    call_scratch_bytes: int
+    lower: Reals
+    upper: Reals
+    bands: int
+    columns: Reals
+    moves: Positions = ()
+    moved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CallColumn:
+    """The memory that one column of an intermediate tensor needs during a call of a chain."""
+
+    size_bytes: int  # for the maximum number of rows that a call computes
+    end: int  # the tensor is live until the first `end` parts of the chain have run
+
+
+@dataclass(frozen=True, slots=True)
+class ChainShapes:
+    """Determines the shapes of chains of an execution order, and caches them.
+
+    parts: in execution order.
+    tables: for either value of `Plan.nearest_first`, since the order of reads does not matter here.
+    """
+
+    parts: Sequence[Part]
+    tables: RowTables
+    reads: PartColumnReads
+    _readers: dict[int, Positions] = field(default_factory=dict[int, Positions])
+    _windows: dict[Positions, tuple[RowWindow, ...]] = field(
+        default_factory=dict[Positions, tuple[RowWindow, ...]]
+    )
+    _calls: dict[tuple[Positions, int], tuple[_CallColumn, ...]] = field(
+        default_factory=dict[tuple[Positions, int], tuple[_CallColumn, ...]]
+    )
+    _columns: dict[Chain, _Widths | None] = field(default_factory=dict[Chain, _Widths | None])
+    _known: dict[tuple[Chain, int], ChainShape | None] = field(
+        default_factory=dict[tuple[Chain, int], ChainShape | None]
+    )
+
+    def readers(self, p: int) -> Positions:
+        """The parts that read the output of the part at p; none if no chain can recompute it.
+
+        A chain can recompute an output that need not survive the run, has at least two rows, is not
+        read through an alias, and whose part and readers can all be in a chain.
+        """
+        if p not in self._readers:
+            self._readers[p] = self._found_readers(p)
+        return self._readers[p]
+
+    def _found_readers(self, p: int) -> Positions:
+        t = self.tables
+        s = t.written[p]
+        found = tuple(int(t.reader[e]) for e in t.read[t.users[s] : t.users[s + 1]])
+        if t.last[s] >= len(t.written) or t.rows[s] < 2:
+            return ()
+        name = self.parts[p].name
+        possible = all(name in (v.name for v in self.parts[q].variable_inputs) for q in found)
+        return found if possible and all(map(self._joins, (p, *found))) else ()
+
+    def _joins(self, p: int) -> bool:
+        part = self.parts[p]
+        # a streamed input has no nodes
+        return bool(part.nodes) and not self.tables.whole[p] and computes_columns(part)
+
+    def shapes(
+        self, parts: Positions, call_rows: int, call_scratch_bytes: int
+    ) -> tuple[ChainShape, ...]:
+        """The shapes with the widest bands whose calls need at most `call_scratch_bytes`.
+
+        There are at most two: with bands that compute halos again, and with bands that keep them.
+        A call computes at most `call_rows` rows of the chain's output.
+        """
+        found: list[ChainShape] = []
+        columns = column_count(self.parts[parts[-1]].output)
+        for keeps in (False, True):
+            for width in _widths(columns)[int(keeps) :]:  # a single band has no halo to keep
+                shape = self._shape(Chain(parts, width, keeps), call_rows)
+                if shape is None:  # assume that narrower bands are impossible, too
+                    break
+                if shape.call_scratch_bytes <= call_scratch_bytes:
+                    found.append(shape)
+                    break
+        return tuple(found)
+
+    def _shape(self, chain: Chain, call_rows: int) -> ChainShape | None:
+        key = chain, call_rows
+        if key not in self._known:
+            self._known[key] = self._found_shape(chain, call_rows)
+        return self._known[key]
+
+    def _found_shape(self, chain: Chain, call_rows: int) -> ChainShape | None:
+        columns = self._band_columns(chain)
+        if columns is None:
+            return None
+        every = chain.parts
+        bands = -(-column_count(self.parts[every[-1]].output) // chain.columns)
+        sizes, moved_bytes = [0] * len(every), 0
+        for k, one in enumerate(self._call_columns(every, call_rows)):
+            width = columns[every[k]]
+            size = -(-one.size_bytes * width.widest // 4) * 4  # placement aligns to words
+            # kept columns must outlive the band
+            for position in range(len(every)) if width.kept else range(k, one.end):
+                sizes[position] += size
+            moved_bytes += bands * one.size_bytes * width.kept
+        scratch = max(
+            size + self.parts[p].least_scratch_bytes for p, size in zip(every, sizes, strict=True)
+        )
+        shares = np.array([[columns[p].total / self._elements(p)] for p in every])
+        windows = self._row_windows(every)
+        lower = np.array([window.lower for window in windows], np.float64) * shares
+        upper = np.array([window.upper for window in windows], np.float64) * shares
+        factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
+        moves = tuple(p for p in every[:-1] for _ in range(columns[p].moves))
+        return ChainShape(chain, scratch, lower, upper, bands, factors, moves, moved_bytes)
+
+    def _call_columns(self, parts: Positions, call_rows: int) -> tuple[_CallColumn, ...]:
+        """For each member: the memory of a column; the same for bands of all widths."""
+        key = (parts, call_rows)
+        if key not in self._calls:
+            t, found = self.tables, list[_CallColumn]()
+            for p, window in zip(parts[:-1], self._row_windows(parts), strict=False):
+                row_bytes = t.row_bytes[t.written[p]] // column_count(self.parts[p].output)
+                end = parts.index(max(self.readers(p))) + 1
+                found.append(_CallColumn(int(window.most_rows(call_rows) * row_bytes), end))
+            self._calls[key] = tuple(found)
+        return self._calls[key]
+
+    def _elements(self, p: int) -> int:
+        return int(self.tables.rows[self.tables.written[p]]) * column_count(self.parts[p].output)
+
+    def _row_windows(self, parts: Positions) -> tuple[RowWindow, ...]:
+        if parts not in self._windows:
+            self._windows[parts] = row_windows(self.tables, parts)
+        return self._windows[parts]
+
+    def _band_columns(self, chain: Chain) -> _Widths | None:
+        """By position of the part.  None if a part cannot run in such bands, or no halo is kept."""
+        if chain not in self._columns:
+            derive = self._kept_columns if chain.keeps_halos else self._recomputed_columns
+            self._columns[chain] = derive(chain)
+        return self._columns[chain]
+
+    def _recomputed_columns(self, chain: Chain) -> _Widths | None:
+        output = self.parts[chain.parts[-1]].output
+        sample = SampledBands.of(column_count(output), chain.columns)
+        wanted = sample.wanted(output.name)
+        found: _Widths = {}
+        for p in reversed(chain.parts):
+            part = self.parts[p]
+            if not all(self.reads.add(part, band) for band in wanted):
+                return None
+            found[p] = _Width(*sample.widths(part.name, wanted))
+        return found
+
+    def _kept_columns(self, chain: Chain) -> _Widths | None:
+        columns = column_count(self.parts[chain.parts[-1]].output)
+        count = -(-columns // chain.columns)
+        # A band's spans depend on the next band, the moves on the two bands before: groups of
+        # adjacent bands at both ends and in the middle stand for all.
+        some = {0, 1, 2, count // 2 - 1, count // 2, count - 2, count - 1}
+        numbers = range(count) if count <= MOST_ANALYSED else sorted(some)
+        parts = {self.parts[p].name: p for p in chain.parts}
+
+        def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
+            reads = self.reads.columns(self.parts[parts[name]], interval)
+            return None if reads is None else [read for read in reads if read[0] in parts]
+
+        bands = kept_spans(tuple(parts), columns, chain.columns, numbers, needs)
+        if bands is None:
+            return None
+        found: _Widths = {}
+        for name, p in parts.items():
+            spans = [band[name] for band in bands if name in band]
+            total = spans[-1].upper - spans[0].begin
+            kept = max(span.kept for span in spans)
+            where = zip(locations(spans), spans, strict=True)
+            moves = max(len(location.moves(span)) for location, span in where)
+            found[p] = _Width(max(span.width for span in spans), total, kept, moves)
+        return found if any(width.kept for width in found.values()) else None
+
+
+@cache
+def _widths(columns: int) -> tuple[int, ...]:
+    """The widths of 1, 2, 3 and more bands, rounded up: (5, 3, 2, 1) for 5 columns."""
+    return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))
+
+
+# The simulation.  The execution order and its positions do not change: the last part of a chain
+# stands for the whole chain; in the tables, the members read nothing and need no memory.
+
+
+class ChainEnds(NamedTuple):
+    """Where chains end, and what a call needs; indexed by position.
+
+    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
+    scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
+        or of the chain that ends there.
+    """
+
+    end: Numbers
+    scratch: Numbers
+    call_cycles: Numbers
+
+
+class _Reads(NamedTuple):
+    """The reads collected so far for the new `RowTables`, in arrays with free space."""
+
+    storage: Numbers
+    reader: Numbers
+    joint: Numbers
+    table: Numbers
+    needed: Numbers
+    done: Numbers
+    used: Numbers  # at `_READS`: number of reads; at `_ENTRIES`: of entries of `needed` and `done`
+
+
+_READS, _ENTRIES = 0, 1
+
+
+@compiled
+def _chain_tables(t: RowTables, chains: ChainEnds, advance: Numbers) -> RowTables:
+    """The tables in which each chain is a single part, at the position of its last part."""
+    count = t.written.shape[0]
+    end = chains.end
+    last, row_bytes = t.last.copy(), t.row_bytes.copy()
+    whole, late = t.whole.copy(), t.late.copy()
+    joins = np.zeros(count, np.int64)
+    for p in range(count):
+        joins[end[p]] += 1
+        if end[p] != p:
+            s = t.written[p]
+            last[s], row_bytes[s], whole[p], late[p] = -1, 0, 1, 0
+    found = _initial_reads(t, end)
+    reads = np.zeros(count + 1, np.int64)
+    for p in range(count):
+        reads[p] = found.used[_READS]
+        if joins[p] > 1:
+            _enter_chain(t, end, p, found, last)
+            _sort_reads(found, int(reads[p]), advance)
+        elif end[p] == p:
+            _enter_part(t, p, found)
+    most = found.used[_READS]
+    reads[count] = most
+    users, read = _users(t, found.storage[:most])
+    return RowTables(  # in compiled code, a named tuple has neither keywords nor `_replace`
+        t.rows,
+        row_bytes,
+        t.slots,
+        t.behind,
+        t.maker,
+        last,
+        t.written,
+        whole,
+        t.recurrent,
+        late,
+        t.on_request,
+        t.first_rows,
+        chains.scratch,
+        chains.call_cycles,
+        reads,
+        found.storage[:most],
+        found.reader[:most],
+        found.joint[:most],
+        found.table[:most],
+        found.needed,
+        found.done,
+        users,
+        read,
+        t.resident,
+    )
+
+
+@compiled
+def run_chains(
+    t: RowTables,
+    chains: ChainEnds,
+    advance: Numbers,
+    lower: int,
+    upper: int,
+    stripe: int,
+    calls: Numbers,
+) -> tuple[int, int, int]:
+    """`run_cascade` of the parts at positions [lower, upper), some of which are in chains.
+
+    t: the tables in which all parts of the order run by themselves.
+    advance[s]: the reads of a chain are in descending order of this key of their storage:
+        `row_tables.advances`, negated if `t` is for `Plan.nearest_first`.  `row_tables` sorts other
+        reads in the same way.
+    """
+    # One compiled function calls both: to convert the tables between Python and compiled code would
+    # take as long as the simulation.
+    return run_cascade(_chain_tables(t, chains, advance), lower, upper, stripe, UNBOUNDED, calls)
+
+
+@compiled
+def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals:
+    """How often each part of a chain computes an element of its output, on average.
+
+    1.0 if the part computes each element once, 1.5 if it computes half of them twice.
+
+    calls[i]: position of the part, first and end row of call i of the cascade, as `run_chains`
+        records them.
+    last: position of the last part of the chain.
+    lower, upper: those of the chain's `ChainShape`.
+    """
+    found = np.zeros(lower.shape[0])
+    for c in range(calls.shape[0]):
+        p, first, end = calls[c, 0], calls[c, 1], calls[c, 2]
+        if p == last:
+            for k in range(lower.shape[0]):
+                found[k] += upper[k, end] - lower[k, first]
+    return found
+
+
+@compiled
+def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
+    # `needed` and `done` begin with the entries of `t`, which remain valid for parts outside of
+    # chains; `_enter_chain` appends those of chains.
+    old, most = t.needed.shape[0], t.storage.shape[0]
+    entries = old
+    for p in range(t.written.shape[0]):
+        entries += (t.reads[p + 1] - t.reads[p]) * (t.rows[t.written[end[p]]] + 1)
+    needed, done = np.empty(entries, np.int64), np.empty(entries, np.int64)
+    needed[:old], done[:old] = t.needed, t.done
+    numbers = np.zeros((4, most), np.int64)
+    used = np.array([0, old])
+    return _Reads(numbers[0], numbers[1], numbers[2], numbers[3], needed, done, used)
+
+
+@compiled
+def _enter_part(t: RowTables, p: int, found: _Reads) -> None:
+    for old in range(t.reads[p], t.reads[p + 1]):
+        e = found.used[_READS]
+        found.storage[e], found.reader[e] = t.storage[old], p
+        found.joint[e], found.table[e] = t.joint[old], t.table[old]
+        found.used[_READS] += 1
+
+
+@compiled
+def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read: Numbers) -> None:
+    """Append the reads of a chain, and update `RowTables.last` of the storages that it reads."""
+    first = last
+    for p in range(last):
+        if end[p] == last:
+            first = min(first, p)
+    n = int(t.rows[t.written[last]]) + 1
+    # the windows of `row_windows`, by position from `first` on
+    lower = np.full((last + 1 - first, n), UNBOUNDED)
+    upper = np.zeros((last + 1 - first, n), np.int64)
+    for i in range(n):
+        lower[last - first, i], upper[last - first, i] = i, i
+    begin = found.used[_READS]
+    for k in range(last, first - 1, -1):
+        if end[k] != last:
+            continue
+        for old in range(t.reads[k], t.reads[k + 1]):
+            maker = t.maker[t.storage[old]]
+            inner = first <= maker < last and end[maker] == last
+            at = t.table[old]
+            if inner:
+                for i in range(n):
+                    row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
+                    lower[maker - first, i] = min(lower[maker - first, i], row)
+                    upper[maker - first, i] = max(upper[maker - first, i], rows)
+                continue
+            e = _find_read(t.storage[old], begin, n, last, found)
+            last_read[t.storage[old]] = max(last_read[t.storage[old]], last)
+            mine = found.table[e]
+            for i in range(n):
+                row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
+                found.done[mine + i] = min(found.done[mine + i], row)
+                found.needed[mine + i] = max(found.needed[mine + i], rows)
+
+
+@compiled
+def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
+    # insertion sort: a chain has few reads, and equal keys must keep their order
+    for e in range(begin + 1, found.used[_READS]):
+        for k in range(e, begin, -1):
+            one, other = found.storage[k - 1], found.storage[k]
+            if advance[one] >= advance[other]:
+                break
+            found.storage[k - 1], found.storage[k] = other, one
+            before, after = found.table[k - 1], found.table[k]
+            found.table[k - 1], found.table[k] = after, before
+
+
+@compiled
+def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
+    for e in range(begin, found.used[_READS]):
+        if found.storage[e] == s:
+            return e
+    e = found.used[_READS]
+    at = found.used[_ENTRIES]
+    # a chain never overwrites what it reads: `joint` stays 0
+    found.storage[e], found.reader[e], found.table[e] = s, last, at
+    found.done[at : at + n], found.needed[at : at + n] = UNBOUNDED, 0
+    found.used[_READS] += 1
+    found.used[_ENTRIES] += n
+    return int(e)
+
+
+@compiled
+def _users(t: RowTables, storage: Numbers) -> tuple[Numbers, Numbers]:
+    users = np.zeros(t.users.shape[0], np.int64)
+    for e in range(storage.shape[0]):
+        users[storage[e] + 1] += 1
+    users = np.cumsum(users)
+    read = np.zeros(storage.shape[0], np.int64)
+    place = users.copy()
+    for e in range(storage.shape[0]):
+        read[place[storage[e]]] = e
+        place[storage[e]] += 1
+    return users, read

@@ -50,10 +50,9 @@ from penstock.scheduling.cascades.proposals import Candidate, Proposal
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig
-from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule

@@ -17,7 +17,7 @@ from penstock import execution
 from penstock.codegen import observer
 from penstock.codegen.c_program import c_sources
 from penstock.ir.tensor import Array
-from penstock.program.stored_constants import weight_bytes
+from penstock.program.constants import weight_bytes
 from penstock.simulators.graph import run_graph
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects

@@ -25,10 +25,10 @@ from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.unary import Relu
-from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
+from penstock.program.nest import count_at
 from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.cascades.search import frontier_search
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem

@@ -12,9 +12,9 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import bytes_and_cycles, with_even_layouts
 from penstock.pipeline.request import Request
+from penstock.program.constants import weight_bytes
 from penstock.program.program import Program
 from penstock.program.steps import walk
-from penstock.program.stored_constants import weight_bytes
 from penstock.scheduling.cascades.selection import noticeably_faster, pick
 from penstock.scheduling.model.schedule import Frontier, Schedule
 

@@ -38,8 +38,8 @@ from penstock.pipeline.stages import (
     Outcomes,
     run_stages,
 )
+from penstock.program.constants import weight_bytes
 from penstock.program.program import Program
-from penstock.program.stored_constants import weight_bytes
 from penstock.reports.report import Report
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule

@@ -1,6 +1,6 @@
 """nest: the loop nests of a cascade, written from its plan.
 
-The parts of a cascade compute their rows on demand (`simulate/execution.py`); this is the same rule
+The parts of a cascade compute their rows on demand (`simulate/walk.py`); this is the same rule
 as loops.  Each part that no other part asks for all of its rows is the root of a nest: a loop over
 its stripes.  Before the call for a stripe, the nest contains a loop over the missing rows of each
 producer, and so on recursively:
@@ -9,7 +9,7 @@ producer, and so on recursively:
     several places                       for (r = made; r < needed(end); r += step), which leaves
                                          `made` at its end
 
-`needed` is a formula if there is one (`bounds`), else a table.
+`needed` is a formula if there is one (`count_at`), else a table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
-from penstock.program.bounds import count_at
-from penstock.program.expr import Expr, Var, binary
+import numpy as np
+
+from penstock.program.expr import Expr, TableEntry, Var, binary
 from penstock.program.program import Command, Counted, Loop, RowCounter
 from penstock.scheduling.model.stripe import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
@@ -255,3 +256,58 @@ class _Nests:
 def _counter(position: int) -> str:
     """The counter of the turns of a part."""
     return f"made{position}"
+
+
+# The bounds of loops: sequences of row counts, as formulas of sliding windows where one exists.
+
+MOST_DIVISOR = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """min(most, max(0, (factor * n + offset) // divisor)) for n > 0, and 0 for n = 0."""
+
+    factor: int
+    offset: int
+    divisor: int
+    most: int
+    rows: int
+
+    def at(self, n: Expr, *, positive: bool) -> Expr:
+        """The count for n; `positive` is true if n is known to be positive."""
+        linear = binary("+", binary("*", n, self.factor), self.offset)
+        count = binary("//", linear, self.divisor)
+        if self._linear(1) < 0 or (not positive and self.offset < 0):
+            count = binary("max", count, 0)
+        if self._linear(self.rows) > self.most:
+            count = binary("min", count, self.most)
+        if not positive and self.offset >= self.divisor:
+            count = binary("min", count, binary("*", n, self.most))
+        return count
+
+    def _linear(self, n: int) -> int:
+        return (self.factor * n + self.offset) // self.divisor
+
+
+@cache
+def formula(counts: tuple[int, ...]) -> Formula | None:
+    """The formula of the counts for n = 0, 1, ..; None if there is none."""
+    table = np.array(counts)
+    n = np.arange(len(counts))
+    middle = len(counts) // 2
+    for divisor in range(1, min(MOST_DIVISOR, len(counts) - middle - 1) + 1):
+        factor = counts[middle + divisor] - counts[middle]
+        for rest in range(divisor):
+            offset = counts[middle] * divisor - factor * middle + rest
+            found = np.clip((factor * n + offset) // divisor, 0, table.max())
+            if (found[1:] == table[1:]).all() and counts[0] == 0:
+                return Formula(factor, offset, divisor, int(table.max()), len(counts) - 1)
+    return None
+
+
+def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool) -> Expr:
+    """The count for n, by formula or from a table."""
+    if isinstance(n, int):
+        return counts[n]
+    found = formula(counts)
+    return TableEntry(counts, n) if found is None else found.at(n, positive=positive)

@@ -23,7 +23,6 @@ from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var
-from penstock.program.rotation import Rotation
 
 
 class Kind(Enum):
@@ -415,3 +414,12 @@ class Program(Brief):
         used = {b.memory for b in self.buffers}
         writable = tuple(m for m in self.memories if m.writable)
         return tuple(m for m in writable if m.name in used) or writable[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The rotation of a ring: row r is in slot (first + c + r) % ring, where c is the number in the
+    buffer `counter`."""
+
+    counter: str
+    first: int

@@ -23,11 +23,11 @@ from penstock.program.program import (
     Kind,
     Loop,
     Pull,
+    Rotation,
     Rows,
     View,
     Wait,
 )
-from penstock.program.rotation import Rotation
 from penstock.program.steps import as_step
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name

@@ -10,8 +10,8 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, whole_work
 from penstock.memory.problem import Placement
 from penstock.optional import attempt
+from penstock.program.constants import weight_bytes, weight_bytes_by_tensor
 from penstock.program.program import Kind, Program
-from penstock.program.stored_constants import weight_bytes, weight_bytes_by_tensor
 from penstock.reports.command import CompileCommand
 from penstock.reports.formats import number
 from penstock.reports.layer import model_layers

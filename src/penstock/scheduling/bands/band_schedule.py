@@ -20,10 +20,9 @@ from penstock.scheduling.model.bands import Band, Bands, KeptTensor, TensorSecti
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts, update_name
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.model.stripe import Stripes, whole_tensor
-from penstock.scheduling.model.tensor_config import BufferMode, TensorConfig
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (

@@ -4,7 +4,7 @@ The copy engine copies the rows of a tensor that the cascade reads to the ring w
 needs them (a copy in).  It copies the rows of a tensor that the cascade writes from the ring to the
 tensor when they have been computed (a copy out).  A schedule represents a row copy as a `Part` of
 the cascade that computes nothing: it reads the tensor and writes the ring, or it reads the ring and
-writes the tensor.  The simulation of the cascade (`simulate/execution.py`) treats this part like
+writes the tensor.  The simulation of the cascade (`simulate/walk.py`) treats this part like
 any other: rows are requested on demand, and the simulation determines the live ranges of the rows
 of the ring.  The maximum number of live rows is the size of the ring.
 

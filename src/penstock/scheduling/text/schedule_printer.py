@@ -12,10 +12,10 @@ from penstock.scheduling.bands.band_schedule import plan_configs
 from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import TensorConfig
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.model.tensor_config import TensorConfig
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 

@@ -15,12 +15,11 @@ from penstock.scheduling.cascades.proposals import Chain
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import BufferMode, Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
 from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig
-from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.row_copies.conditions import copyable
 from penstock.scheduling.row_copies.variant import with_row_copies
 from penstock.scheduling.text.band_reader import BandReader, ReadPlan

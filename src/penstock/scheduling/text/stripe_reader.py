@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from penstock.scanner import Scanner, Token, quoted
 from penstock.scheduling.bands.band_schedule import plan_configs
+from penstock.scheduling.model.plan import BufferMode
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import Stripes
-from penstock.scheduling.model.tensor_config import BufferMode
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 MODES = tuple(mode.value for mode in BufferMode)

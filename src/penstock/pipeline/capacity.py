@@ -159,6 +159,8 @@ def _lowering(
 ) -> Iterator[str]:
     """Yield clauses about changes that reduce the RAM needed, and make the network fit."""
     parts, options = least.schedule.assigned_parts, request.options
+    if parts.is_for_speed and parts.similar is not None:
+        parts = parts.similar  # with the changes, the network itself may need less
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():

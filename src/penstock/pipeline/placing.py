@@ -78,12 +78,12 @@ def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
     for found in least_memory_first(parts, target, options, request.accelerators):
         if least is not None and found.peak_bytes >= least.height_bytes:
             break  # the live bytes of later schedules are no lower
-        ((_, point),) = _placed(((found, _Effort()),), target, options, None)
+        ((_, quick),) = _placed(((found, _Effort()),), target, options, None)
+        (point,) = _finished((quick,), target, options, None)
         if least is None or point.height_bytes < least.height_bytes:
             least = point
     assert least is not None
-    (point,) = _finished((least,), target, options, None)
-    return point
+    return least
 
 
 def bytes_and_cycles(point: PlacedPoint) -> tuple[int, int]:

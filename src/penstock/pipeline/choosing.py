@@ -64,10 +64,16 @@ def simplest(
     It is one of the points that fit and are not noticeably slower than the fastest.  Their rows are
     in rings or whole tensors as far as the budget allows.
     """
-    cycles = fastest.schedule.cost.cycles
-    near = [s for s in frontier.schedules if not noticeably_faster(cycles, than=s.cost.cycles)]
-    rivals = sorted(near, key=lambda s: (_parts_in_loops(s), s.peak_bytes))[:MOST_RIVALS]
-    points = (fastest, *with_even_layouts((*rivals, fastest.schedule), request, executor))
+
+    def is_near(schedule: Schedule) -> bool:
+        return not noticeably_faster(fastest.schedule.cost.cycles, than=schedule.cost.cycles)
+
+    limit_bytes = fastest.available_bytes(request)
+    near = [s for s in frontier.schedules if is_near(s) and s.peak_bytes <= limit_bytes]
+    near.sort(key=_parts_in_loops_and_bytes)
+    rivals = (*near[:MOST_RIVALS], fastest.schedule)
+    found = with_even_layouts(rivals, request, executor)
+    points = (fastest, *(point for point in found if is_near(point.schedule)))
     programs = [lower_point(point, request.accelerators) for point in points]
     sizes = [(_code_bytes(q), p.height_bytes) for p, q in zip(points, programs, strict=True)]
     least = sizes.index(min(sizes))
@@ -86,8 +92,9 @@ def with_point(points: Sequence[PlacedPoint], one: PlacedPoint) -> tuple[PlacedP
     return tuple(sorted((*others, one), key=bytes_and_cycles))
 
 
-def _parts_in_loops(schedule: Schedule) -> int:
-    return sum(len(plan.parts) for plan in schedule.plans if plan.stripe is not None)
+def _parts_in_loops_and_bytes(schedule: Schedule) -> tuple[int, int]:
+    parts = sum(len(plan.parts) for plan in schedule.plans if plan.stripe is not None)
+    return parts, schedule.peak_bytes
 
 
 def _code_bytes(program: Program) -> int:

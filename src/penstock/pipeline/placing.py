@@ -230,6 +230,7 @@ def _place_blocks(
             placement = placed_evenly(problem, series, ceiling_bytes, options.quick.rows)
         placement = placement or placed_further(problem, quick, options)
         placement = with_even_rows(problem, placement, series)
+        placement = replace(placement, bound_bytes=quick.bound_bytes)  # ties are no reason for more
         if faults := check(problem, placement):
             raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
         found.append((memory, placement))

@@ -66,9 +66,13 @@ class RowOptions:
     patience: failures under one ceiling before it is raised.
     """
 
-    rounds: tuple[tuple[int, int], ...] = ((16_000, 500), (64_000, 4_000))
+    rounds: tuple[tuple[int, int], ...] = ((16_000, 700), (64_000, 4_000))
     orders: int = 12
     patience: int = 100
+
+    def goes_on(self, problem: PlacementProblem) -> bool:
+        """Return whether a problem goes on to a second round."""
+        return any(most < len(problem.buffers) for _, most in self.rounds[:-1])
 
 
 class RowTables(NamedTuple):

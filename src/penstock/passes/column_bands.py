@@ -52,16 +52,13 @@ class Columns:
 class BandGraph(Brief):
     """The graph of consecutive bands that differ only in the position of their columns.
 
-    graph: computes the first of the bands.  All its values are sections, that is, columns, of
-        tensors of the network.
+    graph: computes the first of the bands.  All its values are columns of tensors of the network.
     tensors, first_columns, steps: for each variable of `graph`, the tensor of the network that
         contains it, the column at which it begins there in the first band, and the number of
         columns from one band to the next.
     in_place: the values that are stored as columns of other values of `graph`.
-    uncomputed: names of the nodes that compute nothing, because their inputs or outputs are stored
-        in place.
+    uncomputed: names of the nodes whose inputs or outputs are stored in place.
     kept: the values that are stored in memory that all bands share.
-    count: number of bands.
     """
 
     graph: Graph

@@ -18,6 +18,7 @@ from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.program.program import Copy
 from penstock.program.steps import walk
+from penstock.scheduling.cascades.proposals import CascadeProblem
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
@@ -109,7 +110,8 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     )
     order = tuple(range(len(parts.parts)))
     states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
-    search = RegionSearch(parts, order, model, memories, Options(row_copies=False))
+    problem = CascadeProblem(parts, model, memories, Options(row_copies=False))
+    search = RegionSearch(problem, order)
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]
     assert {v.candidate.prefetches == () for v in valued} == {True, False}

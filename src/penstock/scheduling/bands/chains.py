@@ -134,13 +134,10 @@ class _CallColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChainShapes:
-    """Determines the shapes of chains of an execution order, and caches them.
+    """Determines the shapes of chains of an execution order, and caches them."""
 
-    parts: in execution order.
-    tables: for either value of `Plan.nearest_first`, since the order of reads does not matter here.
-    """
-
-    parts: Sequence[Part]
+    parts: Sequence[Part]  # in execution order
+    # for either value of `Plan.nearest_first`, since the order of reads does not matter here
     tables: RowTables
     reads: PartColumnReads
     _readers: dict[int, Positions] = field(default_factory=dict[int, Positions])
@@ -416,8 +413,7 @@ def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals
 
     1.0 if the part computes each element once, 1.5 if it computes half of them twice.
 
-    calls[i]: position of the part, first and end row of call i of the cascade, as `run_chains`
-        records them.
+    calls: of the cascade, as `run_chains` records them.
     last: position of the last part of the chain.
     lower, upper: those of the chain's `ChainShape`.
     """

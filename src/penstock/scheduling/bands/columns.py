@@ -1,8 +1,7 @@
 """Which columns of images the parts of a graph compute, read and keep.
 
-A band is an interval of columns of a tensor.  To compute it, each part needs some columns of its
-inputs, and so on backwards.  Neighbouring bands overlap in what they need (the halo): either both
-compute it, or each band keeps it for the next one (`kept_spans`).
+A band is an interval of columns of a tensor.  Neighbouring bands overlap in what they need of other
+tensors (the halo): either both compute it, or each band keeps it for the next one (`kept_spans`).
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class SampledBands:
         return SampledBands(bands, (1,) * count if count <= 2 else (1, count - 2, 1), count)
 
     def wanted(self, tensor: str) -> list[dict[str, Interval]]:
-        """The columns that each sampled band needs, by tensor: at first, only of its output."""
+        # only of its output, to be extended by `PartColumnReads.add`
         return [{tensor: interval} for interval in self.intervals]
 
     def widths(self, tensor: str, wanted: Sequence[Mapping[str, Interval]]) -> tuple[int, int]:
-        """The columns of a tensor that the widest band needs, and the sum over all bands."""
+        """The columns of a tensor in the widest band, and the sum over all bands."""
         found = [band[tensor][1] - band[tensor][0] for band in wanted]
         return max(found), sum(a * b for a, b in zip(found, self.repeats, strict=True))
 

@@ -17,7 +17,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.ir.region import Region
 from penstock.memory.bank_groups import whole_banks
-from penstock.scheduling.cascades.proposals import Candidate, PartOrder, Proposal
+from penstock.scheduling.cascades.proposals import Candidate, CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.cycles import GroupCycles
@@ -36,8 +36,7 @@ from penstock.scheduling.simulate.walk import WHOLE
 def whole_proposals(
     builder: ScheduleBuilder, orders: Sequence[PartOrder], options: Options
 ) -> list[Proposal]:
-    """One proposal for each order, with tensors selected greedily for the second memory
-    (`RESIDENT`).
+    """One for each order, with tensors selected greedily for the second memory (`RESIDENT`).
 
     Raises UsageError if there is no second region.
     """
@@ -65,8 +64,7 @@ def grouped_proposal(
 
     fusion: creates parts that run groups tile by tile; None: no group runs so.
 
-    Raises UsageError if there is no second region, and CapacityError if the selected tensors do not
-    fit there.
+    Raises UsageError without second region, CapacityError if the selected tensors do not fit there.
     """
     capacity = _capacity_bytes(builder, options)
     fused = FusedGroups(builder.accounting.parts, fusion) if fusion and options.tiles else None
@@ -121,10 +119,8 @@ def _whole_proposal(
     """Every part alone, the outputs of `kept` in the second region; raises CapacityError."""
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories
-    inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
-    search = RegionSearch(parts, order, accounting.model, memories, options)
-    cascades = whole_cascades(parts, order, kept, memories)
-    proposal = search.proposal(cascades, inputs_bytes)
+    search = RegionSearch(CascadeProblem(parts, accounting.model, memories, options), order)
+    proposal = search.proposal(whole_cascades(parts, order, kept, memories))
     if proposal is None:
         raise group_too_large(grouping_problem(parts), order, kept, memories, options)
     return proposal
@@ -140,12 +136,11 @@ def group_cycles(
     fused: FusedGroups | None = None,
     objective: str = CYCLES,
 ) -> GroupCycles:
-    """The cost function of groups of parts: the cycles of their calls in the program, without cold
-    starts, which depend on the order; or the bytes that pass through main memory.
+    """The cost function of groups of parts: for `CYCLES`, of their calls in the program, without
+    cold starts, which depend on the order; for `BYTES`, through main memory.
 
     capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
     fused: costs of groups that run tile by tile; None: no group runs so.
-    objective: `CYCLES` or `BYTES`.
     """
     parts, memories = accounting.parts, accounting.memories
     default, second = memories.default_assignment, memories.tensors[SECOND].name
@@ -267,7 +262,7 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """(bytes, node that runs) at the peak of the live bytes of the outputs of the nodes `kept`."""
+    """(bytes, node that runs) at the peak of the live outputs of `kept`."""
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
     for i in kept:
         lower, upper = ranges[i]
@@ -283,7 +278,6 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """The error to raise if the outputs of `kept` do not fit into the second memory in `order`."""
     memory = memories.tensors[SECOND]
     live, node = peak_of_kept(problem, order, kept)
     name = problem.nodes[node].name.split(";")[0]
@@ -365,7 +359,6 @@ class FusedGroups:
         return 0 if peak is None else int(part.macs(Region.whole(shape)) / peak)
 
     def fused(self, group: int) -> FusedPart | None:
-        """The part that runs a group tile by tile; None if it cannot."""
         return self.source.fused(self.parts, tuple(bits(group)))
 
     def replaced(self, groups: Sequence[int]) -> Replacement:

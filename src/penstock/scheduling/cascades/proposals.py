@@ -21,14 +21,38 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.pareto import efficient_pairs
-from penstock.scheduling.model.memories import MemoryAssignment
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.walk import WHOLE
 
 Numbers = npt.NDArray[np.int64]
 PartOrder = tuple[int, ...]
 """Indices of the parts, in execution order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeProblem:
+    """What a search divides into cascades: parts with their costs, memories and options."""
+
+    parts: Parts
+    model: CostModel
+    memories: MemorySystem
+    options: Options
+
+    @property
+    def inputs_bytes(self) -> int:
+        """Bytes that are live before the first part runs."""
+        rows = self.parts.rows
+        return sum(rows.storages[k].size_bytes for k in rows.inputs)
+
+    @property
+    def work_cycles(self) -> int:
+        """Cycles of all parts with their preferred kernels, which `Proposal.time` leaves out."""
+        return sum(map(self.model.work_cycles, self.parts.parts))
 
 
 @dataclass(frozen=True, slots=True)

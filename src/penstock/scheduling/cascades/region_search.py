@@ -20,12 +20,15 @@ from itertools import product
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.scheduling.cascades.proposals import Candidate, PartOrder, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.proposals import (
+    Candidate,
+    CascadeProblem,
+    PartOrder,
+    Proposal,
+    ValuedCandidate,
+)
 from penstock.scheduling.cascades.rows import KernelChoices
-from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment, MemorySystem
-from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.options import Options
+from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment
 from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
 from penstock.scheduling.row_copies.estimates import (
     RowCopyEstimate,
@@ -61,15 +64,10 @@ class _WrittenRegions:
 class RegionSearch:
     """Enumerates the candidates of one execution order, with choices of memory regions."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        order: PartOrder,
-        model: CostModel,
-        memories: MemorySystem,
-        options: Options,
-    ) -> None:
-        self._order, self._options = order, options
+    def __init__(self, problem: CascadeProblem, order: PartOrder) -> None:
+        parts, model, options = problem.parts, problem.model, problem.options
+        memories = problem.memories
+        self._order, self._options, self._inputs_bytes = order, options, problem.inputs_bytes
         self._default = memories.default_assignment
         self._work = 0  # combinations valued so far
         self._copies = row_copy_estimates(parts, memories, options)
@@ -101,14 +99,12 @@ class RegionSearch:
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
         self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
 
-    def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
+    def proposal(self, cascades: Sequence[Candidate]) -> Proposal | None:
         """The proposal that runs cascades that cover the order, each with its fastest kernels.
 
         For callers that have chosen the cascades with their memory regions and stripe heights
         (`groups.py`).  None if the live bytes of a region other than the default exceed its
         capacity.
-
-        inputs_bytes: live bytes before the first cascade.
         """
         memory = self._default.extended(
             pair for cascade in cascades for pair in cascade.memory.exceptions
@@ -124,7 +120,7 @@ class RegionSearch:
                 return None
             every = self._kernels.valued(ValuedCandidate(c, *found, *states), FINE)
             chosen.append(min(every, key=lambda v: (v.time, v.peak_bytes)))
-        return Proposal.of(self._order, chosen, inputs_bytes)
+        return Proposal.of(self._order, chosen, self._inputs_bytes)
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]

@@ -168,9 +168,7 @@ class _LastCascade(NamedTuple):
 def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED) -> RowPeak | None:
     """The least peak of all divisions of the graph's order into cascades, if below `limit_bytes`.
 
-    Serves to compare graphs before schedules are searched, in a small fraction of the time of that
-    search: cascades compute one or two rows per call, in the order of the graph, and cycles do not
-    matter.  A cascade of a single part may also compute all rows in one call.
+    To compare graphs before schedules are searched, in a small fraction of the time of that search.
     """
     count, most = len(parts.parts), options.max_parts
     both = [
@@ -183,6 +181,7 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
         for nearest in (False, True)
     ]
     orders = both if read_order_differs(*both).any() else both[:1]
+    # cascades of one or two rows per call; a single part also computes all rows in one call
     stripes = [1] if both[0].rows.max() > FEW_ROWS else [1, 2]
     known = initial_alternatives(both[0], stripes, most)
     np.minimum(known.least_peak, limit_bytes, out=known.least_peak)  # simulations end there

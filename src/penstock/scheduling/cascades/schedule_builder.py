@@ -33,11 +33,9 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 class ScheduleBuilder:
     """Builds schedules from proposals.
 
-    order: an execution order with its peak and a lower bound.  Every schedule reports the gap
-        between the two (`Order.gap`), whatever order it runs in.
-    row_copies: estimates copies of rows; None if the copy engine copies no rows.
-    assigned: the original parts, from the stage `assign`, if some of `accounting.parts` replace
-        several of them.
+    order: every schedule reports the gap between its peak and its lower bound, whatever order it
+        runs in.
+    assigned: the original parts, if some of `accounting.parts` replace several of them.
     """
 
     accounting: CostAccounting
@@ -49,9 +47,9 @@ class ScheduleBuilder:
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
         """Yield the proposal's schedule, then variants of it with different plans.
 
-        One variant for each of `FILLS` (shares of a region that live bytes may occupy), in which
-        the copy engine also copies constants for a cascade while the previous one runs; and faster
-        ones of each of these schedules, in which it copies rows of tensors.
+        For each of `FILLS` (shares of a region that live bytes may occupy), the copy engine also
+        copies constants for a cascade while the previous one runs; and it copies rows of tensors,
+        if faster.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(

@@ -21,6 +21,7 @@ from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposal
 from penstock.scheduling.cascades.proposals import (
     Candidate,
     CandidateSource,
+    CascadeProblem,
     PartOrder,
     Proposal,
     proposals,
@@ -45,8 +46,7 @@ class FrontierSearch:
     """The proposals for the schedules of a frontier; a schedule is built on demand.
 
     builder: builds the schedules of `by_rows`, the proposals without recomputation.
-    below_rows: proposals with bands of columns or chains, which need less memory than those of
-        `by_rows`, in ascending order of memory.
+    below_rows: proposals with bands of columns or chains, in ascending order of memory.
     recomputing: builds the schedules of `below_rows`; None if there are none.
     sources: for `recomputing`, to repeat the search if a schedule needs more memory than its
         proposal.
@@ -90,10 +90,8 @@ class FrontierSearch:
         return self.recomputing.schedule(proposal, self.limit_bytes)
 
     def estimated_cycles(self, proposal: Proposal) -> int:
-        """The estimated cycles of an element of `below_rows`, without building its schedule.
-
-        Usually too low: the estimate leaves out some of the overhead of calls in bands.
-        """
+        """The estimated cycles of an element of `below_rows`; usually too low."""
+        # leaves out some of the overhead of calls in bands
         work_cycles = self.builder.accounting.model.work_cycles
         return proposal.time + sum(map(work_cycles, self.parts.parts))
 
@@ -133,20 +131,22 @@ def frontier_search(
             why="tensors that are in use at the same time must not share a bank",
             help="use a strategy for groups of layers, such as --partition best",
         )
-    searches = _uniform_searches(parts, orders, model, memories.nominal, options, limit_bytes)
-    chosen = _chosen_proposals(builder, orders, searches, options, limit_bytes)
+    problem = CascadeProblem(parts, model, memories, options)
+    nominal = replace(problem, memories=memories.nominal)
+    searches = _uniform_searches(nominal, orders, limit_bytes)
+    chosen = _chosen_proposals(problem, builder, orders, searches, limit_bytes)
     bound = min((one.peak_bytes for one in others if not one.bands), default=math.inf)
     # Recomputation is of no use if another graph needs less memory without it.
     useful = options.max_recompute > 1 and (not chosen or chosen[0].peak_bytes < bound)
     if parts.least_row_bytes is not None and memories.uniform:
         by_rows = [(one.peak_bytes, one.cost.cycles) for one in others if not one.bands]
         # an alternative graph is searched only where it may help
-        chosen = _relevant_proposals(chosen, parts, model, by_rows)
+        chosen = _relevant_proposals(problem, chosen, by_rows)
         useful = useful and bool(chosen)
     if bands is None or not useful or not searches:
         return FrontierSearch(builder, chosen)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
-    below = BelowRows(builder.accounting, options, bands, _inputs_bytes(parts), found.gap, rivals)
+    below = BelowRows(builder.accounting, options, bands, problem.inputs_bytes, found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
 
     def with_recomputation() -> FrontierSearch:
@@ -160,39 +160,32 @@ def frontier_search(
 
 
 def _chosen_proposals(
+    problem: CascadeProblem,
     builder: ScheduleBuilder,
     orders: Sequence[PartOrder],
     searches: Mapping[PartOrder, UniformSearch],
-    options: Options,
     limit_bytes: float,
 ) -> list[Proposal]:
-    """The proposals by rows from which schedules are built.
+    """The proposals by rows from which schedules are built, in ascending order of memory.
 
-    With `CASCADES`, in ascending order of memory, without those whose peak exceeds, by more than
-    the fraction `options.slack`, the peak of a proposal that is at least as fast; but with some
-    more, which estimates judge wrongly.
+    A proposal is dropped if its peak exceeds, by more than the fraction `options.slack`, that of
+    one that is at least as fast.
     """
-    accounting = builder.accounting
-    parts, model, memories = accounting.parts, accounting.model, accounting.memories
+    memories, options = problem.memories, problem.options
     if options.partition != CASCADES:
         return whole_proposals(builder, orders, options)
     every: list[Proposal] = []
     nominal: list[Proposal] = []  # as if all memories were as fast as `searches` assume
-    inputs_bytes = _inputs_bytes(parts)
-    start = memories.default_assignment
-    without = replace(options, row_copies=False)
+    without = replace(problem, options=replace(options, row_copies=False))
     for order in orders:
-        uniform = searches if memories.uniform else {}
-        source = _candidates(parts, order, uniform, model, memories, without)
-        every += proposals(order, source, start, inputs_bytes, limit_bytes)
+        source = _candidates(without, order, searches if memories.uniform else {})
+        every += _proposals(problem, order, source, limit_bytes)
         if searches and not memories.uniform:
-            source = searches[order].candidates
-            nominal += proposals(order, source, start, inputs_bytes, limit_bytes)
+            nominal += _proposals(problem, order, searches[order].candidates, limit_bytes)
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
-            first = replace(memories, tensors=memories.tensors[:1])
-            alone = _uniform_searches(parts, (order,), model, first, options, limit_bytes)
-            source = _candidates(parts, order, alone, model, first, without)
-            every += proposals(order, source, start, inputs_bytes, limit_bytes)
+            first = replace(without, memories=replace(memories, tensors=memories.tensors[:1]))
+            alone = _uniform_searches(first, (order,), limit_bytes)
+            every += _proposals(problem, order, _candidates(first, order, alone), limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
     if nominal:  # their times leave out accesses to slow memories
         several = len(memories.tensors) > 1
@@ -210,41 +203,39 @@ def _chosen_proposals(
         whole = whole_proposals(builder, orders, resident_only)
         chosen += [p for p in (*first, *whole) if p not in chosen]
         known = {(p.order, p.cascades) for p in chosen}
-        copying = near_frontier(
-            _copying(parts, orders, model, memories, options), _peak_and_time, 0.0
-        )
+        copying = near_frontier(_copying(problem, orders), _peak_and_time, 0.0)
         chosen += [p for p in copying if (p.order, p.cascades) not in known]
         chosen.sort(key=_peak_and_time)
     # A twin may fit a smaller arena: scratch memory that does not raise the peak of the live bytes
     # may still cause fragmentation.
-    chosen[1:1] = _least_scratch_twins(chosen[:1], parts)
+    chosen[1:1] = _least_scratch_twins(chosen[:1], problem.parts)
     return chosen
 
 
-def _copying(
-    parts: Parts,
-    orders: Sequence[PartOrder],
-    model: CostModel,
-    memories: MemorySystem,
-    options: Options,
+def _proposals(
+    problem: CascadeProblem,
+    order: PartOrder,
+    source: CandidateSource,
+    limit_bytes: float = math.inf,
 ) -> Iterator[Proposal]:
-    estimates = row_copy_estimates(parts, memories, options)
-    if estimates is None or not any(any(estimates.tensors((k,))) for k in range(len(parts.parts))):
+    start = problem.memories.default_assignment
+    return proposals(order, source, start, problem.inputs_bytes, limit_bytes)
+
+
+def _copying(problem: CascadeProblem, orders: Sequence[PartOrder]) -> Iterator[Proposal]:
+    estimates = row_copy_estimates(problem.parts, problem.memories, problem.options)
+    count = len(problem.parts.parts)
+    if estimates is None or not any(any(estimates.tensors((k,))) for k in range(count)):
         return
     for order in orders:
-        search = RegionSearch(parts, order, model, memories, options)
-        start, inputs = memories.default_assignment, _inputs_bytes(parts)
-        yield from proposals(order, search.candidates, start, inputs)
+        yield from _proposals(problem, order, RegionSearch(problem, order).candidates)
 
 
 def _relevant_proposals(
-    chosen: Sequence[Proposal],
-    parts: Parts,
-    model: CostModel,
-    rivals: Sequence[tuple[int, int]],
+    problem: CascadeProblem, chosen: Sequence[Proposal], rivals: Sequence[tuple[int, int]]
 ) -> list[Proposal]:
     """The proposals that no rival dominates in (peak, estimated cycles)."""
-    work = sum(map(model.work_cycles, parts.parts))
+    work = problem.work_cycles
     return [p for p in chosen if not is_dominated((p.peak_bytes, work + p.time), rivals)]
 
 
@@ -258,52 +249,36 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[PartOrder, ...]]:
-    """(the order whose gap schedules report, the orders to split into cascades).
-
-    With `LEAST`, these are the order of least peak that the search finds, and that of the model
-    file.
-    """
+    """(the order whose gap schedules report, the orders to split into cascades)."""
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
     if options.order == LEAST:
+        # also the order of the model file, if it is another one
         file_order = tuple(range(len(parts.parts)))
         return found, tuple(dict.fromkeys((found.order, file_order)))
     named = order_by(problem, ORDERS[options.order])
     return replace(named, bound_bytes=found.bound_bytes), (named.order,)
 
 
-def _inputs_bytes(parts: Parts) -> int:
-    return sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
-
-
 def _uniform_searches(
-    parts: Parts,
-    orders: Sequence[PartOrder],
-    model: CostModel,
-    memories: MemorySystem,
-    options: Options,
-    limit_bytes: float,
+    problem: CascadeProblem, orders: Sequence[PartOrder], limit_bytes: float
 ) -> Mapping[PartOrder, UniformSearch]:
     """The searches of each order; none if `UniformSearch` does not model the memories."""
-    if not memories.uniform or options.partition != CASCADES:
+    parts, model, options = problem.parts, problem.model, problem.options
+    if not problem.memories.uniform or options.partition != CASCADES:
         return {}
-    memory = memories.default_assignment
+    memory = problem.memories.default_assignment
     return {
         order: UniformSearch(parts, order, model, memory, options, limit_bytes) for order in orders
     }
 
 
 def _candidates(
-    parts: Parts,
-    order: PartOrder,
-    searches: Mapping[PartOrder, UniformSearch],
-    model: CostModel,
-    memories: MemorySystem,
-    options: Options,
+    problem: CascadeProblem, order: PartOrder, searches: Mapping[PartOrder, UniformSearch]
 ) -> CandidateSource:
     if order in searches:
         return searches[order].candidates
-    return RegionSearch(parts, order, model, memories, options).candidates
+    return RegionSearch(problem, order).candidates
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:

@@ -34,10 +34,8 @@ def noticeably_faster(cycles: int, than: int) -> bool:
 def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
     """The Pareto front of the (memory, cycles) of items, without points that are hardly faster.
 
-    The point of least memory comes first and is kept.  Each further point is kept if it is
-    noticeably faster than the last kept one.  So differences do not accumulate: for each dropped
-    point there is a kept one that needs no more memory and is slower by less than the fraction
-    `NOTICED`.
+    Each point is noticeably faster than the last kept one, so differences do not accumulate: for
+    each dropped point, a kept one needs no more memory and is slower by less than `NOTICED`.
 
     >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
     ((1, 1020), (2, 1009), (4, 1000))
@@ -48,9 +46,8 @@ def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T,
 def pick(cycles: Sequence[int], goal: Optimize, pace: int | None = None) -> int:
     """The index of the point of a Pareto front, least memory first, that a goal selects.
 
-    `speed` selects the fastest point, and `size` the one of least memory.  `balanced` selects the
-    point of least memory whose cycles exceed `pace` (by default, the least of `cycles`) by at most
-    the fraction `KNEE`.
+    `balanced` selects the point of least memory whose cycles exceed `pace` (by default, the least
+    of `cycles`) by at most the fraction `KNEE`.
 
     >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
     [2, 1, 0]

@@ -30,10 +30,9 @@ from penstock.scheduling.model.stripe import StripeConfig
 
 @dataclass(frozen=True, slots=True)
 class TensorSection:
-    """A tensor of a band (`value`), which consists of some columns of a tensor of the network.
+    """A tensor of a band (`value`), which consists of columns of a tensor of the network.
 
-    stripes: these columns, with all rows and channels, of each of the bands for which the `Band`
-        stands.
+    stripes: these columns of each of the bands for which the `Band` stands.
     """
 
     value: str

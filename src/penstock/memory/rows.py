@@ -42,6 +42,8 @@ from penstock.memory.problem import (
 Table = npt.NDArray[np.int64]
 """Shape (fields, columns)."""
 
+SMALL = 700
+"""Number of buffers up to which a problem has one segment and one round of improvement."""
 SEGMENT_ROWS = 32
 """Number of rows whose live ranges begin in a segment, unless rows are in too many segments."""
 MOST_SEGMENTS = 4
@@ -66,7 +68,7 @@ class RowOptions:
     patience: failures under one ceiling before it is raised.
     """
 
-    rounds: tuple[tuple[int, int], ...] = ((16_000, 700), (64_000, 4_000))
+    rounds: tuple[tuple[int, int], ...] = ((8_000, SMALL), (64_000, 4_000))
     orders: int = 12
     patience: int = 100
 
@@ -150,16 +152,19 @@ def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found,
     return best, spent
 
 
-def row_tables(
-    found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = SEGMENT_ROWS
-) -> RowTables:
-    """Return the tables of the given shapes, of which there is at least one."""
+def row_tables(found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = 0) -> RowTables:
+    """Return the tables of the given shapes, of which there is at least one.
+
+    segment_rows: number of rows whose live ranges begin in a segment; 0: as the problem's size
+        suggests.
+    """
     rows = [(b.lower, b.upper, b.size_bytes, b.distance_bytes) for shape in found for b in shape]
     ends = np.cumsum([len(shape) for shape in found])
     alignments = [lcm(*(buffer.alignment for buffer in shape)) for shape in found]
     fixed = [-1 if s[0].fixed_offset is None else s[0].fixed_offset for s in found]
     table = np.array(rows, dtype=np.int64).T
-    segments = _segments(table[ROW_LOWER], table[ROW_UPPER], segment_rows)
+    step = segment_rows or (SEGMENT_ROWS if len(rows) > SMALL else SMALL)
+    segments = _segments(table[ROW_LOWER], table[ROW_UPPER], step)
     change = np.bincount(segments[0], minlength=segments[1].max() + 1)
     change -= np.bincount(segments[1], minlength=len(change))
     return RowTables(

@@ -11,11 +11,10 @@ from time import perf_counter
 from rich.table import Table
 
 from benchmarks.entry import shown
-from penstock.scheduling.grouping.cost import OrderCost
-from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
-from penstock.scheduling.grouping.intervals import intervals
-from penstock.scheduling.grouping.orders import ORDERS, orders
-from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, best
+from benchmarks.traffic import Traffic, certificate, proven
+from penstock.scheduling.grouping.groups import Grouping, ordered_grouping
+from penstock.scheduling.grouping.moves import intervals
+from penstock.scheduling.grouping.strategies import DEFAULTS, ORDERS, STRATEGIES, orders
 
 BASELINES = ("layer", "greedy", "paper")
 
@@ -42,11 +41,11 @@ class Compared:
         return 1 - self.found.cost / other.cost if other.cost else 0.0
 
 
-def compare(name: str, cost: OrderCost) -> Compared:
+def compare(name: str, cost: Traffic) -> Compared:
     """Groups a graph by every strategy and order."""
     print(f"grouping {name}", file=sys.stderr)
     begun = perf_counter()
-    found = best(cost)
+    found = proven(cost)
     seconds = perf_counter() - begun
     baselines = {key: STRATEGIES[key](cost, DEFAULTS) for key in BASELINES}
     every = orders(cost.problem).items()
@@ -60,7 +59,7 @@ def costs(title: str, some: Sequence[Compared]) -> Table:
     for c in some:
         cells = (c.nodes, *(c.baselines[key].cost for key in BASELINES), c.found.cost)
         count = shown(len(c.found.groups))
-        table.add_row(c.name, *map(shown, cells), count, c.found.certificate, f"{c.seconds:.1f}")
+        table.add_row(c.name, *map(shown, cells), count, certificate(c.found), f"{c.seconds:.1f}")
     return table
 
 

@@ -25,10 +25,9 @@ from benchmarks.compared import Compared, compare, costs, gains
 from benchmarks.entry import console, entry, first_line
 from benchmarks.graph_groups import network_problem, short_name
 from benchmarks.random_graphs import FAMILIES, random_problem
+from benchmarks.traffic import GroupLimits, Traffic, weight_bytes
 from penstock.errors import PenstockError
-from penstock.scheduling.grouping.cost import weight_bytes
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 
 ZOO = ("zoo:resnet8", "zoo:mobilenet_v1", "zoo:mobilenet_v2", "zoo:vgg16")
 CONFIGURATIONS = {"small": 128 << 10, "large": 512 << 10}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import rustworkx as rx
 from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
+from benchmarks.traffic import GroupLimits, Traffic, certificate, problem_from_edges, proven
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.grouping import runnable
-from penstock.scheduling.grouping.problem import GroupingProblem, problem_from_edges
-from penstock.scheduling.grouping.strategies import GroupingOptions, Strategy, best, paper
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
+from penstock.scheduling.grouping.groups import Grouping, runnable
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.strategies import GroupingOptions, paper
 from penstock.scheduling.order.step_table import bit_mask
 
 KEYS = frozenset({"model", "graphs"})
@@ -137,16 +137,16 @@ def _by_depth(solved: Solved) -> Iterator[str]:
 
 def _optima(solved: Solved) -> Iterator[str]:
     graph = solved.graph
-    yield from _answer(solved, best, graph.optimal_cost, graph.optimal_groups, proven=True)
+    yield from _answer(solved, proven, graph.optimal_cost, graph.optimal_groups, is_optimal=True)
 
 
 def _answer(
     solved: Solved,
-    strategy: Strategy,
+    strategy: Callable[[Traffic, GroupingOptions], Grouping],
     cost: int | None,
     groups: Sequence[Names] | None,
     *,
-    proven: bool = False,
+    is_optimal: bool = False,
 ) -> Iterator[str]:
     """How a strategy's cost differs from the one expected, and what is wrong with the groups that
     are said to have it."""
@@ -157,8 +157,8 @@ def _answer(
             yield f"{error.what}: {error.where}"
         else:
             yield from _difference("cost", found.cost, cost)
-            if proven and not found.optimal:
-                yield f"{found.cost} is {found.certificate}"
+            if is_optimal and not found.optimal:
+                yield f"{found.cost} is {certificate(found)}"
     if groups is not None:
         some = solved.groups(groups)
         if runnable(solved.problem, some) is None:

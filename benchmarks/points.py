@@ -51,7 +51,7 @@ from penstock.simulators.graph import initial_states, run_sequences
 MOST_PARTS = 40
 OTHER_TARGETS = ("cortex-m0plus", "cortex-m55", "two-region")
 CAPACITIES = {"two-region": {"tcm": 4096}}
-"""Bytes of memories, by target: so small that copies of rows save cycles."""
+"""Bytes of memories, by target: so small that not all tensors fit."""
 ON_OTHER_TARGETS = ("kws_ref_model", "pretrainedResnet_quant", "vww_96_int8")
 LIMIT = 0.10
 """Largest error of the estimated cycles, as a fraction of the counted ones."""
@@ -189,13 +189,9 @@ def means(schedule: Schedule) -> str:
     """The means by which a schedule saves memory or cycles, beyond stripes of rows, as a phrase."""
     chains = sum(bands.call_rows is not None for bands in schedule.bands)
     parts = schedule.assigned_parts
-    copies = [copy for plan in schedule.plans for copy in plan.row_copies]
-    overlapped = sum(copy.overlapped for copy in copies)
     found = [
         _counted(chains, "chain"),
         _counted(len(schedule.bands) - chains, "cascade", " in bands"),
-        _counted(len(copies) - overlapped, "row copy", plural="row copies"),
-        _counted(overlapped, "double-buffered row copy", plural="double-buffered row copies"),
     ]
     if any(isinstance(node.op, RequantiseSums) for node in parts.graph.nodes):
         found.append("channel groups")
@@ -204,9 +200,9 @@ def means(schedule: Schedule) -> str:
     return ", ".join(filter(None, found))
 
 
-def _counted(count: int, name: str, more: str = "", plural: str = "") -> str:
+def _counted(count: int, name: str, more: str = "") -> str:
     """Return a count with the word for what is counted; empty if there is none."""
-    word = name if count == 1 else plural or f"{name}s"
+    word = name if count == 1 else f"{name}s"
     return f"{count} {word}{more}" if count else ""
 
 

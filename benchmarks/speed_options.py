@@ -31,7 +31,7 @@ from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.cascades.selection import noticeably_faster
-from penstock.scheduling.grouping.orders import ORDERS
+from penstock.scheduling.grouping.strategies import ORDERS
 from penstock.scheduling.options import LEAST, Options
 
 DEFAULT = Options()

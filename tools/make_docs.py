@@ -13,8 +13,7 @@ from penstock.frontends.onnx.rewrites import quantised_names
 from penstock.ops.registry import operator_files, operators
 from penstock.pipeline.request import KEYWORDS
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.orders import ORDERS
-from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
 from penstock.scheduling.options import Options
 from penstock.setting import settings_of
 from penstock.simulators.tflite_deviations import DEVIATIONS

@@ -9,6 +9,7 @@ import penstock
 from benchmarks.compiled_partition import engine_cycles
 from benchmarks.graph_groups import graph_problem
 from benchmarks.scale import external_bytes
+from benchmarks.traffic import GroupLimits, Traffic, certificate, proven, weight_bytes
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
 from penstock.backends.discovery import open_accelerators
@@ -18,13 +19,10 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
-from penstock.scheduling.grouping.cost import weight_bytes
-from penstock.scheduling.grouping.grouping import ordered_grouping
+from penstock.scheduling.grouping.groups import ordered_grouping
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.intervals import intervals
-from penstock.scheduling.grouping.orders import orders
-from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
+from penstock.scheduling.grouping.moves import intervals
+from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, orders
 from penstock.scheduling.options import BYTES, Options
 
 CELLS, TILED_CELLS, MANY_CELLS = 3, 2, 120
@@ -94,13 +92,13 @@ def print_partition() -> None:
     later = [0, *range(4, len(problem.nodes))]  # the projection, and what follows main3
     cost = Traffic(problem, GroupLimits(weight_bytes(problem, sum(1 << k for k in later))))
     found = {name: strategy(cost, DEFAULTS) for name, strategy in STRATEGIES.items()}
-    best, order = found["best"], orders(problem)["asap"]
+    best, order = proven(cost), orders(problem)["asap"]
     found["bounded"] = ordered_grouping(intervals(order, cost, most=4), cost)
     heading("bytes moved by a residual block of 28x28, 32 -> 256")
     for name, words in (("layer", "layer by layer"), ("bounded", "groups of at most 4 nodes"),
                         ("paper", "the paper's partition")):  # fmt: skip
         figure(words, found[name].cost, best.cost)
-    print(f"  certificate of `best`: {best.certificate}; of the paper's partition, none")
+    print(f"  certificate of `best`: {certificate(best)}; of the paper's partition, none")
     heading("cycles of that block, compiled for NVDLA")
     for config in ("small", "large"):
         cycles = {
@@ -130,12 +128,12 @@ def print_many_layers() -> None:
     problem = graph_problem(irregular(MANY_CELLS, 4, 4))
     cost = Traffic(problem, GroupLimits(max(8, weight_bytes(problem, problem.everything) // 100)))
     begun = perf_counter()
-    best = STRATEGIES["best"](cost, DEFAULTS)
+    best = proven(cost)
     seconds = perf_counter() - begun
     heading(f"{len(problem.nodes):,} layers (the paper: in a few minutes)")
     figure("bytes moved", STRATEGIES["paper"](cost, DEFAULTS).cost, best.cost)
     figure("seconds of `best`, on this machine", None, seconds, digits=1)
-    print(f"  certificate: {best.certificate}")
+    print(f"  certificate: {certificate(best)}")
 
 
 def print_executed() -> None:

@@ -25,8 +25,8 @@ from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.nest import Tiling
 from penstock.tiling.tiler import choose
-from penstock.tiling.tiling import Tiling
 from penstock.uma import (
     Layer,
     Offloaded,

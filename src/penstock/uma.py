@@ -96,7 +96,6 @@ from penstock.program.program import (
     Transfer,
 )
 from penstock.requantisation.channels import Channels, reachable
-from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import (
     INPUT,
     OUTPUT,
@@ -106,12 +105,12 @@ from penstock.tiling.layer import (
     Layer,
     LayerOperand,
     flattened,
+    layer_of,
 )
-from penstock.tiling.layer_of import layer_of
-from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
+from penstock.tiling.nest import Cut, TileShape, Tiling
 from penstock.tiling.scratchpads import Copies, Scratchpads
-from penstock.tiling.tile_sequence import (
+from penstock.tiling.sequence import (
     TileSequence,
     TileSequencer,
     TileVisit,
@@ -119,7 +118,6 @@ from penstock.tiling.tile_sequence import (
 )
 from penstock.tiling.tiled_tensor import SlidingWindow, TiledTensor
 from penstock.tiling.tiler import Tiler, choose, does_not_fit
-from penstock.tiling.tiling import Tiling
 
 __all__ = [
     "FUSED",

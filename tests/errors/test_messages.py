@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.traffic import GroupLimits, Traffic, problem_from_edges
 from command_line import CommandLine
 from errors.golden import ACCELERATORS, CHECKOUT, CORE, Golden, raised_codes
 from errors.wrong_accelerators import WRONG_ACCELERATORS
@@ -39,20 +40,18 @@ from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.reports.report import InterfaceTensor
-from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
-from penstock.scheduling.text.frontier import read_frontier
+from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
-from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.nest import Cut, TileShape
 from penstock.tiling.scratchpads import Scratchpad, Scratchpads
-from penstock.tiling.tile_sequence import TileSequence
+from penstock.tiling.sequence import TileSequence
 from penstock.tiling.tiled_tensor import TiledTensor
 from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command

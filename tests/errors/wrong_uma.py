@@ -15,13 +15,12 @@ from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
 from penstock.program.program import Invoke, Program
-from penstock.tiling.layer_of import layer_of
-from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.layer import layer_of
+from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
+from penstock.tiling.nest import Tiling
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tile_sequence import TileVisit
+from penstock.tiling.sequence import TileVisit
 from penstock.tiling.tiler import choose, innermost_depths
-from penstock.tiling.tiling import Tiling
 from penstock_vanilla import Vanilla
 
 LARGE = Scratchpads.shared(4096)

@@ -36,7 +36,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.order.order import OrderOptions, find_order
-from penstock.scheduling.order.part_steps import order_problem
+from penstock.scheduling.order.steps import order_problem
 
 TARGET = load_target("host")
 MEMORIES = MemorySystem(

@@ -17,7 +17,8 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.search import band_source
 from penstock.program.program import Advance, FillTensor, Kind, LoadTensor
 from penstock.program.steps import calls
-from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.scheduling.text.printer import print_frontier
+from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_sequences
 from penstock.simulators.machine import Machine
 from tools.stateful_network import StatefulNetwork, draw_stateful

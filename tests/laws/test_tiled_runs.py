@@ -19,11 +19,10 @@ from penstock.errors import CapacityError
 from penstock.ir.op import Reducing, Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.tiling.layer import Layer
-from penstock.tiling.layer_of import input_regions, layer_of
+from penstock.tiling.layer import Layer, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.nest import Box
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiling import Box
 from strategies import regions, seeds
 
 WIDER = (
@@ -42,6 +41,18 @@ def held(layer: Layer, box: Box) -> list[Region]:
     ]
 
 
+def input_regions(sample: Sample, box: Box) -> list[Region]:
+    """By input, what the operator needs to compute a box, restricted to it along what it sums."""
+    op, site = sample.op, sample.site
+    points = list(box.values())
+    found = list(op.needs(site, Region.of(*points[: site.output.rank])))
+    summed = op.reduced(site) if isinstance(op, Reducing) else ()
+    for axis, interval in zip(summed, points[site.output.rank :], strict=True):
+        for k, dimension in axis:
+            found[k] = found[k].replace(dimension, interval)
+    return found
+
+
 def box_of(layer: Layer, region: Region) -> Box:
     return {axis.name: i for axis, i in zip(layer.axes, region.intervals, strict=True)}
 
@@ -52,7 +63,7 @@ def box_of(layer: Layer, region: Region) -> Box:
 def test_a_layer_s_boxes_contain_the_needed_regions(sample: Sample, data: st.DataObject) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
-    needed = input_regions(sample.op, sample.site, layer, box)
+    needed = input_regions(sample, box)
     for said, exact in zip(held(layer, box), needed, strict=True):
         assert said.contains(exact)
 
@@ -66,7 +77,7 @@ EXACT = [pytest.param(sample, id=name) for name, sample in SAMPLES if not name.s
 def test_most_layers_boxes_equal_the_needed_regions(sample: Sample, data: st.DataObject) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
-    needed = input_regions(sample.op, sample.site, layer, box)
+    needed = input_regions(sample, box)
     for said, exact in zip(held(layer, box), needed, strict=True):
         assert said == exact or (said.empty and exact.empty)
 

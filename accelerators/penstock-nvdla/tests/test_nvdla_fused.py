@@ -18,7 +18,8 @@ from penstock.pipeline import placing
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import BYTES, Options
-from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.scheduling.text.printer import print_frontier
+from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.machine import Machine
 from penstock_nvdla.fused import (
     LayerGroup,

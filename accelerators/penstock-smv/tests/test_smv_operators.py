@@ -22,7 +22,7 @@ from penstock.ops.real_function import RealFunction
 from penstock.ops.unary import Elu, LeakyRelu, Logistic, Relu, Tanh
 from penstock.pipeline.graphs import simplify
 from penstock.program.program import Call, Command, Invoke, Loop
-from penstock.tiling.tiling import Tiling
+from penstock.tiling.nest import Tiling
 from penstock.uma import Offloaded
 from penstock_smv import Smv
 from penstock_smv.cost import cycles, traffic

@@ -20,8 +20,8 @@ from penstock.errors import BackendError
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import Command, Loop
 from penstock.tiling.layer import Dimension, Layer, LayerOperand
-from penstock.tiling.tile_sequence import TileSequence
-from penstock.tiling.tiling import Tiling
+from penstock.tiling.nest import Tiling
+from penstock.tiling.sequence import TileSequence
 
 
 @dataclass(frozen=True)
@@ -314,8 +314,7 @@ class CallTiles:
         # Along the last dimension, the number is rounded up to the alignment of the scratchpad.
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
-        alignment = self.tiling.scratchpads.of(operand.role).alignment
-        return (*room[:-1], -(-room[-1] // alignment) * alignment)
+        return self.tiling.scratchpads.room(operand, room)
 
     def _extent(self, d: Dimension, tiled_axes: Sequence[str]) -> int:
         if d.axis is None:

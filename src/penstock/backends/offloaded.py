@@ -19,8 +19,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.tiling.layer import Layer
-from penstock.tiling.layer_of import layer_of
+from penstock.tiling.layer import Layer, layer_of
 from penstock.tiling.tiler import Tiler
 
 

@@ -20,7 +20,7 @@ from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import ConstantPrefetch
 from penstock.ir.tensor import Array, TensorType
-from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.least_traffic import LoopOrder
 from penstock.tiling.tiler import TILER_METHODS, Tiler
 
 # Roofline model: the default cost of an accelerator call.

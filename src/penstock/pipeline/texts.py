@@ -17,9 +17,7 @@ from penstock.program.text.printer import print_program
 from penstock.scanner import name_or_string
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
-from penstock.scheduling.text.frontier import print_frontier
-from penstock.scheduling.text.parts import print_parts
-from penstock.scheduling.text.schedule_printer import print_schedules
+from penstock.scheduling.text.printer import print_frontier, print_parts, print_schedules
 
 
 def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:

@@ -43,7 +43,7 @@ def band_commands(
         calls = band_cascade(inner.expanded, bands, cascade)
         if bands.call_rows is None:
             tables = inner.expanded.tables_for(calls.plan)
-            body = commands(tables, calls, partial(inner.calls, calls.plan, {}), {})
+            body = commands(tables, calls, partial(inner.calls, calls.plan, {}))
         else:
             body = tuple(_chain_calls(replace(inner, chain=calls), band, *rows))
         yield from body if band.count == 1 else (Loop(BAND.name, 0, band.count, 1, body),)

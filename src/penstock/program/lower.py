@@ -78,7 +78,7 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
         calls = partial(_calls, addresses, writer, cascade, fills)
-        yield from commands(tables, cascade, calls, writer.waits(cascade))
+        yield from commands(tables, cascade, calls)
 
 
 def _calls(

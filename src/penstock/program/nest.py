@@ -31,16 +31,9 @@ MakeCalls = Callable[[int, Expr, Expr], tuple[Command, ...]]
 """Returns the commands that compute rows [first, end) of the part at a position."""
 
 
-def commands(
-    tables: RowTables, cascade: ExpandedCascade, call: MakeCalls, waits: Mapping[int, Command]
-) -> tuple[Command, ...]:
-    """The loop nests of a cascade, in order.
-
-    `waits`: by position of a part whose calls are asynchronous copies, the command that waits for
-    them.  It precedes each call of the part that reads the copies.  If no part of the cascade reads
-    them, it precedes each copy, so that at most one is under way, and follows the last one."""
-    writer = _Nests(tables, cascade, call, waits)
-    return tuple(writer.commands())
+def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCalls) -> tuple[Command, ...]:
+    """The loop nests of a cascade, in order."""
+    return tuple(_Nests(tables, cascade, call).commands())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +62,24 @@ class _Nests:
     tables: RowTables
     cascade: ExpandedCascade
     call: MakeCalls
-    waits: Mapping[int, Command]
     made: dict[int, int] = field(default_factory=dict[int, int])
 
     def commands(self) -> Iterator[Command]:
         """The nests in the order in which `run_cascade` starts them."""
         t, positions = self.tables, range(self.cascade.lower, self.cascade.upper)
-        for p in positions:
-            yield from self._root(p, int(t.first_rows[p]))
         sinks = [p for p in positions if not self._is_read(p)]
-        yield from (c for p in sinks if not t.late[p] for c in self._root(p, self._turns(p)))
-        yield from (c for p in reversed(sinks) for c in self._root(p, self._turns(p)))
-        yield from (c for p in positions for c in self._root(p, self._turns(p)))
+        yield from (c for p in sinks if not t.late[p] for c in self._root(p))
+        yield from (c for p in reversed(sinks) for c in self._root(p))
+        yield from (c for p in positions for c in self._root(p))
 
     def _is_read(self, position: int) -> bool:
         """Whether the last reader of a part's output is in the cascade."""
         last = self.tables.last[self.tables.written[position]]
         return bool(self.cascade.lower <= last < self.cascade.upper)
 
-    def _root(self, position: int, upto: int) -> Iterator[Command]:
-        """The nest that computes the rows of a part up to `upto`, if some are missing."""
-        made = self.made.get(position, 0)
-        if made >= upto:
-            return
-        yield from self._produced(position, made, upto, None)
-        if position in self.waits and not self.tables.on_request[position]:
-            yield self.waits[position]
+    def _root(self, position: int) -> tuple[Command, ...]:
+        """The nest that computes the missing rows of a part."""
+        return self._produced(position, self.made.get(position, 0), self._turns(position), None)
 
     def _turns(self, position: int) -> int:
         """Number of turns of a part."""
@@ -105,8 +90,6 @@ class _Nests:
         """Turns of an iteration; the first and the last one may have fewer."""
         if self.tables.whole[position]:
             return 1
-        if self.tables.on_request[position]:
-            return self._turns(position)
         return highest_stripe(self.cascade.stripes[position - self.cascade.lower])
 
     @cached_property
@@ -135,22 +118,10 @@ class _Nests:
         """Commands for the turns [lower, upper) of a part.
 
         places: in a loop, the number of places in it that ask for each part; else None."""
-        if self.tables.on_request[position] and (places is None or places[position] == 1):
-            return self._on_request(position, lower, upper, places)
         step = self._step(position)
         if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
             return self._turn(position, lower, upper, places) if lower < upper else ()
         return (self._loop(position, lower, upper, places),)
-
-    def _on_request(
-        self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None
-    ) -> tuple[Command, ...]:
-        """The call of a part that computes whatever rows its only reader asks for."""
-        if places is not None:
-            return self._called(position, lower, upper)
-        assert isinstance(upper, int)
-        self.made[position] = upper
-        return self._called(position, lower, upper) if lower != upper else ()
 
     def _loop(self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None) -> Loop:
         """The loop over the turns [lower, upper) of a part."""
@@ -202,11 +173,7 @@ class _Nests:
         """Commands for one iteration: those of the producers, then the call."""
         before: list[Command] = []
         for read in self._reads[position]:
-            if read.producer in self.waits:
-                before.append(self.waits[read.producer])
             before += self._supply(position, read, first, end, places)
-        if position in self.waits and not self.tables.on_request[position]:
-            before.append(self.waits[position])
         if places is None and isinstance(end, int):
             self.made[position] = end
         return (*before, *self._called(position, first, end))
@@ -238,19 +205,11 @@ class _Nests:
         before = self.made.get(position, 0)
         aligned = read.is_identity and made == before
         if aligned and self._step(producer) >= self._step(position):
-            return self._produced_at_once(producer, first, end, places)
+            return self._turn(producer, first, end, places)
         lower = count_at(read.needed, first, positive=False)
         if made > read.needed[before]:
             lower = binary("max", lower, made)
         return self._produced(producer, lower, upper, places)
-
-    def _produced_at_once(
-        self, position: int, first: Expr, end: Expr, places: Counter[int]
-    ) -> tuple[Command, ...]:
-        """The turns of a part in one iteration."""
-        if self.tables.on_request[position]:
-            return self._called(position, first, end)
-        return self._turn(position, first, end, places)
 
 
 def _counter(position: int) -> str:

@@ -89,16 +89,6 @@ class Writer:
         """The command that waits for the copy of a constant."""
         return Wait(self._copier, prefetch_name(self.expanded.schedule, copy))
 
-    def waits(self, cascade: ExpandedCascade) -> Mapping[int, Command]:
-        """The command that waits for overlapped copies of rows, by position of the copies."""
-        steps = self.expanded.schedule.steps
-        parts = {p: steps[p] for p in range(cascade.lower, cascade.upper)}
-        return {
-            p: Wait(self._copier, part.name)
-            for p, part in parts.items()
-            if part.row_copy is not None and part.row_copy.overlapped
-        }
-
     @property
     def _copier(self) -> str:
         """Name of the copy engine, which the target has where a plan contains copies."""
@@ -117,12 +107,6 @@ class Writer:
         part = self.expanded.schedule.steps[position]
         if part.streamed_input is not None:
             return Pull(self.view(part.streamed_input, {}), first, end)
-        if part.row_copy is not None:
-            source, target = self.view(part.inputs[0], {}), self.view(part.output, {})
-            if part.row_copy.out:
-                source = replace(source, tensor=target.tensor)
-            token = part.name if part.row_copy.overlapped else None
-            return Copy(source, target, first, end, self._copier, token)
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)
@@ -136,8 +120,6 @@ class Writer:
         copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
-        if part.copied_out_to is not None:
-            output = replace(output, tensor=part.copied_out_to)
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         if part.kernel.workspace is not None:
             scratch = workspace_name(schedule, part)

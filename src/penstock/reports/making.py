@@ -103,7 +103,7 @@ def make_report(
         engines=engine_work(schedule),
         left_to_cpu=left_to_cpu(schedule),
         requantisation=tuple(
-            Requantised(part.label, part.kernel.name, requantisation_classes(part))
+            Requantised(part.name, part.kernel.name, requantisation_classes(part))
             for part in schedule.steps
             if part.kernel.classes
         ),
@@ -147,8 +147,7 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     if not schedule.bands and all(plan.stripe is None for plan in schedule.plans):
         return ()
     cascades = ExpandedSchedule(schedule).cascades
-    every = (costed_steps(schedule, cascade) for cascade in cascades)
-    found = ([one for one in costed if one.part.row_copy is None] for costed in every)
+    found = (costed_steps(schedule, cascade) for cascade in cascades)
     return tuple(
         CascadeReport(
             len({one.tensor for one in costed}),

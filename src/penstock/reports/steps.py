@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from math import prod
 
 from penstock.ir.breakdown import Breakdown
@@ -77,7 +77,7 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[CostedStep, ..
         costed = costed_steps(schedule, cascade)
         in_stripes = costed[0].in_cascade
         some = [numbered(step, cascades if in_stripes else None) for step in costed]
-        found += sorted(some, key=partial(_place, {one.tensor: one.number for one in some}))
+        found += sorted(some, key=lambda one: -1 if one.number is None else one.number)
         cascades += in_stripes
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         name = update_name(schedule.parts, part.output)
@@ -85,14 +85,6 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[CostedStep, ..
         stripes = (whole_tensor(part.output.type.shape),)
         found.append(numbered(CostedStep(name, part, cost, read, stripes, False), None))
     return tuple(found)
-
-
-def _place(numbers: Mapping[str, int | None], one: CostedStep) -> int:
-    """The sort key of a step of a cascade: its number, or that of the tensor it copies out."""
-    copy = one.part.row_copy
-    out = copy is not None and copy.out
-    number = numbers[one.inputs[0]] if out else one.number
-    return -1 if number is None else number
 
 
 def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedStep, ...]:
@@ -106,10 +98,8 @@ def costed_steps(schedule: Schedule, cascade: ExpandedCascade) -> tuple[CostedSt
             found += _steps_in_bands(schedule, bands, cascade)
         else:
             read = tuple(v.name for v in part.variable_inputs)
-            if part.row_copy is not None and part.row_copy.out:
-                read = (part.name,)  # the tensor; its label is that of the part that computes it
             in_stripes = plan.stripe is not None
-            found.append(CostedStep(part.label, part, cost, read, stripes, in_stripes))
+            found.append(CostedStep(part.name, part, cost, read, stripes, in_stripes))
     return tuple(found)
 
 
@@ -329,7 +319,7 @@ def constant_channels(part: Part) -> ConstantChannels | None:
     weights = part.inputs[WEIGHTS]
     dropped = weights.type.size_bytes // count * len(kernel.constant_channels)
     return ConstantChannels(
-        part.label,
+        part.name,
         kernel.constant_channels,
         count,
         weights.name,
@@ -339,7 +329,7 @@ def constant_channels(part: Part) -> ConstantChannels | None:
 
 
 def constant_by_layer(schedule: Schedule) -> Mapping[str, ConstantChannels]:
-    every = ((part.label, constant_channels(part)) for part in schedule.steps)
+    every = ((part.name, constant_channels(part)) for part in schedule.steps)
     return {name: found for name, found in every if found is not None}
 
 

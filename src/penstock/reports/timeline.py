@@ -211,10 +211,9 @@ def _stretches(expanded: ExpandedSchedule, program: Program) -> Iterator[Stretch
 
 def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    rings = {copy.ring for copy in expanded.schedule.parts.row_copies}
     commands = (*program.reset, *walk(program.run))
     every = (*program.inputs, *(view for c in commands for view in written_views(c)))
-    views = {view.buffer if view.buffer in rings else view.tensor: view for view in every}
+    views = {view.tensor: view for view in every}
     lives, ends, writers = expanded.live_ranges, _ends(expanded), _writers(expanded.schedule)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         if not storage.row_bytes:
@@ -235,7 +234,7 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
 def _writers(schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for part in schedule.steps:
-        found[schedule.parts.owners[part.output.name]] += (part.label,)
+        found[schedule.parts.owners[part.output.name]] += (part.name,)
     return found
 
 
@@ -422,7 +421,7 @@ def _memories(target: Target) -> MemorySystem:
 def _readers(schedule: Schedule, plan: Plan, copy: Prefetch) -> tuple[str, ...]:
     parts = (schedule.parts.parts[k] for k in plan.parts)
     return tuple(
-        part.label for part in parts if copy.constant in {value.name for value in part.inputs}
+        part.name for part in parts if copy.constant in {value.name for value in part.inputs}
     )
 
 
@@ -437,7 +436,7 @@ def live_bytes(schedule: Schedule, arena: Timeline) -> Mapping[str, int]:
             part = schedule.parts.parts[cascade.plan.parts[position - cascade.lower]]
             bands = schedule.find_bands(part)
             sections = () if bands is None else (s for b in bands.bands for s in b.sections)
-            names = {part.label} if bands is None else {section.tensor for section in sections}
+            names = {part.name} if bands is None else {section.tensor for section in sections}
             live = int(arena.live_bytes[cascade.tick + call])
             for name in names:
                 found[name] = max(found[name], live)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from penstock.scheduling.grouping.names import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
 from penstock.setting import COUNT, NUMBER, SEARCH, SWITCH, TEXT, Setting, declared, settings_of
 
 CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
 CYCLES, BYTES = "cycles", "bytes"
+
+# They are here, and not with the algorithms, so that a help text does not import these.
+ORDER_NAMES = ("asap", "alap", "dfs", "reverse", "bfs", "file")
+"""The keys of `strategies.ORDERS`."""
+INNER_ORDER_NAMES = ("trace_back", "dfs", "bfs", "circular", "best")
+"""The keys of `inside.ORDERS_INSIDE`."""
+STRATEGY_NAMES = ("layer", "greedy", "paper", "best")
+"""The keys of `strategies.STRATEGIES`."""
 
 
 def _switch(default: bool, help: str) -> bool:
@@ -47,19 +54,6 @@ class Options:
         True,
         "Prefetch the constants of a cascade while the previous cascade runs. A cascade is a "
         "sequence of layers that run interleaved, row by row.",
-    )
-    row_copies: bool = _switch(
-        True,
-        "Let a copy engine copy rows of intermediate tensors and inputs from slow to faster "
-        "memory, where a cascade reads them.",
-    )
-    row_double_buffering: bool = _switch(
-        True, "Overlap copies of rows with the computation before they are read."
-    )
-    row_copies_out: bool = _switch(
-        True,
-        "Also let cascades write rows to faster memory, from which a copy engine copies them to "
-        "slow memory during the next call. Only with `--row-copies` and `--row-double-buffering`.",
     )
     keep_input: bool = _switch(
         False,

@@ -27,18 +27,14 @@ Flags = npt.NDArray[np.bool_]
 
 
 class AxisArrays(NamedTuple):
-    """Axis tables as arrays, indexed by [axis, row] or [operand, axis, row], and their minima over
-    rows."""
+    """Axis tables as arrays, indexed by [axis, row] or [operand, axis, row].  The last row has the
+    minimum of each column; `rows` is the number of the others.  Columns are as in `AxisTable`."""
 
     rows: Numbers
     counts: Numbers
     groups: Numbers
     lengths: Numbers
     rooms: Numbers
-    least_counts: Numbers
-    least_groups: Numbers
-    least_lengths: Numbers
-    least_rooms: Numbers
 
 
 class PlanArrays(NamedTuple):
@@ -92,61 +88,35 @@ class Products(NamedTuple):
     runs: Numbers
 
 
+class Found(NamedTuple):
+    """A plan, its row in the table of each axis, bytes and cycle fractions."""
+
+    plan: int
+    rows: Numbers
+    bytes: int
+    cycle_fractions: int
+
+
 def _ones(levels: int, operands: int) -> Products:
-    """Return products of one for `levels` levels."""
-    return Products(
-        np.ones(levels, np.int64),
-        np.ones((levels, operands), np.int64),
-        np.ones((levels, operands), np.int64),
-        np.ones((levels, operands), np.int64),
-        np.ones((levels, operands), np.int64),
-        np.ones((levels, operands), np.int64),
-    )
+    arrays = (np.ones((levels, operands), np.int64) for _ in range(5))
+    return Products(np.ones(levels, np.int64), *arrays)
 
 
 @compiled
-def _least(axes: AxisArrays, plans: PlanArrays, p: int, least: Products) -> None:
-    """Fill `least` with the minimum products over the axes of each level and all later ones."""
-    levels, operands = plans.cuts[p], plans.follows.shape[1]
-    least.groups[levels] = 1
-    for o in range(operands):
-        least.elements[levels, o], least.repeats[levels, o], least.held[levels, o] = 1, 1, 1
-        least.tiles[levels, o], least.runs[levels, o] = 1, 1
-    for level in range(levels - 1, -1, -1):
-        a, below = plans.cut[p, level], level + 1
-        least.groups[level] = least.groups[below] * axes.least_groups[a]
-        for o in range(operands):
-            length, tile, room, often, run = 1, 1, 1, 1, 1
-            if plans.follows[p, o, a]:
-                length, tile = axes.least_lengths[o, a], axes.least_counts[a]
-                room = axes.least_rooms[o, a]
-                run = length if plans.stretches[p, o, a] else tile
-            if plans.repeats[p, o, a]:
-                often = axes.least_counts[a]
-            least.elements[level, o] = least.elements[below, o] * length
-            least.repeats[level, o] = least.repeats[below, o] * often
-            least.held[level, o] = least.held[below, o] * room
-            least.tiles[level, o] = least.tiles[below, o] * tile
-            least.runs[level, o] = least.runs[below, o] * run
-
-
-@compiled
-def _begin(plans: PlanArrays, p: int, path: Products) -> None:
-    """Initialise the products at the root, where no axis is chosen."""
-    path.groups[0] = plans.groups[p]
-    for o in range(plans.follows.shape[1]):
-        path.elements[0, o], path.repeats[0, o], path.tiles[0, o] = plans.elements[p, o], 1, 1
-        path.held[0, o], path.runs[0, o] = plans.bytes_held[p, o], plans.runs[p, o]
-
-
-@compiled
-def _descend(
-    axes: AxisArrays, plans: PlanArrays, p: int, path: Products, level: int, r: int
+def _multiply(
+    axes: AxisArrays,
+    plans: PlanArrays,
+    p: int,
+    products: Products,
+    source: int,
+    target: int,
+    r: int,
 ) -> None:
-    """Choose row r for the axis of a level, and compute the products of the next level."""
-    a, below = plans.cut[p, level], level + 1
+    """Multiply the products of level `source` by row r of the axis between two levels, into those
+    of level `target`."""
+    a = plans.cut[p, min(source, target)]
     count = axes.counts[a, r]
-    path.groups[below] = path.groups[level] * axes.groups[a, r]
+    products.groups[target] = products.groups[source] * axes.groups[a, r]
     for o in range(plans.follows.shape[1]):
         length, tile, room, often, run = 1, 1, 1, 1, 1
         if plans.follows[p, o, a]:
@@ -154,11 +124,27 @@ def _descend(
             run = length if plans.stretches[p, o, a] else tile
         if plans.repeats[p, o, a]:
             often = count
-        path.elements[below, o] = path.elements[level, o] * length
-        path.repeats[below, o] = path.repeats[level, o] * often
-        path.held[below, o] = path.held[level, o] * room
-        path.tiles[below, o] = path.tiles[level, o] * tile
-        path.runs[below, o] = path.runs[level, o] * run
+        products.elements[target, o] = products.elements[source, o] * length
+        products.repeats[target, o] = products.repeats[source, o] * often
+        products.held[target, o] = products.held[source, o] * room
+        products.tiles[target, o] = products.tiles[source, o] * tile
+        products.runs[target, o] = products.runs[source, o] * run
+
+
+@compiled
+def _begin(axes: AxisArrays, plans: PlanArrays, p: int, path: Products, least: Products) -> None:
+    """Initialise `path` at the root, where no axis is chosen, and `least` with the minimum products
+    over the axes of each level and all later ones."""
+    path.groups[0] = plans.groups[p]
+    levels = plans.cuts[p]
+    least.groups[levels] = 1
+    for o in range(plans.follows.shape[1]):
+        path.elements[0, o], path.repeats[0, o], path.tiles[0, o] = plans.elements[p, o], 1, 1
+        path.held[0, o], path.runs[0, o] = plans.bytes_held[p, o], plans.runs[p, o]
+        least.elements[levels, o], least.repeats[levels, o], least.held[levels, o] = 1, 1, 1
+        least.tiles[levels, o], least.runs[levels, o] = 1, 1
+    for level in range(levels - 1, -1, -1):
+        _multiply(axes, plans, p, least, level + 1, level, -1)
 
 
 @compiled
@@ -205,27 +191,24 @@ def _bounds(
     moved = np.full(len(plans.cuts), UNBOUNDED, np.int64)
     parts = np.full(len(plans.cuts), UNBOUNDED, np.int64)
     for p in range(len(moved)):
-        _least(axes, plans, p, least)
-        _begin(plans, p, path)
+        _begin(axes, plans, p, path, least)
         if _fits(costs, path, least, 0):
             moved[p], parts[p] = _at_best(costs, path, least, 0)
     return moved, parts
 
 
-def branch_and_bound(
-    axes: AxisArrays, plans: PlanArrays, costs: CostArrays
-) -> tuple[int, Numbers, int, int] | None:
-    """Return the best plan, its row in the table of each axis, bytes and cycle fractions; None if
-    no plan fits."""
+def branch_and_bound(axes: AxisArrays, plans: PlanArrays, costs: CostArrays) -> Found | None:
+    """Return the best plan and rows; None if no plan fits."""
     _, operands, width = plans.follows.shape
     path, least = _ones(width + 1, operands), _ones(width + 1, operands)
     moved, parts = _bounds(axes, plans, costs, path, least)
-    best = (0, np.zeros(width, np.int64), UNBOUNDED, UNBOUNDED)
+    best = Found(0, np.zeros(width, np.int64), UNBOUNDED, UNBOUNDED)
     for p in np.lexsort((parts, moved)).tolist():
-        if (int(moved[p]), int(parts[p])) >= (best[2], best[3]):
+        if (int(moved[p]), int(parts[p])) >= (best.bytes, best.cycle_fractions):
             break
+        _begin(axes, plans, p, path, least)
         best = _best_of_plan(axes, plans, costs, p, path, least, best)
-    return None if best[2] == UNBOUNDED else best
+    return None if best.bytes == UNBOUNDED else best
 
 
 @compiled
@@ -236,15 +219,14 @@ def _best_of_plan(
     p: int,
     path: Products,
     least: Products,
-    best: tuple[int, Numbers, int, int],
-) -> tuple[int, Numbers, int, int]:
+    best: Found,
+) -> Found:
     """Return the better of `best` and the best choice of rows for plan `p`."""
-    _least(axes, plans, p, least)
-    _begin(plans, p, path)
     levels = plans.cuts[p]
     rows = np.full(levels + 1, -1, np.int64)
     if levels == 0:
-        return (p, best[1], *_at_best(costs, path, least, 0))
+        moved, parts = _at_best(costs, path, least, 0)
+        return Found(p, best.rows, moved, parts)
     level = 0
     while level >= 0:
         rows[level] += 1
@@ -252,16 +234,45 @@ def _best_of_plan(
             rows[level] = -1
             level -= 1
             continue
-        _descend(axes, plans, p, path, level, rows[level])
+        _multiply(axes, plans, p, path, level, level + 1, rows[level])
         if not _fits(costs, path, least, level + 1):
             continue
         moved, parts = _at_best(costs, path, least, level + 1)
-        if moved > best[2] or (moved == best[2] and parts >= best[3]):
+        if moved > best.bytes or (moved == best.bytes and parts >= best.cycle_fractions):
             continue
         if level + 1 < levels:
             level += 1
             continue
         chosen = np.zeros(len(axes.rows), np.int64)
         chosen[plans.cut[p, :levels]] = rows[:levels]
-        best = (p, chosen, moved, parts)
+        best = Found(p, chosen, moved, parts)
     return best
+
+
+@compiled
+def measured_shapes(extent: int, lanes: int, shapes: Numbers, forms: Numbers) -> Numbers:
+    """Return `AxisTable.measured` of tile shapes (extent, growth of the first and the last tile).
+
+    forms: by operand, (factor, offset, offset + extra, their denominator, size, alignment) of the
+        dimension that the axis indexes.
+    """
+    found = np.zeros((len(shapes), 2 + 2 * len(forms)), np.int64)
+    for s in range(len(shapes)):
+        tile, first, last = shapes[s]
+        lower = 0
+        while lower < extent:
+            upper = lower + tile + (first if lower == 0 else 0)
+            if extent <= upper + last:
+                upper = extent
+            found[s, 0] += 1
+            found[s, 1] += -(-(upper - lower) // lanes)
+            for k in range(len(forms)):
+                factor, offset, end, denominator, size, alignment = forms[k]
+                begins = min(max((factor * lower + offset) // denominator, 0), size)
+                ends = min(-(-(factor * upper + end) // denominator), size)
+                length = max(ends - begins, 0)
+                found[s, 2 + 2 * k] += length
+                room = -(-length // alignment) * alignment
+                found[s, 3 + 2 * k] = max(found[s, 3 + 2 * k], room)
+            lower = upper
+    return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
-from penstock.tiling.layer import INPUT, OUTPUT, ROLES, WEIGHTS
+from penstock.tiling.layer import INPUT, OUTPUT, ROLES, WEIGHTS, LayerOperand
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,9 @@ class Scratchpads:
     def of(self, role: str) -> Scratchpad:
         """Return the scratchpad of the tensors of a role."""
         return next(memory for memory in self.scratchpads if role in memory.roles)
+
+    def room(self, operand: LayerOperand, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Return the elements along each dimension of the memory for a tile: the innermost one
+        aligned."""
+        alignment = self.of(operand.role).alignment
+        return (*lengths[:-1], *(-(-n // alignment) * alignment for n in lengths[-1:]))

@@ -23,9 +23,8 @@ import numpy as np
 from penstock.errors import UsageError
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array
-from penstock.tiling.cuts import cut_axis, intervals
 from penstock.tiling.layer import LayerOperand
-from penstock.tiling.tiling import Tiling
+from penstock.tiling.nest import Tiling, cut_axis, intervals
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Tiler: the protocol of strategies that tile a layer. Users can implement their own.
 
 A tiler is a plain object. `choose` calls its methods in this order; `choose_sequence`
-(`tile_sequence.py`) also takes tilers that write the loops themselves:
+(`sequence.py`) also takes tilers that write the loops themselves:
 
     dims     the axes that may be tiled
     shapes   candidate tile shapes
@@ -20,10 +20,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from penstock.errors import CapacityError, UsageError
-from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Layer
+from penstock.tiling.nest import Cut, TileShape, Tiling
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiling import Tiling
 
 Dims = frozenset[str]
 """Names of the axes that are tiled; if empty, the layer is a single tile."""

@@ -13,8 +13,8 @@ from examples.uma import schedules
 from examples.uma.schedules import LOCAL, TILES, Tiled, network
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError, UsageError
-from penstock.tiling.layer_of import layer_of
-from penstock.tiling.loop_order import LoopOrder
+from penstock.tiling.layer import layer_of
+from penstock.tiling.least_traffic import LoopOrder
 from penstock.tiling.tiler import choose
 from penstock.uma import OpStrategy, Tiling
 

@@ -7,8 +7,8 @@ import pytest
 from benchmarks import partition
 from benchmarks.compared import compare
 from benchmarks.graph_groups import graph_problem, network_problem
+from benchmarks.traffic import GroupLimits, Traffic
 from penstock.frontends.builder import GraphBuilder
-from penstock.scheduling.grouping.traffic import GroupLimits, Traffic
 
 
 def test_a_graph_becomes_a_problem() -> None:

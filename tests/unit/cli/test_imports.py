@@ -9,9 +9,8 @@ import pytest
 
 from penstock.pipeline.stages import STAGE_NAMES, STAGES
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.names import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
-from penstock.scheduling.grouping.orders import ORDERS
-from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
+from penstock.scheduling.options import INNER_ORDER_NAMES, ORDER_NAMES, STRATEGY_NAMES
 
 HEAVY = (
     "numpy", "numba", "ortools", "onnx", "matplotlib", "pydantic", "rich", "jinja2", "rustworkx",

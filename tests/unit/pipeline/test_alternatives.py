@@ -15,7 +15,8 @@ from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import DEFAULTS, Options
-from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.scheduling.text.printer import print_frontier
+from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_graph
 
 

@@ -23,7 +23,8 @@ from penstock.program.program import Call, Command, Discard, Loop
 from penstock.program.steps import walk
 from penstock.scheduling.bands.variant import assigned_plans
 from penstock.scheduling.options import Options
-from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.scheduling.text.printer import print_frontier
+from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 

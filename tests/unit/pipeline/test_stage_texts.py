@@ -24,8 +24,8 @@ from penstock.pipeline.texts import print_stage
 from penstock.program.text.context import ProgramContext
 from penstock.program.text.printer import print_program
 from penstock.scheduling.options import Options
-from penstock.scheduling.text.frontier import print_frontier, read_frontier
-from penstock.scheduling.text.schedule_printer import print_schedules
+from penstock.scheduling.text.printer import print_frontier, print_schedules
+from penstock.scheduling.text.reader import read_frontier
 from tools.onnx_writer import Model
 
 MAX_LINES = 200

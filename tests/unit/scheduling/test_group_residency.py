@@ -29,7 +29,7 @@ from penstock.scheduling.cascades.groups import (
 )
 from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.grouping.cycles import GroupCycles
-from penstock.scheduling.grouping.grouping import Grouping
+from penstock.scheduling.grouping.groups import Grouping
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES

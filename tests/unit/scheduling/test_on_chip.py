@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
 from penstock.scheduling.grouping.on_chip import KeptTensors
-from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.strategies import orders
 from penstock.scheduling.order.step_table import bit_mask
 
 

@@ -110,7 +110,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     )
     order = tuple(range(len(parts.parts)))
     states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
-    problem = CascadeProblem(parts, model, memories, Options(row_copies=False))
+    problem = CascadeProblem(parts, model, memories, Options())
     search = RegionSearch(problem, order)
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]

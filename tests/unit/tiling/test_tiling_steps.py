@@ -9,13 +9,11 @@ import pytest
 from drawn_layers import drawn
 
 from penstock.errors import CapacityError, UsageError
-from penstock.tiling.axis_table import axis_table, table_of_cut
-from penstock.tiling.cuts import TileShape, cut_axis, intervals
 from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
-from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.least_traffic import LeastTraffic, axis_table, table_of_cut
+from penstock.tiling.nest import TileShape, Tiling, cut_axis, intervals
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import innermost_depths
-from penstock.tiling.tiling import Tiling
 from tile_layers import convolution
 
 
@@ -83,20 +81,6 @@ def test_what_a_step_reads_is_held_and_fits() -> None:
                 assert room[memory.name] <= memory.size_bytes, f"seed {seed}"
 
 
-def test_the_tiles_of_the_output_join_and_those_of_the_input_overlap() -> None:
-    layer = convolution((1, 20, 20, 4), 6, (3, 3))
-    shape = TileShape((1, 7, 20, 6, 4))
-    cuts = shape.cuts([axis.extent for axis in layer.axes])
-    order = tuple("nhwkc")
-    tiling = Tiling(layer, Scratchpads.shared(1 << 20), cuts, order, innermost_depths(layer, order))
-    rows = [tile.region.intervals[1] for tile in tiling.tensor_tiles(layer.inputs[0])]
-    padding = [tile.padding[1:3] for tile in tiling.tensor_tiles(layer.inputs[0])]
-    assert rows == [(0, 8), (6, 15), (13, 20)]
-    assert padding == [((1, 0), (1, 1)), ((0, 0), (1, 1)), ((0, 1), (1, 1))]
-    joined = [tile.region.intervals[1] for tile in tiling.tensor_tiles(layer.output)]
-    assert joined == [(0, 7), (7, 14), (14, 20)]
-
-
 def test_the_table_of_an_axis_measures_as_dimensions_do() -> None:
     for seed in range(60):
         layer, scratchpads = drawn(seed)
@@ -105,10 +89,8 @@ def test_the_table_of_an_axis_measures_as_dimensions_do() -> None:
             for r in range(table.rows):
                 cut = cut_axis(axis.extent, *table.shapes[r].tolist())
                 one = table_of_cut(layer, scratchpads, axis, cut)
-                assert one.counts[0] == table.counts[r] == len(intervals(cut))
-                assert one.groups[0] == table.groups[r]
-                assert (one.lengths[:, 0] == table.lengths[:, r]).all()
-                assert (one.rooms[:, 0] == table.rooms[:, r]).all()
+                assert one.measured[0, 0] == len(intervals(cut))
+                assert (one.measured[0] == table.measured[r]).all()
 
 
 def test_a_tiling_shows_its_loops() -> None:

@@ -260,15 +260,12 @@ def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
 def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterator[TensorConfig]:
     schedule = expanded.schedule
     parts, memory = schedule.parts, schedule.memory
-    rings = {copy.ring for copy in parts.row_copies}
     for position, stripes in enumerate(cascade.stripes, cascade.lower):
         part = parts.parts[cascade.plan.parts[position - cascade.lower]]
         bands = schedule.find_bands(part)
         if bands is not None:
             yield from _configs_in_bands(bands, schedule, cascade)
             continue
-        if part.name in rings:
-            continue  # the plan states the copy
         region = memory.region(parts.owners[part.name])
         mode = _mode(expanded, cascade, position)
         yield TensorConfig(part.name, region, mode, stripes)

@@ -368,8 +368,6 @@ def _chain_tables(t: RowTables, chains: ChainEnds, advance: Numbers) -> RowTable
         whole,
         t.recurrent,
         late,
-        t.on_request,
-        t.first_rows,
         chains.scratch,
         chains.call_cycles,
         reads,

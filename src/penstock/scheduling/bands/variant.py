@@ -23,7 +23,6 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.row_copies.variant import without_row_copies
 from penstock.scheduling.simulate.walk import WHOLE
 
 KIND = "bands"
@@ -119,7 +118,7 @@ class AssignedPlan:
 def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
     """The plans of a schedule in terms of the original parts, for the schedule's text."""
     if schedule.assigned is None:
-        return tuple(AssignedPlan(without_row_copies(plan)) for plan in schedule.plans)
+        return tuple(AssignedPlan(plan) for plan in schedule.plans)
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
     return tuple(_assigned_plan(schedule, plan, numbers) for plan in schedule.plans)
 

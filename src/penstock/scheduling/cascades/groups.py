@@ -93,7 +93,7 @@ def _grouped_proposal(
         new = fused.replaced(found.in_tiles)
         known = builder.accounting  # its results are those of other parts of the same names
         accounting = CostAccounting(new.parts, known.model, known.memories)
-        builder = replace(builder, accounting=accounting, row_copies=None, assigned=known.parts)
+        builder = replace(builder, accounting=accounting, assigned=known.parts)
         order = tuple(dict.fromkeys(new.index[k] for k in order))
         selected = {new.index[k] for k in selected}
     return GroupedProposal(builder, _whole_proposal(builder, order, selected, options))

@@ -3,8 +3,7 @@
 The inner tensors of a cascade, which only this cascade uses, share a region; each tensor that it
 hands on to later cascades has one of its own.  Network inputs and outputs are always in the default
 region.  Each choice is tried with and without prefetches of the constants that the cascade reads
-repeatedly.  If copies of rows save time (`row_copies/estimates.py`) and fit, the time saved is
-subtracted from the estimated time of the cascade.
+repeatedly.
 
 The candidates are combined by dynamic programming (`proposals.py`), whose state is the memory
 assignment of the live tensors, so the result is optimal over all of these choices.
@@ -30,11 +29,6 @@ from penstock.scheduling.cascades.proposals import (
 from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment
 from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
-from penstock.scheduling.row_copies.estimates import (
-    RowCopyEstimate,
-    StripedCascade,
-    row_copy_estimates,
-)
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
 
@@ -70,8 +64,6 @@ class RegionSearch:
         self._order, self._options, self._inputs_bytes = order, options, problem.inputs_bytes
         self._default = memories.default_assignment
         self._work = 0  # combinations valued so far
-        self._copies = row_copy_estimates(parts, memories, options)
-        self._owners = parts.owners
         self._parts = [parts.parts[k] for k in order]
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
@@ -205,40 +197,11 @@ class RegionSearch:
                     if constants is prefetched.constants:
                         constants = constants.copy()
                     constants[:, p - c.lower] += change
-        for gain, rings in self._row_copies(cascade, region):  # the first one whose rings fit
-            limits = RegionLimits(prefetched.extra + rings, self._capacities, self._access_times)
-            peaks, time, fits = run_with_traffic(
-                self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
-            )
-            if fits:
-                return int(peaks[0]), time + prefetched.stall - gain
-        return None
-
-    def _row_copies(
-        self, cascade: _UnassignedCascade, region: Numbers
-    ) -> Iterator[tuple[int, Numbers]]:
-        """Yield (saved time, bytes of rings in each region) for choices of row copies, the best
-        first.
-
-        The time is an estimate in units of 1/1024 cycle (1/`FINE`); the last choice is no copy.
-        """
-        c, found = cascade.candidate, list[RowCopyEstimate]()
-        if self._copies is not None and c.stripe != WHOLE:
-            parts = self._order[c.lower : c.upper]
-            striped = StripedCascade(parts, c.lower, c.stripe, cascade.calls)
-            for tensor in self._copies.tensors(parts):
-                m = region[self._number[self._owners[tensor]]]
-                best = self._copies.best(striped, tensor, self._regions[m])
-                found += [best] if best is not None else []
-        # all copies that save time, only those of tensors that the cascade reads, none
-        inward = [estimate for estimate in found if not estimate.copy.out]
-        for some in (found, inward, []) if len(inward) < len(found) else (found, []):
-            rings = np.zeros(len(self._regions), np.int64)
-            for estimate in some:
-                rings[self._regions.index(estimate.copy.region)] += estimate.ring_bytes
-            yield sum(estimate.saved for estimate in some), rings
-            if not some:
-                return
+        limits = RegionLimits(prefetched.extra, self._capacities, self._access_times)
+        peaks, time, fits = run_with_traffic(
+            self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
+        )
+        return (int(peaks[0]), time + prefetched.stall) if fits else None
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """How much longer a part takes because operands are outside the default region.

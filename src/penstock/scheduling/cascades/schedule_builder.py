@@ -23,9 +23,7 @@ from penstock.scheduling.prefetch.accelerator_prefetch import (
     with_accelerator_prefetches,
 )
 from penstock.scheduling.prefetch.double_buffering import FILLS, with_double_buffering
-from penstock.scheduling.row_copies.estimates import RowCopyEstimates
-from penstock.scheduling.row_copies.row_copy_search import RowCopySearch, costed
-from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
@@ -41,15 +39,13 @@ class ScheduleBuilder:
     accounting: CostAccounting
     order: Order
     options: Options
-    row_copies: RowCopyEstimates | None
     assigned: Parts | None = None
 
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
         """Yield the proposal's schedule, then variants of it with different plans.
 
-        For each of `FILLS` (shares of a region that live bytes may occupy), the copy engine also
-        copies constants for a cascade while the previous one runs; and it copies rows of tensors,
-        if faster.
+        One variant for each of `FILLS` (shares of a region that live bytes may occupy), in which
+        the copy engine also copies constants for a cascade while the previous one runs.
         """
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
@@ -76,21 +72,13 @@ class ScheduleBuilder:
         every = [costed]
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
             every += (self._costed(with_double_buffering(costed, memories, fill)) for fill in FILLS)
-        for schedule in {schedule.plans: schedule for schedule in every}.values():
-            yield schedule
-            if self.row_copies is not None:
-                yield from RowCopySearch(self.accounting, self.row_copies).variants(schedule)
+        yield from {schedule.plans: schedule for schedule in every}.values()
 
     def every_schedule(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the schedules of all proposals, in ascending order of memory if these are."""
-        later: list[Schedule] = []  # copies of rows may keep tensors live for longer
-        found = attempt_all("a schedule", proposals, lambda p: (p, tuple(self.schedules(p))))
-        for proposal, schedules in found:
-            every = [*later, *schedules]
-            every.sort(key=lambda schedule: schedule.peak_bytes)
-            later = [s for s in every if s.peak_bytes > proposal.peak_bytes]
-            yield from every[: len(every) - len(later)]
-        yield from later
+        yield from chain.from_iterable(
+            attempt_all("a schedule", proposals, lambda p: tuple(self.schedules(p)))
+        )
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield Pareto-optimal schedules in (peak memory, cycles), in ascending order of memory.
@@ -143,7 +131,11 @@ class ScheduleBuilder:
         return replace(plan, prefetches=plan.copies, scratch_bytes=scratch)
 
     def _costed(self, schedule: Schedule) -> Schedule:
-        return costed(ExpandedSchedule(schedule), self.accounting)
+        """Return a schedule with the costs of its parts, cold starts and prefetches."""
+        accounting, cascades = self.accounting, ExpandedSchedule(schedule).cascades
+        plans = tuple(accounting.costed(schedule, cascade) for cascade in cascades)
+        plans = with_cold_starts(accounting.model, schedule, cascades, plans)
+        return replace(schedule, plans=accounting.with_prefetch_costs(cascades, plans))
 
 
 def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:

@@ -29,15 +29,14 @@ from penstock.scheduling.cascades.proposals import (
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
-from penstock.scheduling.grouping.orders import ORDERS
+from penstock.scheduling.grouping.strategies import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
-from penstock.scheduling.order.part_steps import order_problem
-from penstock.scheduling.row_copies.estimates import row_copy_estimates
+from penstock.scheduling.order.steps import order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 
@@ -117,8 +116,7 @@ def frontier_search(
     none, and CapacityError if a group of parts does not fit there.
     """
     found, orders = _orders(parts, options)
-    row_copies = row_copy_estimates(parts, memories, options)
-    builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options, row_copies)
+    builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
     if options.partition not in (CASCADES, RESIDENT):
         grouped = grouped_proposal(builder, options, bands)
         return FrontierSearch(grouped.builder, [grouped.proposal])
@@ -176,14 +174,13 @@ def _chosen_proposals(
         return whole_proposals(builder, orders, options)
     every: list[Proposal] = []
     nominal: list[Proposal] = []  # as if all memories were as fast as `searches` assume
-    without = replace(problem, options=replace(options, row_copies=False))
     for order in orders:
-        source = _candidates(without, order, searches if memories.uniform else {})
+        source = _candidates(problem, order, searches if memories.uniform else {})
         every += _proposals(problem, order, source, limit_bytes)
         if searches and not memories.uniform:
             nominal += _proposals(problem, order, searches[order].candidates, limit_bytes)
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
-            first = replace(without, memories=replace(memories, tensors=memories.tensors[:1]))
+            first = replace(problem, memories=replace(memories, tensors=memories.tensors[:1]))
             alone = _uniform_searches(first, (order,), limit_bytes)
             every += _proposals(problem, order, _candidates(first, order, alone), limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
@@ -196,15 +193,12 @@ def _chosen_proposals(
         chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
         # More variety for placement, after which memory is known: proposals that leave the second
-        # memory unused, whole layers with greedily selected tensors, and row copies.
+        # memory unused, and whole layers with greedily selected tensors.
         in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
         resident_only = replace(options, partition=RESIDENT)
         whole = whole_proposals(builder, orders, resident_only)
         chosen += [p for p in (*first, *whole) if p not in chosen]
-        known = {(p.order, p.cascades) for p in chosen}
-        copying = near_frontier(_copying(problem, orders), _peak_and_time, 0.0)
-        chosen += [p for p in copying if (p.order, p.cascades) not in known]
         chosen.sort(key=_peak_and_time)
     # A twin may fit a smaller arena: scratch memory that does not raise the peak of the live bytes
     # may still cause fragmentation.
@@ -220,15 +214,6 @@ def _proposals(
 ) -> Iterator[Proposal]:
     start = problem.memories.default_assignment
     return proposals(order, source, start, problem.inputs_bytes, limit_bytes)
-
-
-def _copying(problem: CascadeProblem, orders: Sequence[PartOrder]) -> Iterator[Proposal]:
-    estimates = row_copy_estimates(problem.parts, problem.memories, problem.options)
-    count = len(problem.parts.parts)
-    if estimates is None or not any(any(estimates.tensors((k,))) for k in range(count)):
-        return
-    for order in orders:
-        yield from _proposals(problem, order, RegionSearch(problem, order).candidates)
 
 
 def _relevant_proposals(

@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.scheduling.grouping import fitting
-from penstock.scheduling.grouping.columns import flags
-from penstock.scheduling.grouping.cost import IntervalCosts
-from penstock.scheduling.grouping.on_chip import KeptTensors
+from penstock.scheduling.grouping.groups import IntervalCosts
+from penstock.scheduling.grouping.on_chip import FITS, UNDECIDED, Column, KeptTensors, flags
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 NodeCycles = Callable[[int, int], int]
@@ -53,8 +50,6 @@ class GroupCycles:
     most_tiled: maximum number of nodes of a group that runs tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
-    additive: False, because the cost is not a sum over tensors.
-    separable: True, because the cost is a sum over nodes.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     in_tiles: the node masks of the groups in `known` that run tile by tile.
     _unsure: masks of nodes that may be a group although no order in which they fit was found.
@@ -75,8 +70,6 @@ class GroupCycles:
     tiles_may_save: bool = False
     most_tiled: int = 0
     order_states: int = 200
-    additive: bool = False
-    separable: bool = True
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
     in_tiles: set[int] = field(default_factory=set[int])
     _unsure: set[int] = field(default_factory=set[int])
@@ -102,9 +95,9 @@ class GroupCycles:
         if group not in self.known:
             kept = self.problem.kept_inside(group)
             found = self._on_chip.fits(group, kept)
-            if found == fitting.UNDECIDED:
+            if found == UNDECIDED:
                 self._unsure.add(group)
-            whole = sum(self._node(i, kept) for i in bits(group)) if found == fitting.FITS else None
+            whole = sum(self._node(i, kept) for i in bits(group)) if found == FITS else None
             self._learn(group, whole)
         return self.known[group]
 
@@ -196,35 +189,17 @@ class GroupCycles:
             return False  # a larger group may run tile by tile
         return self.of(group) is None and group not in self._unsure
 
-    def apart(self, writer: int, reader: int) -> bool:
-        """Return False: any node and any of its readers may be in one group.
-
-        `GroupCost` requires this method (see there).
-        writer, reader: indices of nodes.
-        """
-        return False
-
-    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that returns True for every set of nodes: none is ruled out as a group.
-
-        `GroupCost` requires this method (see there); this cost has no such test.
-        piece: unused.
-        """
-        return lambda group: True
-
-    def least(self, nodes: int) -> int:
-        """Return a lower bound of the cycles of some nodes in any grouping.
+    def least(self, region: int) -> Callable[[int], int]:
+        """Return a function that computes a lower bound of the cycles of some nodes.
 
         It is the sum of a bound for each node: the cycles for the best choice of tensors that stay
         on chip or, if fewer, the least cycles of the node in groups that run tile by tile.
-
-        nodes: mask of nodes.
         """
-        if self._least is None:
-            self._least = np.array(
-                [self._least_cycles(i) for i in range(len(self.problem.nodes))], np.int64
-            )
-        return int(self._least[flags(nodes, len(self._least))].sum())
+        least = self._least
+        if least is None:
+            cycles = [self._least_cycles(i) for i in range(len(self.problem.nodes))]
+            least = self._least = np.array(cycles, np.int64)
+        return lambda nodes: int(least[flags(nodes, len(least))].sum())
 
     def fitting_order(self, group: int) -> tuple[int, ...] | None:
         """Return an order of a group's nodes in which its tensors fit on chip.

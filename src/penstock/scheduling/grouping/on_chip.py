@@ -1,19 +1,109 @@
-"""KeptTensors: whether the tensors that a group keeps on chip fit there."""
+"""KeptTensors: whether the tensors that a group keeps on chip fit there in some order of its nodes.
+
+A tensor that only the group uses is live from its writer to its last reader.  Known orders are
+tried first, then others are searched.  A state of the search is the set of executed nodes, as a
+mask, so searched groups have at most 62 nodes.  A ready node is *free* if no more bytes are live
+after it than before; it runs next (`order/order.py` explains why this is optimal).  Otherwise, the
+ready node that leaves the fewest live bytes is tried first.
+
+The functions that numba compiles also serve groups whose other tensors occupy the buffer: a tensor
+from outside the group is live from the start to its last reader in the group, and a tensor that is
+used outside is live from its writer to the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import compiled
-from penstock.scheduling.grouping import fitting
-from penstock.scheduling.grouping.columns import Columns, buffer_fits, columns, flags, members
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bits
+
+Column = npt.NDArray[np.int64]
+
+MOST_NODES = 62
+"""Maximum number of nodes in a group: a state is an int64 mask."""
+FITS, TOO_LARGE, UNDECIDED = 1, 0, -1
+"""Whether an order exists in which the group fits: yes, no, or not found within the budget."""
+
+
+class GraphArrays(NamedTuple):
+    """A grouping problem as arrays, for functions that numba compiles.
+
+    Node i writes tensor i and reads the tensors read[read_start[i]:read_start[i + 1]].  The nodes
+    reader[reader_start[t]:reader_start[t + 1]] read tensor t; kept[t] is 1 for network outputs,
+    else 0; sizes[t] is in bytes.
+    """
+
+    read_start: Column
+    read: Column
+    reader_start: Column
+    reader: Column
+    kept: Column
+    sizes: Column
+
+
+class GroupUse(NamedTuple):
+    """How the members of a group, nodes in ascending order, use tensors.
+
+    wanted[t]: mask of the members that read tensor t; bit k for members[k].
+    stays[i]: 1 if the tensor of node i is used outside of the group, else 0; -1 if i is no member.
+    """
+
+    members: Column
+    wanted: Column
+    stays: Column
+
+
+def graph_arrays(problem: GroupingProblem) -> GraphArrays:
+    """Return a grouping problem as arrays."""
+    kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
+    return GraphArrays(
+        *_lists(problem.reads),
+        *_lists(problem.readers),
+        np.array(kept, np.int64),
+        np.array(problem.sizes, np.int64),
+    )
+
+
+def flags(mask: int, count: int) -> npt.NDArray[np.bool_]:
+    """Return the lowest `count` bits of a mask as an array."""
+    raw = np.frombuffer(mask.to_bytes(count // 8 + 1, "little"), np.uint8)
+    return np.unpackbits(raw, bitorder="little")[:count].astype(np.bool_)
+
+
+def members(mask: int, count: int) -> Column:
+    """Return the indices of the bits that are set among the lowest `count`, in ascending order."""
+    return np.flatnonzero(flags(mask, count))
+
+
+def buffer_fits(inside: Column, graph: GraphArrays, cap: int, order_states: int) -> int:
+    """Return whether the tensors of a group fit a buffer in some order of its nodes.
+
+    inside: indices of the group's nodes, ascending.
+    cap: bytes of the buffer.
+    order_states: maximum number of states of the search for an order.
+
+    The result is FITS, TOO_LARGE or UNDECIDED.
+    """
+    if len(inside) > MOST_NODES:
+        return least_live_fits(inside, graph, cap)
+    return fits(inside, graph, cap, order_states)
+
+
+def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
+    """Return (start, members): the bits set in mask k are members[start[k]:start[k + 1]].
+
+    Example: the masks 0b101 and 0b10 give start = [0, 2, 3] and members = [0, 2, 1].
+    """
+    members = [list(bits(mask)) for mask in masks]
+    start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
+    return start, np.array([i for some in members for i in some], np.int64)
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +117,6 @@ class KeptTensors:
         Order 0 is that of the node indices.
     _last_readers: _last_readers[k, t] is the reader of tensor t that runs last in order k, or t
         itself if no node reads it.
-    _graph: the problem as arrays.
     """
 
     problem: GroupingProblem
@@ -36,13 +125,13 @@ class KeptTensors:
     _orders: set[tuple[int, ...]] = field(init=False)
     _ranks: npt.NDArray[np.int64] = field(init=False)
     _last_readers: npt.NDArray[np.int64] = field(init=False)
-    _graph: Columns = field(init=False)
+    _graph: GraphArrays = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.problem.nodes)
         self._orders = set()
         self._ranks = self._last_readers = np.zeros((0, count), np.int64)
-        self._graph = columns(self.problem)
+        self._graph = graph_arrays(self.problem)
         self.add_order(range(count))
 
     def add_order(self, order: Sequence[int]) -> bool:
@@ -71,23 +160,21 @@ class KeptTensors:
     def fits(self, group: int, kept: int) -> int:
         """Return whether the tensors in `kept` fit on chip in some order of a group's nodes.
 
-        If the tensors fit in no known order (`add_order`), other orders are searched.
         group: mask of nodes.
         kept: mask of those of its nodes whose tensors only the group uses.
 
-        The result is FITS, TOO_LARGE or UNDECIDED (`fitting.py`).
+        The result is FITS, TOO_LARGE or UNDECIDED.
         """
         sizes = self._sizes(kept)
         inside = members(group, len(self.problem.nodes))
         if sizes.sum() <= self.capacity_bytes or self._first_fit(inside, sizes) >= 0:
-            return fitting.FITS
-        return buffer_fits(
-            inside, (*self._graph[:-1], sizes), self.capacity_bytes, self.order_states
-        )
+            return FITS
+        graph = self._graph._replace(sizes=sizes)
+        return buffer_fits(inside, graph, self.capacity_bytes, self.order_states)
 
     def _sizes(self, kept: int) -> Column:
         """Return the bytes of each tensor in the mask `kept`, and 0 for all other tensors."""
-        sizes = self._graph[-1]
+        sizes = self._graph.sizes
         return sizes * flags(kept, len(sizes))
 
     def _first_fit(self, inside: Column, sizes: Column) -> int:
@@ -123,3 +210,216 @@ def first_fit(
         if np.cumsum(changes).max() <= cap:
             return k
     return -1
+
+
+@compiled
+def fits(members: Column, graph: GraphArrays, cap: int, max_states: int) -> int:
+    """Return whether some order of a group's nodes needs at most `cap` bytes for all tensors that
+    they read or write.
+
+    The result is FITS, TOO_LARGE, or UNDECIDED if the search gave up after `max_states` states.
+    """
+    count = len(members)
+    use = _group_use(members, graph)
+    start = 0
+    for t in range(len(graph.sizes)):
+        written = t < len(use.stays) and use.stays[t] >= 0
+        start += graph.sizes[t] if use.wanted[t] and not written else 0
+    if start > cap:
+        return TOO_LARGE
+    everything = (1 << count) - 1
+    slots = 4
+    while slots < 4 * max_states:
+        slots *= 2
+    seen = np.zeros(slots, np.int64)
+    states, lives = np.zeros(count * count + 1, np.int64), np.zeros(count * count + 1, np.int64)
+    lives[0], filled, opened = start, 1, 0
+    during, after = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    while filled:
+        filled -= 1
+        done, live = states[filled], lives[filled]
+        free = 0
+        while free >= 0 and done != everything:
+            free = _free_member(graph, use, done, live, cap, during, after)
+            if free >= 0:
+                done, live = done | 1 << free, after[free]
+        if done == everything:
+            return FITS
+        slot = _slot(done, seen)
+        if seen[slot] == done + 1:
+            continue
+        seen[slot] = done + 1
+        opened += 1
+        if opened >= max_states:
+            return UNDECIDED
+        filled = _push(done, cap, during, after, states, lives, filled)
+    return TOO_LARGE
+
+
+@compiled
+def least_live_fits(members: Column, graph: GraphArrays, cap: int) -> int:
+    """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
+
+    Otherwise the result is UNDECIDED: another order may fit.  In the heuristic order, the next
+    node is the ready node that leaves the fewest live bytes; nodes whose output does not fit are
+    passed over.  The group may have any size.
+    """
+    sizes = graph.sizes
+    pending, stays, waits = _pending(members, graph)
+    live = 0
+    for t in range(len(sizes)):
+        outside = t >= len(stays) or stays[t] < 0
+        live += sizes[t] if outside and pending[t] else 0
+    ready = members[waits[members] == 0]
+    while len(ready):
+        best, least = -1, 0
+        for k in range(len(ready)):
+            i = ready[k]
+            then = sizes[i] if stays[i] or pending[i] else 0
+            for r in range(graph.read_start[i], graph.read_start[i + 1]):
+                t = graph.read[r]
+                inside = t < len(stays) and stays[t] == 1
+                then -= sizes[t] if pending[t] == 1 and not inside else 0
+            if live + sizes[i] <= cap and (best < 0 or then < least):
+                best, least = k, then
+        if best < 0:
+            return UNDECIDED
+        i = ready[best]
+        live += least
+        ready = np.delete(ready, best)
+        for r in range(graph.read_start[i], graph.read_start[i + 1]):
+            pending[graph.read[r]] -= 1
+        for r in range(graph.reader_start[i], graph.reader_start[i + 1]):
+            waits[graph.reader[r]] -= 1
+            if waits[graph.reader[r]] == 0:
+                ready = np.append(ready, graph.reader[r])
+    return FITS
+
+
+@compiled
+def _pending(members: Column, graph: GraphArrays) -> tuple[Column, Column, Column]:
+    """Return how the members of a group use tensors, as three arrays (pending, stays, waits).
+
+    pending[t]: number of members that read tensor t.
+    stays[i]: as in `GroupUse`.
+    waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
+    """
+    stays = np.full(len(graph.read_start) - 1, -1, np.int64)
+    waits = np.full(len(graph.read_start) - 1, -1, np.int64)
+    pending = np.zeros(len(graph.kept), np.int64)
+    stays[members] = graph.kept[members]
+    waits[members] = 0
+    for i in members:
+        for r in range(graph.reader_start[i], graph.reader_start[i + 1]):
+            if waits[graph.reader[r]] < 0:
+                stays[i] = 1
+            else:
+                waits[graph.reader[r]] += 1
+        for r in range(graph.read_start[i], graph.read_start[i + 1]):
+            pending[graph.read[r]] += 1
+    return pending, stays, waits
+
+
+@compiled
+def _group_use(members: Column, graph: GraphArrays) -> GroupUse:
+    local = np.full(len(graph.read_start) - 1, -1, np.int64)
+    stays = np.full(len(graph.read_start) - 1, -1, np.int64)
+    wanted = np.zeros(len(graph.kept), np.int64)
+    for k in range(len(members)):
+        local[members[k]] = k
+    for k in range(len(members)):
+        i = members[k]
+        stays[i] = graph.kept[i]
+        for r in range(graph.reader_start[i], graph.reader_start[i + 1]):
+            if local[graph.reader[r]] < 0:
+                stays[i] = 1
+        for r in range(graph.read_start[i], graph.read_start[i + 1]):
+            wanted[graph.read[r]] |= 1 << k
+    return GroupUse(members, wanted, stays)
+
+
+@compiled
+def _free_member(
+    graph: GraphArrays,
+    use: GroupUse,
+    done: int,
+    live: int,
+    cap: int,
+    during: Column,
+    after: Column,
+) -> int:
+    """Return the first free member of a group; -1 if there is none.
+
+    done, live: mask of the executed members (bit k for members[k]), and the live bytes.
+    during[k], after[k]: output arrays: the live bytes while members[k] runs, and after it.  If the
+        member cannot run, during[k] exceeds `cap`, the bytes of the buffer.  They are computed up
+        to the free member or, if none is free, for all, because the search then tries each that
+        can run.
+    """
+    for k in range(len(use.members)):
+        i = use.members[k]
+        during[k], after[k] = live + graph.sizes[i], live
+        if done >> k & 1 or not _ready(i, graph, use, done):
+            during[k] = cap + 1
+        if during[k] > cap:
+            continue
+        if use.stays[i] or use.wanted[i]:
+            after[k] += graph.sizes[i]
+        for r in range(graph.read_start[i], graph.read_start[i + 1]):
+            t = graph.read[r]
+            inside = t < len(use.stays) and use.stays[t] == 1
+            if not inside and not use.wanted[t] & ~(done | 1 << k):
+                after[k] -= graph.sizes[t]
+        if after[k] <= live:
+            return k
+    return -1
+
+
+@compiled
+def _ready(i: int, graph: GraphArrays, use: GroupUse, done: int) -> bool:
+    """Return whether all members that write inputs of node `i` are in the mask `done`."""
+    for r in range(graph.read_start[i], graph.read_start[i + 1]):
+        t = graph.read[r]
+        if t < len(use.stays) and use.stays[t] >= 0:
+            k = np.searchsorted(use.members, t)
+            if not done >> k & 1:
+                return False
+    return True
+
+
+@compiled
+def _push(
+    done: int, cap: int, during: Column, after: Column, states: Column, lives: Column, filled: int
+) -> int:
+    """Push the state after each member that can run; return the new number of states on the stack.
+
+    The new state with the fewest live bytes is on top.
+    states, lives: the stack: masks of the executed members, and live bytes, one entry per state.
+    filled: number of states on the stack.
+    """
+    bottom = filled
+    for k in range(len(during)):
+        if during[k] > cap:
+            continue
+        at = filled
+        while at > bottom and lives[at - 1] < after[k]:
+            states[at], lives[at] = states[at - 1], lives[at - 1]
+            at -= 1
+        states[at], lives[at] = done | 1 << k, after[k]
+        filled += 1
+    return filled
+
+
+@compiled
+def _slot(done: int, seen: Column) -> int:
+    """Return the index of the slot of state `done` in the hash table `seen`.
+
+    If the state is not in the table, the result is the free slot for it.
+    seen: a free slot contains 0; any other slot contains m + 1, where m is the mask of a visited
+        state.
+    """
+    mask = len(seen) - 1
+    slot = (done * 0x9E3779B1 >> 16) & mask
+    while seen[slot] != 0 and seen[slot] != done + 1:
+        slot = (slot + 1) & mask
+    return slot

@@ -205,14 +205,6 @@ class GroupingProblem:
             tuple(f"t{i}" for i in bits(self.wanted_outside(group))),
         )
 
-    def between(self, writer: int, reader: int) -> int:
-        """Return the mask of two nodes and all nodes on paths from `writer` to `reader`.
-
-        Every group that contains the two nodes contains all of these nodes.
-        """
-        inner = self.descendants[writer] & self.ancestors[reader]
-        return inner | 1 << writer | 1 << reader
-
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
         """Return the problem that consists of some nodes and the tensors that these nodes write.
 
@@ -228,26 +220,3 @@ class GroupingProblem:
         )
         kept = {index[i] for i in (*self.outputs, *outputs) if i in index}
         return GroupingProblem(found, (), frozenset(kept))
-
-
-def problem_from_edges(
-    names: Sequence[str],
-    edges: Sequence[tuple[int, int]],
-    output_bytes: Sequence[int],
-    weight_bytes: Sequence[int],
-    outputs: Sequence[int],
-) -> GroupingProblem:
-    """Return the grouping problem of a graph without network inputs.
-
-    names, output_bytes, weight_bytes: one entry per node, in a topological order.
-    edges: (writer, reader) pairs of node indices.
-    outputs: indices of the nodes whose tensors are network outputs.
-    """
-    reads: list[list[int]] = [[] for _ in names]
-    for writer, reader in edges:
-        reads[reader].append(writer)
-    nodes = tuple(
-        GroupNode(name, output_bytes[i], weight_bytes[i], tuple(sorted(reads[i])))
-        for i, name in enumerate(names)
-    )
-    return GroupingProblem(nodes, (), frozenset(outputs))

@@ -7,17 +7,6 @@ run next.  Down-sets are expanded in ascending order of an estimate: the cost of
 down-set plus a lower bound of the remaining cost.  So the first path that reaches the region is
 optimal.  Before that, the estimate of the down-set to be expanded next is a proven lower bound of
 the total cost.
-
-If the cost is a sum over tensors (`GroupCost.additive`), the lower bound of the remaining cost is
-the sum of the bytes that must still be moved:
-
-    read           each tensor that exists already and that a remaining node reads
-    written        each output of the region that does not exist yet
-    written, read  each tensor that does not exist yet, and whose writer and some reader cannot be
-                   in one group
-
-A tensor exists if a node of the down-set or a node outside the region writes it, or if it is an
-input of the network.  For any other cost, the bound is `GroupCost.least` of the remaining nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.grouping.cost import GroupCost
+from penstock.scheduling.grouping.groups import GroupCost
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 Ready = Callable[[int], int]
@@ -66,10 +55,9 @@ class GroupSearch:
         self._cost, self._region = cost, region
         self._ready = ready or self._all_ready
         self._restricted = ready is not None
-        self._connected_only = cost.separable and not self._restricted
         self._before = {i: cost.problem.before[i] & region for i in bits(region)}
         self._near = {i: self._neighbours(i) for i in bits(region)}
-        self._written, self._read = _forced_transfers(cost, region) if cost.additive else (0, 0)
+        self._least = cost.least(region)
         self.work = 0
 
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
@@ -81,8 +69,7 @@ class GroupSearch:
         reached = {0: 0}
         came: dict[int, int] = {}
         closed: set[int] = set()
-        first = self.remaining(0)
-        heap = [(first, 0, 0)]
+        heap = [(self._least(self._region), 0, 0)]
         while heap:
             estimate, _, done = heappop(heap)
             if done == self._region:
@@ -97,7 +84,7 @@ class GroupSearch:
                 total = reached[done] + spent
                 if total >= reached.get(after, math.inf):
                     continue
-                estimate_after = total + self.remaining(after)
+                estimate_after = total + self._least(self._region & ~after)
                 if estimate_after >= ceiling:
                     continue
                 reached[after], came[after] = total, done
@@ -105,20 +92,6 @@ class GroupSearch:
             if self.work >= max_work:
                 return GroupFinding((), estimate, False, self.work)
         return GroupFinding((), ceiling, True, self.work)
-
-    def remaining(self, done: int) -> int:
-        """Return a lower bound of the cost of grouping the nodes of the region not in `done`.
-
-        done: mask of executed nodes.
-        """
-        problem, rest = self._cost.problem, self._region & ~done
-        if not self._cost.additive:
-            return self._cost.least(rest)
-        read = 0
-        for i in bits(rest):
-            read |= problem.reads[i]
-        moved = (read & ~rest, self._read & rest, self._written & rest)
-        return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
         """Yield the masks of executed nodes that extend the mask `done` by one more group.
@@ -140,7 +113,8 @@ class GroupSearch:
                 if group & (group - 1) and self._cost.hopeless(group):
                     continue
                 stack.append((after, self._ready_after(after, ready, i)))
-                if not self._connected_only or self._connected(group):
+                # Components without common tensors cost no more as groups of their own.
+                if self._restricted or self._connected(group):
                     yield after
 
     def _all_ready(self, done: int) -> int:
@@ -192,21 +166,3 @@ def _path(came: dict[int, int], done: int) -> list[int]:
         groups.append(done & ~came[done])
         done = came[done]
     return groups[::-1]
-
-
-def _forced_transfers(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Return (written, read): which of a region's own tensors every grouping transfers, as masks.
-
-    The search needs them for a lower bound of the bytes transferred.  A region's own tensors are
-    those that its nodes write.
-    written: tensors that every grouping writes to external memory.  They include `read`.
-    read: tensors that every grouping also reads back, because a reader in the region is provably
-        in another group than the writer.
-    region: mask of nodes.
-    """
-    problem = cost.problem
-    written, read = problem.wanted_outside(region), 0
-    for i in bits(region):
-        if any(cost.apart(i, reader) for reader in bits(problem.readers[i] & region)):
-            read |= 1 << i
-    return written | read, read

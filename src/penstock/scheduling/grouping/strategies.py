@@ -1,24 +1,54 @@
 """Named strategies that partition nodes into groups; `best` is never worse than another.
 
-A grouping partitions the nodes of a network into groups that run one after the other.  The
-strategy `paper` is that of Zheng et al., IEEE TCAD 39(11), 2020; see `levels.py`.
+layer    every node is a group of its own
+greedy   repeatedly merge the two connected groups whose merge reduces the cost most.  Source:
+         Mullapudi et al., Automatically Scheduling Halide Image Processing Pipelines, ACM TOG
+         35(4), 2016
+paper    groups of nodes that are consecutive if nodes run in ascending order of depth.  Source:
+         Zheng et al., Efficient Scheduling of Irregular Network Structures on CNN Accelerators,
+         IEEE TCAD 39(11), 2020, section 4.2.  They do not define the order of nodes of equal
+         depth; here it is free
+best     the cheapest of these and of intervals of several orders, improved by a local search
+         (`moves.py`) and an exact one (`search.py`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 
-from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import OrderCost
-from penstock.scheduling.grouping.greedy import greedy
-from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
-from penstock.scheduling.grouping.intervals import intervals
-from penstock.scheduling.grouping.levels import next_in_level
-from penstock.scheduling.grouping.moves import Moves
-from penstock.scheduling.grouping.orders import orders
+from penstock.scheduling.grouping.groups import (
+    GroupCost,
+    Grouping,
+    OrderCost,
+    ordered_grouping,
+    total_cost,
+)
+from penstock.scheduling.grouping.moves import Moves, intervals
+from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.search import GroupSearch
-from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.order.step_table import Heuristic, bit_mask, bits, heuristic_order
+
+ORDERS: Mapping[str, Heuristic] = {
+    "asap": Heuristic.EARLY,
+    "alap": Heuristic.LATE,
+    "dfs": Heuristic.DEPTH_FIRST,
+    "reverse": Heuristic.REVERSE,
+    "bfs": Heuristic.BREADTH_FIRST,
+    "file": Heuristic.FILE,
+}
+"""asap, alap: by the length of the longest path from the start, or to the end.  dfs, reverse: depth
+first, from the start or from the end.  bfs: breadth first.  file: as in the model file.
+"""
+
+
+def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
+    """Return topological orders of a problem's nodes (as indices), by the names in `ORDERS`.
+
+    The names include "dfs" (depth first), "bfs" (breadth first) and "file" (as in the model file).
+    """
+    return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +60,11 @@ class GroupingOptions:
     level_work: budget in the strategy `paper`, which searches all orders of nodes of equal depth.
     ideal_work: budget of the exact search in the strategy `best`.
     move_work: budget of the local search in the strategy `best`.
-    bound_work: budget of the search for a lower bound in the strategy `best`.  If the network is
-        bisected, the search in each half has half of the budget.
     """
 
     level_work: int = 50_000
     ideal_work: int = 200_000
     move_work: int = 200_000
-    bound_work: int = 20_000
 
 
 DEFAULTS = GroupingOptions()
@@ -72,9 +99,7 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the cheapest grouping of all strategies and orders, improved by two searches.
 
-    The first one is a local search, the second one exact.  If the exact search does not prove the
-    result optimal, `bound` is the higher of two lower bounds of the cost: that of the exact search
-    and that of `bounds.lower_bound`.
+    The first one is a local search, the second one exact.  `bound` is that of the exact search.
     """
     every = orders(cost.problem)
     # A group may be rejected because its tensors fit in none of the known orders of the nodes.  The
@@ -83,12 +108,14 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     start = _least(twice, cost)
     moves = Moves(cost, tuple(every.values()), start.groups, options.move_work)
     moved = ordered_grouping(moves.improve(), cost)
-    found = _certified(moved, cost, options)
-    if found.optimal:
-        return found
-    order = [i for group in found.groups for i in bits(group)]
-    bound, work = lower_bound(cost, order, options.bound_work)
-    return replace(found, bound=max(found.bound, bound), work=found.work + work)
+    search = GroupSearch(cost, cost.problem.everything)
+    found = search.run(options.ideal_work, moved.cost)
+    done = ordered_grouping(found.groups, cost) if found.groups else moved
+    # The bound of the search is invalid if `cost` has rejected groups that may be feasible: they
+    # could be part of a cheaper grouping.
+    everything = cost.problem.everything
+    bound = cost.least(everything)(everything) if cost.undecided else int(found.bound)
+    return replace(done, bound=bound, work=found.work)
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -142,15 +169,119 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
     )
 
 
-def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
-    """Return `start`, or a cheaper grouping found by the exact search.
+def greedy(cost: GroupCost) -> tuple[int, ...]:
+    """Merge groups until no merge of two connected groups reduces the cost; return the groups.
 
-    The `bound` of the result is a lower bound of the cost of any grouping.
+    At first, each node is a group.  In each step, the two groups whose merge saves most are merged.
+    Groups are masks of nodes.
     """
-    search = GroupSearch(cost, cost.problem.everything)
-    found = search.run(options.ideal_work, start.cost)
-    done = ordered_grouping(found.groups, cost) if found.groups else start
-    # The bound of the search is invalid if `cost` has rejected groups that may be feasible: they
-    # could be part of a cheaper grouping.
-    bound = cost.least(cost.problem.everything) if cost.undecided else int(found.bound)
-    return replace(done, bound=bound, work=found.work)
+    links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
+    heap = [
+        (-saved, pair)
+        for a in range(len(links.groups))
+        for b in sorted(links.readers[a])
+        for pair in [(a, b)]
+        if (saved := saving(cost, links.groups[a], links.groups[b])) > 0
+    ]
+    heapify(heap)
+    while heap:
+        _, (a, b) = heappop(heap)
+        if links.groups[a] and links.groups[b] and links.may_join(a, b):
+            joined = links.join(a, b)
+            for other in sorted(links.writers[joined] | links.readers[joined]):
+                saved = saving(cost, links.groups[joined], links.groups[other])
+                pair = (joined, other) if other in links.readers[joined] else (other, joined)
+                if saved > 0:
+                    heappush(heap, (-saved, pair))
+    return tuple(group for group in links.groups if group)
+
+
+def saving(cost: GroupCost, a: int, b: int) -> int:
+    """Return by how much the cost decreases if two groups are merged.
+
+    The result is negative if the cost increases, and 0 if the two cannot be one group.
+    a, b: node masks of the groups.
+    """
+    if cost.hopeless(a | b):
+        return 0
+    parts, whole = total_cost(cost, (a, b)), cost.of(a | b)
+    return 0 if parts is None or whole is None else parts - whole
+
+
+class Links:
+    """A graph whose vertices are groups that can be merged.
+
+    An edge leads from a group to each group that reads its tensors.
+    groups: masks of nodes; 0 for a group that has been merged into another one.
+    writers[g]: indices of the groups whose tensors group g reads.
+    readers[g]: indices of the groups that read tensors of group g.
+    """
+
+    def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
+        """Build the graph in which an edge links each group to the groups that read its tensors.
+
+        groups: masks of nodes, in a topological order.
+        """
+        self.groups = groups
+        of = {i: g for g, group in enumerate(groups) for i in bits(group)}
+        self.writers: list[set[int]] = []
+        self.readers: list[set[int]] = [set() for _ in groups]
+        for g, group in enumerate(groups):
+            from_outside = problem.read_from_outside(group) & problem.everything
+            self.writers.append({of[i] for i in bits(from_outside)})
+            for writer in self.writers[g]:
+                self.readers[writer].add(g)
+
+    def may_join(self, a: int, b: int) -> bool:
+        """Return whether group `a` and one of its readers, `b`, can be merged without a cycle.
+
+        The two can be merged if no path leads from `a` to `b` through another group.
+        a, b: indices of groups.
+        """
+        stack = [reader for reader in self.readers[a] if reader != b]
+        seen = set(stack)
+        while stack:
+            here = stack.pop()
+            if here == b:
+                return False
+            fresh = self.readers[here] - seen
+            seen |= fresh
+            stack += fresh
+        return True
+
+    def join(self, a: int, b: int) -> int:
+        """Merge the groups with indices `a` and `b`, and return the index of the new group."""
+        joined = len(self.groups)
+        self.groups.append(self.groups[a] | self.groups[b])
+        self.writers.append((self.writers[a] | self.writers[b]) - {a, b})
+        self.readers.append((self.readers[a] | self.readers[b]) - {a, b})
+        for old in (a, b):
+            for writer in self.writers[old]:
+                self.readers[writer] -= {a, b}
+            for reader in self.readers[old]:
+                self.writers[reader] -= {a, b}
+        for writer in self.writers[joined]:
+            self.readers[writer].add(joined)
+        for reader in self.readers[joined]:
+            self.writers[reader].add(joined)
+        self.groups[a] = self.groups[b] = 0
+        return joined
+
+
+def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
+    """Return a function from a mask of executed nodes to the mask of the nodes that may run next.
+
+    With it, nodes run in ascending order of depth: the number of edges on the longest path that
+    ends at a node.  All remaining nodes of the least depth may run next; the mask is 0 if none
+    remain.
+    """
+    depths = problem.depths
+    levels = [
+        bit_mask(i for i, depth in enumerate(depths) if depth == level)
+        for level in range(max(depths, default=-1) + 1)
+    ]
+
+    def ready(done: int) -> int:
+        return next((level & ~done for level in levels if level & ~done), 0)
+
+    return ready

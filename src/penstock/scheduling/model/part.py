@@ -13,7 +13,6 @@ from penstock.brief import Brief
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
-from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.stripe import StripeConfig
 
 
@@ -31,9 +30,6 @@ class Part(Brief):
     fallback: kernel that runs where the scratch memory is too small for the preferred one; None if
         there is none.
     prefetching: kernels that read constants from a prefetched copy, by increasing copy size.
-    row_copy: the row copy that the part performs; None unless the copy engine runs the part.
-    copied_out_to: name of the tensor to which the rows of the output are copied, if the output is
-        the ring of a row copy; None otherwise.
     """
 
     nodes: tuple[Node, ...]
@@ -42,8 +38,6 @@ class Part(Brief):
     streamed_input: Value | None = None
     fallback: Kernel | None = None
     prefetching: tuple[Kernel, ...] = ()
-    row_copy: RowCopy | None = None
-    copied_out_to: str | None = None
 
     def with_kernel(self, kernel: Kernel) -> Part:
         """Return this part with `kernel` as its only kernel."""
@@ -81,19 +75,6 @@ class Part(Brief):
     def name(self) -> str:
         """Name of the part, which is the name of its output tensor."""
         return self.output.name
-
-    @property
-    def label(self) -> str:
-        """Name of the part in programs and reports; a layer has the same label in all schedules.
-
-        The label is `name`, the name of the output, unless the output is copied out: the layer then
-        writes a ring, and another part copies the ring to the layer's tensor.  In this case, the
-        label of the layer is the name of the tensor, and the label of the copying part is the name
-        of the ring.
-        """
-        if self.row_copy is not None and self.row_copy.out:
-            return self.inputs[0].name
-        return self.copied_out_to or self.name
 
     @property
     def output(self) -> Value:

@@ -23,7 +23,6 @@ from penstock.scheduling.model.access import (
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
-from penstock.scheduling.model.row_copy import CopiedRows, RowsCopiedOut, with_copied_rows
 from penstock.scheduling.model.rows import RowParts
 
 
@@ -61,8 +60,8 @@ class Parts(Brief):
 
     The `CascaderGraph` of TVM RFC 0037.
 
-    parts: one per node that computes something, one per streamed input (a network input whose rows
-        the application supplies during the run), and one per row copy.
+    parts: one per node that computes something, and one per streamed input (a network input whose
+        rows the application supplies during the run).
     accelerators: names of the accelerators.
     cpu_fallbacks: the nodes that no accelerator claims; empty without accelerators.
     updates: the parts that copy new elements to states (tensors that persist from run to run), in
@@ -83,8 +82,6 @@ class Parts(Brief):
         limit the memory.  None for all other parts.
     is_for_speed: whether an alternative takes more memory for fewer cycles.  The search skips it if
         its kernels are hardly faster, and its schedules do not set the pace (`Schedule.pace`).
-    row_copies: the row copies.  The last parts in `parts` perform them, one each, in this order.
-    uncopied: the parts before the row copies were added; None if there are no row copies.
     similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
         reuses what `similar.rows` states about these common parts.  None: nothing is reused.
     """
@@ -101,8 +98,6 @@ class Parts(Brief):
     least_row_bytes: int | None = None
     floor_bytes: int | None = None
     is_for_speed: bool = False
-    row_copies: tuple[CopiedRows | RowsCopiedOut, ...] = ()
-    uncopied: Parts | None = field(default=None, compare=False)
     similar: Parts | None = field(default=None, compare=False)
 
     @property
@@ -145,8 +140,6 @@ class Parts(Brief):
     @cached_property
     def rows(self) -> RowParts:
         """Which rows of its inputs every part reads to compute the rows of its output."""
-        if self.uncopied is not None:
-            return with_copied_rows(self.uncopied.rows, self.row_copies)
         return row_parts(
             self.graph,
             self.parts,

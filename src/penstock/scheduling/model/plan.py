@@ -14,7 +14,6 @@ from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
-from penstock.scheduling.model.row_copy import RowCopy
 from penstock.scheduling.model.stripe import Stripes, count_stripes
 
 
@@ -41,9 +40,6 @@ class Plan(Brief):
         accelerator prefetches constants for a part, the part runs the kernel that reads the copy.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
-    row_copies: the row copies of the cascade, those that copy in before those that copy out.  The
-        parts that copy in are the first entries of `parts`, and those that copy out the last ones,
-        in this order.
     """
 
     parts: tuple[int, ...]
@@ -55,7 +51,6 @@ class Plan(Brief):
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
     breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
-    row_copies: tuple[RowCopy, ...] = ()
 
     @property
     def bare(self) -> Plan:
@@ -77,12 +72,6 @@ class Plan(Brief):
         """Prefetches by accelerators, each with its `Prefetch.accelerator`, which is not None."""
         pairs = ((p, p.accelerator) for p in self.prefetches)
         return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
-
-    @property
-    def row_copy_places(self) -> tuple[int, ...]:
-        """For each of `row_copies`, the index in `parts` of the part that performs it."""
-        after = len(self.parts) - len(self.row_copies)
-        return tuple(i + after if copy.out else i for i, copy in enumerate(self.row_copies))
 
     def with_copies(self, copies: Iterable[Prefetch]) -> Plan:
         """Return the plan with `copies` in place of its present prefetches by the copy engine."""

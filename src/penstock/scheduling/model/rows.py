@@ -95,10 +95,6 @@ class RowPart:
     whole: whether the part computes all output rows in one call.
     recurrent: whether each output row depends on the previous one.
     scratch_bytes: least scratch memory with which the part can run (`Part.least_scratch_bytes`).
-    on_request: whether a call computes all rows that the reader of the output requests; if False, a
-        call computes at most the stripe height.  True for row copies.
-    first_rows: how many rows the part computes at the start of its cascade, before any part
-        requests rows.  0 except for row copies with double buffering.
     """
 
     written: int
@@ -106,8 +102,6 @@ class RowPart:
     whole: bool
     recurrent: bool
     scratch_bytes: int
-    on_request: bool = False
-    first_rows: int = 0
 
 
 @dataclass(frozen=True, eq=False)

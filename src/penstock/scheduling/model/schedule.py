@@ -67,11 +67,8 @@ class Schedule(Brief):
     def assigned_parts(self) -> Parts:
         """The original parts, from the stage `assign`.
 
-        These are the parts before row copies were added, and before each cascade or chain in bands
-        was replaced by a single part.
+        These are the parts before each cascade or chain in bands was replaced by a single part.
         """
-        if self.parts.uncopied is not None:
-            return self.parts.uncopied
         return self.parts if self.assigned is None else self.assigned
 
     def find_bands(self, part: Part) -> Bands | None:

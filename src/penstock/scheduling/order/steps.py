@@ -10,17 +10,20 @@ Liveness, for every order:
     memory while the step runs: together they count as the larger one.
 
 So the bytes that are live while a step runs depend on the *set* of steps before it, not on their
-order.  `peak_bytes` implements this definition directly; the tests compare the searches with it.
+order.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import rustworkx as rx
 
 from penstock.errors import InternalError
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +95,6 @@ def dependence_graph(problem: OrderProblem) -> rx.PyDiGraph[int, str]:
     return graph
 
 
-def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:
-    """Return the live bytes at the peak if the steps run in `order`, a sequence of step indices."""
-    sizes = dict(problem.sizes)
-    kept = set(problem.outputs) | (set(problem.inputs) if problem.keep_inputs else set[str]())
-    steps = [problem.steps[i] for i in order]
-    last_read = {name: at for at, step in enumerate(steps) for name in step.reads}
-    live = {name for name in problem.inputs if name in last_read or name in kept}
-    peak = sum(sizes[name] for name in live)
-    for at, step in enumerate(steps):
-        live |= set(step.writes)
-        sharing = [(r, w) for r, w in step.in_place if last_read[r] == at and r not in kept]
-        shared = shared_bytes(tuple((r, w, min(sizes[r], sizes[w])) for r, w in sharing))
-        peak = max(peak, sum(sizes[name] for name in live) + step.scratch_bytes - shared)
-        live = {name for name in live if last_read.get(name, -1) > at or name in kept}
-    return peak
-
-
 def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
     """Return the maximum number of bytes that in-place pairs can save together.
 
@@ -126,3 +112,54 @@ def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
         graph.add_edge(nodes["r", r], nodes["w", w], saved)
     matching = rx.max_weight_matching(graph, weight_fn=int)
     return sum(graph.get_edge_data(a, b) for a, b in matching)
+
+
+def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
+    """Return the problem of ordering parts (nodes that run as a unit) for least peak memory.
+
+    Each part is a step.  The tensors of the problem are the storages: a storage is the memory of a
+    tensor and its aliases.  Each step writes one storage.
+    keep_inputs: whether the network's inputs must survive the run.
+    """
+    storages = parts.owners
+    graph = parts.graph
+    sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
+    outputs = (storages[v.name] for v in graph.results if v.data is None)
+    in_rings = frozenset(name for queue in parts.queues for name in queue.inside)
+    counters = tuple(queue.counter for queue in parts.queues)
+    return OrderProblem(
+        tuple(_step(part, storages, in_rings) for part in parts.parts),
+        tuple(sizes),
+        (*(v.name for v in parts.sources), *counters),
+        tuple(dict.fromkeys((*outputs, *counters))),
+        keep_inputs,
+    )
+
+
+def _step(part: Part, storages: Mapping[str, str], in_rings: frozenset[str]) -> OrderStep:
+    """Return the step of a part.
+
+    storages: name of the storage of each value, by value name.
+    in_rings: names of the storages that hold the new rows of queues.  These storages are part of
+        ring buffers, so they are in no in-place pair.
+    """
+    reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
+    written = storages[part.output.name]
+    overwritten = (read for read in reads if _may_overwrite(part, read, storages))
+    pairs = tuple((read, written) for read in overwritten if not {read, written} & in_rings)
+    return OrderStep(part.name, reads, (written,), part.least_scratch_bytes, pairs)
+
+
+def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:
+    """Return whether a part may write its output over `storage`, the memory of an input tensor.
+
+    This requires, for each input of the part in this memory, that output element i depends only on
+    element i of the input.
+    storages: name of the storage of each value, by value name.
+    """
+    allowed = part.in_place()
+    return all(
+        k in allowed
+        for k, value in enumerate(part.inputs)
+        if value.data is None and storages[value.name] == storage
+    )

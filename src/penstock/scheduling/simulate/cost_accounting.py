@@ -152,7 +152,7 @@ class CostAccounting:
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
         """Return the cascade's plan with the costs of its parts.
 
-        The costs of prefetches, and the cycles of copies of rows, are left out.
+        The costs of prefetches are left out.
         """
         bare = cascade.plan.bare
         key = (bare, schedule.memory)
@@ -163,16 +163,12 @@ class CostAccounting:
     def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
         """Yield the cost of each part of a cascade, in the order of `Plan.parts`.
 
-        For a row copy, this is only the bytes copied.  For a part that stands for bands of columns,
-        it is the cost of all bands.
+        For a part that stands for bands of columns, it is the cost of all bands.
         """
         copied = {copy.constant: copy.target for copy in cascade.plan.copies}
         memory = schedule.memory
         for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
-            if part.row_copy is not None:
-                yield self._copied_bytes(part, stripes, memory)
-                continue
             bands = schedule.find_bands(part)
             if bands is not None:
                 yield bands.cost
@@ -202,16 +198,6 @@ class CostAccounting:
             traffic = traffic_of_calls(part, regions)
             self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
         return self._costs[key]
-
-    def _copied_bytes(self, part: Part, stripes: Stripes, memory: MemoryAssignment) -> Cost:
-        """Return the bytes that the part of a row copy reads and writes, as a cost of zero cycles.
-
-        `row_copy_costs.py` adds the cycles later.
-        """
-        (source,), target = self.operand_regions(part, memory, {})
-        elements = sum(region.elements for config in stripes for region in config.regions())
-        size = elements * part.output.type.dtype.size_bytes
-        return Cost(0, 0, 0, ((source, size),), ((target, size),))
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
         """Return the cost of each of `Parts.updates`, the copies of new elements to states.

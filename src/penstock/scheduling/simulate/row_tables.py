@@ -40,15 +40,10 @@ class RowTables(NamedTuple):
         starts the parts whose outputs are read after the cascade; the other parts run when their
         rows are requested.  It starts the parts that are not late first, in order of p, and then
         the late ones, in descending order of p.
-    on_request[p]: 1 if a call of the part computes all rows that its reader requests, however many;
-        0 if it computes at most the stripe height.
-    first_rows[p]: how many rows the part computes when its cascade begins, before the other parts
-        run; 0 except for copies in with double buffering.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
-    reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack
-        rows, the rows are computed in the order of the reads.  `Plan.nearest_first` determines this
-        order, except that reads from parts with `first_rows` come last.
+    reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack rows,
+        the rows are computed in the order of the reads (`Plan.nearest_first`).
     resident[p]: bytes of the storages that are written before p and read at p or later.
 
     By read:
@@ -69,8 +64,6 @@ class RowTables(NamedTuple):
     whole: Numbers
     recurrent: Numbers
     late: Numbers
-    on_request: Numbers
-    first_rows: Numbers
     scratch: Numbers
     call_cycles: Numbers
     reads: Numbers
@@ -110,10 +103,8 @@ def row_tables(
     count = len(parts)
     advance = advances(row_parts, order)
     sign = 1 if nearest_first else -1
-    early = {part.written for part in parts if part.first_rows}
     sorted_reads = [
-        sorted(part.reads, key=lambda read: (read.storage in early, sign * advance[read.storage]))
-        for part in parts
+        sorted(part.reads, key=lambda read: sign * advance[read.storage]) for part in parts
     ]
     reads = [(read, p) for p, some in enumerate(sorted_reads) for read in some]
     storage = np.array([read.storage for read, _ in reads], np.int64)
@@ -141,8 +132,6 @@ def row_tables(
         whole=np.array([part.whole for part in parts], np.int64),
         recurrent=recurrent,
         late=np.array([_is_late(part, storages) for part in parts], np.int64),
-        on_request=np.array([part.on_request for part in parts], np.int64),
-        first_rows=np.array([part.first_rows for part in parts], np.int64),
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),
         call_cycles=np.array(cycles, np.int64),
         reads=starts([len(some) for some in sorted_reads]),

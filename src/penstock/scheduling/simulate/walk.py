@@ -203,12 +203,12 @@ def run_cascade(
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
-    for turn in range(4 * (upper - lower)):
-        phase, p = turn // (upper - lower) - 1, lower + turn % (upper - lower)
+    for turn in range(3 * (upper - lower)):
+        phase, p = turn // (upper - lower), lower + turn % (upper - lower)
         p = upper - 1 - (p - lower) if phase == 1 else p
-        if (0 <= phase < 2 and lower <= t.last[t.written[p]] < upper) or phase == 0 < t.late[p]:
+        if (phase < 2 and lower <= t.last[t.written[p]] < upper) or phase == 0 < t.late[p]:
             continue  # its consumers in the cascade request its rows, perhaps not all of them
-        stack[0], targets[0] = p, t.first_rows[p] if phase < 0 else t.rows[t.written[p]]
+        stack[0], targets[0] = p, t.rows[t.written[p]]
         depth = 1
         while depth > 0:
             a, target = stack[depth - 1], targets[depth - 1]
@@ -218,7 +218,6 @@ def run_cascade(
                 depth -= 1
                 continue
             end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
-            end = int(target if t.on_request[a] else end)
             e = missing_read(t, a, end, c.produced)
             if e >= 0:
                 stack[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]

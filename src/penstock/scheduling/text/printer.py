@@ -1,22 +1,152 @@
-"""Printer of schedules; the docstring of the module `frontier` describes the syntax."""
+"""Printer of parts, schedules and frontiers.
+
+Text of a frontier (Pareto front of schedules): its schedules, then their plans and costs.
+
+    frontier of lenet5
+    memory MemoryAssignment(default="sram", constants="flash")
+    schedule 2020 bytes 1300369 cycles = p0, p1, p2
+    ..
+    plan p0: conv1, pool1 stripe 2 scratch 352 cost c0, c1
+    plan p1: dense1 cost c2
+    ..
+    cost c0 = Cost(cycles=651244, calls=14, macs=117600, read_bytes=(("flash", 2436), ..), ..)
+
+A plan lists its parts in execution order.  Clauses that may follow the parts:
+
+    stripe N                              maximum number of rows per call; default: all rows
+    nearest                               `Plan.nearest_first` is True (default: False); it defines
+                                          the order in which missing rows of inputs are computed
+    scratch N                             scratch memory in bytes
+    columns N                             the parts run in bands of N columns; stripe and scratch
+                                          apply inside each band, and there is only one cost
+    chain a, b columns N kept             the parts a and b run as one: each call recomputes the
+                                          rows of a that it needs, in bands of N columns; with
+                                          `kept`, each band keeps the columns that the next one
+                                          needs; there is one clause and one cost for each chain
+    tiles                                 an accelerator runs the parts as one, tile by tile; there
+                                          is only one cost
+    copy w from flash to dtcm 64 bytes early
+                                          prefetch of the constant w by the copy engine; it starts
+                                          in the previous plan if `early` is given, else in this one
+    prefetch conv2 "weights" from flash to sram 64 bytes early
+                                          prefetch of the constant table "weights" of the part
+                                          conv2 by its accelerator
+    cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
+
+In the text of a single schedule (`penstock show --stop-after place`), lines such as
+
+    stripes p0 conv1 rolling = (StripeConfig(shape=(1, 2, 24, 6), extent=(1, 24, 24, 6), ..),)
+
+state the stripes in which a plan computes a tensor, and how much of it is kept (`TensorConfig`).
+A plan with neither `stripe` nor `columns` has no such lines.  The stripes follow from the plan;
+parsing checks them.
+
+A schedule whose optimality is not proved states its `Gaps` before the plans:
+
+    schedule 2104 bytes 1296261 cycles order_gap 0.02 partition_gap 0.25 = p3, p4
+
+The lines `memory`, `copier`, `keep_inputs` and `updating` (costs of updates of states) apply to
+all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
+alternative of the parts (`Parts.alternatives`), with plans and costs of their own.
+
+Parsing requires the parts of the stage `assign`, since the text only names them.  Plans with
+bands or chains also require a source of bands.
+
+Text of parts: the graph, then one line per part with its engine and kernels.
+
+    graph lenet5
+    ..
+    output scores
+
+    accelerators npu
+    stream input
+    part conv1: conv2d_dsp on cortex-m4 scratch 352 fallback conv2d_s8
+    part dense1: npu_dense on npu prefetch 4096
+    cpu_fallback pool1: 1234 cycles, "no pattern of npu matches this node"
+
+    stream NAME     a network input whose rows the application supplies during the run
+    scratch N       scratch memory of the preferred kernel, in bytes
+    fallback NAME   the kernel with the least scratch memory
+    prefetch N, M   for each kernel that reads constants from a prefetched copy: the size of the
+                    copy in bytes
+    cpu_fallback NAME: CYCLES cycles, REASON
+                    a node that no accelerator claims; if a pass has rewritten the node in the
+                    graph, a comma and the original node follow
+
+Node and target determine the kernels, so the text contains only their names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.ir.text.attributes import ConstantTable, attribute
+from penstock.ir.text.attributes import ConstantTable, attribute, data_lines
 from penstock.ir.text.labels import Labels
+from penstock.ir.text.printer import graph_lines, print_node
 from penstock.scanner import name_or_string, quoted
 from penstock.scheduling.bands.band_schedule import plan_configs
 from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import TensorConfig
 from penstock.scheduling.model.prefetch import Prefetch
-from penstock.scheduling.model.row_copy import RowCopy
-from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+def print_frontier(frontier: Frontier) -> str:
+    """Return a frontier as text; only the word "frontier" if it has no schedules."""
+    if not frontier.schedules:
+        return "frontier\n"
+    name = name_or_string(frontier.schedules[0].assigned_parts.graph.name)
+    groups: dict[int, list[Schedule]] = {}
+    for schedule in frontier.schedules:
+        groups.setdefault(schedule.assigned_parts.alternative, []).append(schedule)
+    texts = (
+        (f"alternative {number}\n" if number else "") + print_schedules(schedules)
+        for number, schedules in sorted(groups.items())
+    )
+    return f"frontier of {name}\n{''.join(texts)}"
+
+
+def print_parts(parts: Parts, *, with_data: bool = False) -> str:
+    """Return parts as text.
+
+    with_data: append the contents of the constants that the text refers to by digest (hash).
+    """
+    table, labels = ConstantTable(), Labels.of(parts.graph)
+    lines = (*graph_lines(parts.graph, labels, table), "", *_part_lines(parts, labels, table))
+    text = "".join(f"{line}\n" for line in lines)
+    return text + data_lines(table.found) if with_data else text
+
+
+def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[str]:
+    if parts.accelerators:
+        yield f"accelerators {', '.join(map(name_or_string, parts.accelerators))}"
+    for part in parts.parts:
+        if part.streamed_input is not None:
+            yield f"stream {labels(part.name)}"
+        else:
+            yield f"part {labels(part.name)}: {_kernels(part)}"
+    nodes = {node.name: node for node in parts.graph.nodes}
+    for fallback in parts.cpu_fallbacks:
+        line = f"cpu_fallback {labels(fallback.node.name)}: {fallback.cycles} cycles"
+        line = f"{line}, {quoted(fallback.reason)}"
+        rewritten = nodes.get(fallback.node.name) != fallback.node
+        yield f"{line}, {print_node(fallback.node, labels, table)}" if rewritten else line
+
+
+def _kernels(part: Part) -> str:
+    """The engine and the kernels of a part."""
+    text = f"{name_or_string(part.kernel.name)} on {name_or_string(part.engine)}"
+    if part.kernel.scratch_bytes:
+        text += f" scratch {part.kernel.scratch_bytes}"
+    if part.fallback is not None:
+        text += f" fallback {name_or_string(part.fallback.name)}"
+    copies = [str(k.prefetch.size_bytes) for k in part.prefetching if k.prefetch is not None]
+    return f"{text} prefetch {', '.join(copies)}" if copies else text
 
 
 def print_schedules(schedules: Iterable[Schedule], *, with_stripes: bool = False) -> str:
@@ -76,9 +206,7 @@ class _Printer:
 
         In the text, these lines apply to all schedules that follow.
         """
-        rings = {copy.ring for copy in schedule.parts.row_copies}  # plans state their regions
-        memory = schedule.memory.restricted(lambda tensor: tensor not in rings)
-        yield f"memory {attribute(memory, self.table)}"
+        yield f"memory {attribute(schedule.memory, self.table)}"
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
@@ -94,7 +222,6 @@ class _Printer:
         if plan.scratch_bytes:
             yield f"scratch {plan.scratch_bytes}"
         yield from _bands(assigned, parts, labels)
-        yield from (_row_copy(copy, labels) for copy in plan.row_copies)
         for prefetch in plan.copies:
             yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
         for prefetch, copy in plan.accelerator_prefetches:
@@ -132,13 +259,6 @@ def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str
         inside = ", ".join(labels(parts.parts[k].name) for k in chain.parts)
         kept = " kept" if chain.keeps_halos else ""
         yield f"chain {inside} columns {chain.columns}{kept}"
-
-
-def _row_copy(copy: RowCopy, labels: Labels) -> str:
-    """Return a copy of rows, as "rows x to tcm overlapped" or "rows x from tcm"."""
-    overlapped = " overlapped" if copy.overlapped and not copy.out else ""
-    direction = "from" if copy.out else "to"
-    return f"rows {labels(copy.tensor)} {direction} {name_or_string(copy.region)}{overlapped}"
 
 
 def _stripes(

@@ -24,12 +24,61 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import pairwise
 
 from penstock.ir.region import Interval, Region
-from penstock.tiling.cuts import Cut, intervals
 from penstock.tiling.layer import Dimension, Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
+
+Cut = tuple[int, ...]
+"""Boundaries of the tiles of an axis: 0, then the end of each tile. Tile k lies between boundary k
+and boundary k + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """The size of the tiles along each axis of a layer.
+
+    extents: points of a tile along each axis, in the order of `Layer.axes`.
+    grown: for each axis, (the additional points of its first tile, the most additional points of
+        its last tile); if empty, no tile has any.  Where windows are padded, the tiles at a border
+        read fewer rows or columns of the input, so they have room for more points.
+
+    >>> TileShape((7,), ((1, 0),)).cuts((64,))
+    ((0, 8, 15, 22, 29, 36, 43, 50, 57, 64),)
+    """
+
+    extents: tuple[int, ...]
+    grown: tuple[tuple[int, int], ...] = ()
+
+    def cuts(self, extents: Sequence[int]) -> tuple[Cut, ...]:
+        """Return the tile boundaries of axes with those extents. The last tile may be smaller."""
+        grown = self.grown or ((0, 0),) * len(extents)
+        return tuple(
+            cut_axis(extent, tile, *more)
+            for extent, tile, more in zip(extents, self.extents, grown, strict=True)
+        )
+
+
+def cut_axis(extent: int, tile: int, first: int = 0, last: int = 0) -> Cut:
+    """Return the boundaries of tiles of `tile` points. The first tile has `first` more points, the
+    last one at most `last` more."""
+    ends = [0]
+    reach = tile + first
+    while extent > ends[-1] + reach + last:
+        ends.append(ends[-1] + reach)
+        reach = tile
+    return (*ends, extent)
+
+
+def intervals(cut: Cut) -> tuple[Interval, ...]:
+    """Return the intervals between consecutive boundaries.
+
+    >>> intervals((0, 8, 10))
+    ((0, 8), (8, 10))
+    """
+    return tuple(pairwise(cut))
+
 
 Box = Mapping[str, Interval]
 """Points of a tile along each axis, by name."""
@@ -68,15 +117,6 @@ class TileCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorTile:
-    """A tile of a tensor: its region, and the padding elements that it reads before and after, by
-    dimension."""
-
-    region: Region
-    padding: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TilingStep:
     """The operations of one tile: loads, the computation of `box`, stores."""
 
@@ -103,28 +143,23 @@ class Tiling:
 
     @property
     def count(self) -> int:
-        """Number of tiles."""
         return math.prod(map(len, self.tiles.values()))
 
     @cached_property
     def moved(self) -> tuple[OperandTraffic, ...]:
-        """Traffic of each operand."""
         pairs = zip(self.layer.operands, self.depths, strict=True)
         return tuple(self._moved(operand, depth) for operand, depth in pairs)
 
     @property
     def bytes(self) -> int:
-        """Bytes transferred between memory and scratchpads."""
         return sum(moved.bytes for moved in self.moved)
 
     @property
     def elements(self) -> int:
-        """Elements transferred between memory and scratchpads."""
         return sum(moved.elements for moved in self.moved)
 
     @property
     def engine_cycles(self) -> int:
-        """Cycles of the engine."""
         groups = (
             sum(-(-(upper - lower) // axis.lanes) for lower, upper in self.tiles[axis.name])
             for axis in self.layer.axes
@@ -133,7 +168,6 @@ class Tiling:
 
     @property
     def copy_cycles(self) -> Fraction:
-        """Cycles of the copies."""
         return copy_cycles(self.scratchpads, self.moved)
 
     @property
@@ -164,25 +198,6 @@ class Tiling:
         outer = self.order[:depth]
         return Region.of(*(self._interval(d, box, outer) for d in operand.dimensions))
 
-    def padding(self, operand: LayerOperand, box: Box) -> tuple[tuple[int, int], ...]:
-        """Return the padding elements that `box` reads before and after a tensor, by dimension."""
-        found: list[tuple[int, int]] = []
-        for d in operand.dimensions:
-            lower, upper = d.reads(box[d.axis] if d.axis is not None else (0, 0))
-            found.append((max(0, -lower), max(0, upper - d.size)))
-        return tuple(found)
-
-    def tensor_tiles(self, operand: LayerOperand) -> tuple[TensorTile, ...]:
-        """Return the distinct tiles of a tensor, in loop order."""
-        depth = self.depths[self.layer.operands.index(operand)]
-        changing = self._cut_loops(operand, depth)
-        found: list[TensorTile] = []
-        for chosen in product(*(self.tiles[name] for name in changing)):
-            box = {axis.name: self._whole_axis(axis.name) for axis in self.layer.axes}
-            box |= dict(zip(changing, chosen, strict=True))
-            found.append(TensorTile(self.region(operand, box), self.padding(operand, box)))
-        return tuple(found)
-
     def steps(self) -> Iterator[TilingStep]:
         """Yield the operations of each tile, in loop order."""
         boxes = list(self._boxes())
@@ -191,7 +206,7 @@ class Tiling:
             for operand, depth in zip(self.layer.operands, self.depths, strict=True)
         ]
         output = self.layer.output
-        spilling = self._spilling(output, self.depths[-1])
+        spilling = self._repeating(output, self.depths[-1])
         for k, (at, box) in enumerate(boxes):
             loads = tuple(
                 TileCopy(operand, self.region(operand, box))
@@ -233,15 +248,11 @@ class Tiling:
         return [name for name in outer if operand.follows(name) and len(self.tiles[name]) > 1]
 
     def _repeating(self, operand: LayerOperand, depth: int) -> list[str]:
-        """Return the loops outside those that index a tensor's tile, and that do not index the
-        tensor."""
+        """Return the loops of more than one tile outside those that index a tensor's tile, and
+        that do not index the tensor.  They repeat its transfers."""
         changing = self._cut_loops(operand, depth)
         around = self.order[: self.order.index(changing[-1])] if changing else ()
-        return [name for name in around if not operand.follows(name)]
-
-    def _spilling(self, operand: LayerOperand, depth: int) -> list[str]:
-        """Return the loops that cause a tile of the output to be stored more than once."""
-        return [n for n in self._repeating(operand, depth) if len(self.tiles[n]) > 1]
+        return [n for n in around if not operand.follows(n) and len(self.tiles[n]) > 1]
 
     def _partial_writes(self, operand: LayerOperand, depth: int) -> int:
         """Return how often each tile of the output is stored before its sums are complete."""
@@ -284,9 +295,7 @@ class Tiling:
         return math.prod(factors)
 
     def _held_bytes(self, operand: LayerOperand, lengths: list[list[int]], tiles: int) -> int:
-        alignment = self.scratchpads.of(operand.role).alignment
-        room = [max(some) for some in lengths]
-        room[-1:] = [-(-n // alignment) * alignment for n in room[-1:]]
+        room = self.scratchpads.room(operand, [max(some) for some in lengths])
         summing = operand is self.layer.output and any(
             len(self.tiles[axis.name]) > 1 for axis in self.layer.reduced
         )

@@ -1,29 +1,82 @@
-"""Parser of schedules; the docstring of the module `frontier` describes the syntax."""
+"""Parser of frontiers and schedules; the docstring of `printer.py` describes the syntax.
+
+The text states only the width of bands (intervals of columns); they are built from it.  It also
+states the stripes of the tensors of each plan, which must equal those that the plan determines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
 from penstock.ir.text.attributes import AttributeReader, Classes, ConstantReader
 from penstock.ir.text.labels import LabelReader, Labels
-from penstock.scanner import Scanner, Token, TokenKind
-from penstock.scheduling.bands.variant import AssignedPlan, BandSource
-from penstock.scheduling.cascades.proposals import Chain
+from penstock.scanner import Scanner, Token, TokenKind, quoted
+from penstock.scheduling.bands.band_schedule import plan_configs
+from penstock.scheduling.bands.variant import (
+    AssignedPlan,
+    BandSource,
+    can_run_in_bands,
+    with_bands,
+)
+from penstock.scheduling.cascades.proposals import Candidate, Chain
+from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan
 from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
-from penstock.scheduling.model.row_copy import RowCopy
-from penstock.scheduling.model.schedule import Gaps, Schedule
-from penstock.scheduling.model.stripe import StripeConfig
-from penstock.scheduling.row_copies.conditions import copyable
-from penstock.scheduling.row_copies.variant import with_row_copies
-from penstock.scheduling.text.band_reader import BandReader, ReadPlan
-from penstock.scheduling.text.stripe_reader import MODES, ReadStripes, StripeReader
+from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
+from penstock.scheduling.model.stripe import StripeConfig, Stripes
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> Frontier:
+    """Parse the text of a frontier.
+
+    parts: the parts to which the text refers by name (result of the stage `assign`).
+    bands: creates the bands (intervals of columns) of a cascade; None: a frontier with cascades in
+        bands is rejected.
+
+    Raises ModelError if the text is malformed or contradicts the parts.
+    """
+    scanner = Scanner(text)
+    scanner.skip_newlines()
+    scanner.expect_word("frontier")
+    if scanner.accept_word("of"):
+        at = scanner.peek()
+        if scanner.name() != parts.graph.name:
+            raise scanner.contradiction(f"the parts are of {quoted(parts.graph.name)}", at=at)
+    scanner.end_statement()
+    found = [*ScheduleReader(scanner, parts, bands).schedules()]
+    while scanner.accept_word("alternative"):
+        alternative = _alternative(scanner, parts)
+        scanner.end_statement()
+        found += ScheduleReader(scanner, alternative, bands).schedules()
+        found.sort(key=lambda schedule: schedule.peak_bytes)
+    if not scanner.at_end:
+        raise scanner.unexpected('"alternative", "cost", "plan" or "schedule"')
+    return Frontier(tuple(found))
+
+
+def _alternative(scanner: Scanner, parts: Parts) -> Parts:
+    """Parse the number of an alternative graph and return the parts of this graph.
+
+    parts: the parts of the network's own graph; `parts.alternatives[k]` has number k + 1.
+
+    Raises ModelError if there is no alternative with this number.
+    """
+    at = scanner.peek()
+    number = scanner.integer()
+    if not 1 <= number <= len(parts.alternatives):
+        count = len(parts.alternatives)
+        raise scanner.contradiction(f"the parts have {count} alternatives, not {number}", at=at)
+    return parts.alternatives[number - 1]
+
 
 _T = TypeVar("_T")
 _STATEMENTS = (
@@ -135,24 +188,17 @@ class ScheduleReader:
         def schedule() -> Schedule:
             read = [self._find(self._plans, name)() for name in names]
             parts, plans, bands = self._bands.with_bands(read, memory, at)
-            rings: tuple[tuple[str, str], ...] = ()
-            if any(plan.row_copies for plan in plans):
-                if bands or state.copier is None:
-                    where = "without a copy engine" if state.copier is None else "beside bands"
-                    raise scanner.contradiction(f"the schedule copies rows {where}", at=at)
-                variant = with_row_copies(parts, plans, state.copier)
-                parts, plans, rings = variant.parts, variant.plans, variant.regions
             bare = Schedule(
                 parts,
                 plans,
-                memory.extended(rings),
+                memory,
                 state.copier,
                 state.keep_inputs,
                 peak,
                 gaps,
                 state.updating,
                 bands,
-                self._parts if parts is not self._parts and not rings else None,
+                self._parts if parts is not self._parts else None,
             )
             found = self._bands.costed(bare)
             if (total := found.cost.cycles) != cycles:
@@ -218,12 +264,6 @@ class ScheduleReader:
             scanner.expect_word("columns")
             columns_of_band = scanner.integer()
             chains.append(Chain(inside, columns_of_band, scanner.accept_word("kept")))
-        row_copies: list[tuple[RowCopy, Token]] = []
-        while scanner.accept_word("rows"):
-            copy, at = self._row_copy()
-            if row_copies and row_copies[-1][0].out > copy.out:
-                raise scanner.contradiction(f"the copy of {at} follows a copy from a ring", at=at)
-            row_copies.append((copy, at))
         prefetches: list[Prefetch] = []
         while scanner.accept_word("copy"):
             prefetches.append(self._copy())
@@ -246,25 +286,10 @@ class ScheduleReader:
                 sum(found(copying), NOTHING),
                 scratch,
                 sum(found(waiting), NOTHING),
-                row_copies=tuple(copy for copy, _ in row_copies),
             )
-            for copy, at in row_copies:
-                if plan.stripe is None or not copyable(self._parts, plan.parts, copy):
-                    verb = "write" if copy.out else "read"
-                    text = f"the cascade cannot {verb} {at} through copies of its rows"
-                    raise scanner.contradiction(text, at=at)
             return ReadPlan(AssignedPlan(plan, columns, tuple(chains), in_tiles), first)
 
         return cache(plan)
-
-    def _row_copy(self) -> tuple[RowCopy, Token]:
-        """Parse a row copy, such as "x to dtcm overlapped"; return it and its tensor's token."""
-        scanner = self._scanner
-        at = scanner.peek()
-        tensor = self.labels.name()
-        out = scanner.expect_word("to", "from") == "from"
-        region = scanner.name()
-        return RowCopy(tensor, region, out or scanner.accept_word("overlapped"), out), at
 
     def _read_stripes(self) -> None:
         """Parse a line such as "stripes p0 conv1 rolling = (StripeConfig(..),)", without "stripes".
@@ -338,3 +363,203 @@ class _State:
     copier: str | None = None
     keep_inputs: bool = False
     updating: tuple[Cost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A plan that has been parsed from the text of a frontier or schedule.
+
+    at: token of the name of the plan's first part, for error messages.
+    """
+
+    assigned: AssignedPlan
+    at: Token
+
+
+@dataclass(frozen=True, slots=True)
+class BandReader:
+    """Builds the bands of the plans that a frontier or schedule states in text form.
+
+    scanner: creates the errors.
+    parts: the parts to which the plans refer by name.
+    source: creates the bands of a cascade; None: plans in bands are rejected.
+    _known: bands created so far, by (part indices, candidate).
+    """
+
+    scanner: Scanner
+    parts: Parts
+    source: BandSource | None
+    _known: dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]] = field(
+        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]]
+    )
+
+    def with_bands(
+        self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
+    ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
+        """Replace each cascade or chain in bands, and each group in tiles, by a single part.
+
+        plans: the plans of a schedule, in execution order.
+        memory: memory assignment of the schedule.
+        at: token of the schedule in the text, for error messages.
+
+        Returns (parts, plans, bands): the parts after the replacement, the plans with indices of
+        these parts, and the bands of each part that runs in bands.
+
+        Raises ModelError if a cascade or chain cannot run in its bands or a group in tiles, if
+        there are bands or tiles but `self.source` is None, or if a schedule with bands contains a
+        part twice.
+        """
+        bare = tuple(read.assigned.plan for read in plans)
+        if any(read.assigned.in_tiles for read in plans):
+            return (*self._with_fused(plans), ())
+        if not any(read.assigned.in_bands for read in plans):
+            return self.parts, bare, ()
+        counts = Counter(k for plan in bare for k in plan.parts)
+        for k, count in counts.items():
+            if count > 1:
+                name = quoted(self.parts.parts[k].name)
+                raise self.scanner.contradiction(f"the schedule runs {name} {count} times", at=at)
+        cascades = [self._banded(read, memory) for read in plans]
+        return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
+
+    def _with_fused(self, plans: Sequence[ReadPlan]) -> tuple[Parts, tuple[Plan, ...]]:
+        """Replace each group in tiles by a single part; return (parts, plans).
+
+        Raises ModelError if no accelerator can run such a group, or if `self.source` is None.
+        """
+        groups: list[tuple[tuple[int, ...], FusedPart]] = []
+        for read in plans:
+            members = read.assigned.plan.parts
+            if read.assigned.in_tiles:
+                fused = self.source.fused(self.parts, members) if self.source else None
+                if fused is None:
+                    text = f"the plan that begins with {read.at} cannot run in tiles on this target"
+                    raise self.scanner.contradiction(text, at=read.at)
+                groups.append((members, fused))
+        found = with_fused(self.parts, groups)
+        renumbered = (
+            replace(plan, parts=tuple(dict.fromkeys(found.index[k] for k in plan.parts)))
+            for plan in (read.assigned.plan for read in plans)
+        )
+        return found.parts, tuple(renumbered)
+
+    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[Bands, ...]:
+        """Return the bands of a plan or of each of its chains; empty if the plan has no bands.
+
+        memory: memory assignment of the schedule.
+
+        Raises ModelError if the cascade or a chain cannot run in bands of the stated width, or if
+        the plan has bands but `self.source` is None.
+        """
+        if not read.assigned.in_bands:
+            return ()
+        cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)
+        if (cascade, candidate) in self._known:
+            return self._known[cascade, candidate]
+        plan = f"the plan that begins with {read.at}"
+        if self.source is None:
+            text = f"{plan} runs in bands of columns, which depend on the target"
+            raise self.scanner.contradiction(text, at=read.at)
+        found = None
+        if _is_possible(self.parts, read.assigned, candidate):
+            found = self.source.bands(self.parts, cascade, candidate)
+        if found is None:
+            stripe = read.assigned.plan.stripe
+            rows = "" if stripe is None else f" and stripes of {stripe} rows"
+            widths = (candidate.band_columns, *(chain.columns for chain in candidate.chains))
+            columns = ", ".join(str(width) for width in widths if width is not None)
+            text = f"{plan} cannot run in bands of {columns} columns{rows}"
+            raise self.scanner.contradiction(text, at=read.at)
+        self._known[cascade, candidate] = found
+        return found
+
+    def costed(self, schedule: Schedule) -> Schedule:
+        """Return a schedule with costs in the plans of its chains' bands; the text leaves them out.
+
+        The schedule is unchanged if `self.source` is None.
+        """
+        return schedule if self.source is None else self.source.costed(schedule)
+
+
+def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
+    """Return whether a plan meets the necessary conditions for its bands, or for its chains.
+
+    A chain must have at least two parts, all of them in the cascade, and no part may be in two
+    chains.  `can_run_in_bands` checks the other conditions.
+    candidate: the plan as a candidate cascade, with the widths of bands.
+    """
+    cascade = assigned.plan.parts
+    if candidate.band_columns is not None:
+        return can_run_in_bands(parts, cascade, candidate)
+    inside = [k for chain in candidate.chains for k in chain.parts]
+    return (
+        len(inside) == len(set(inside))
+        and set(inside) <= set(cascade)
+        and all(
+            len(chain.parts) > 1
+            and can_run_in_bands(parts, chain.parts, replace(candidate, band_columns=chain.columns))
+            for chain in candidate.chains
+        )
+    )
+
+
+MODES = tuple(mode.value for mode in BufferMode)
+"""Names of the buffer modes: how much of a tensor is in memory while its cascade runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStripes:
+    """The contents of a line `stripes`: the stripes of a tensor in a plan.
+
+    tensor: name of the tensor.
+    at: token of this name, for error messages.
+    """
+
+    tensor: str
+    mode: BufferMode
+    stripes: Stripes
+    at: Token
+
+
+@dataclass(frozen=True, slots=True)
+class StripeReader:
+    """Compares the stripes that the text of a schedule states with those that its plans determine.
+
+    _stated: the stripes that the text states, by name of the plan.
+    _checked: names of the plans that have been compared.
+    """
+
+    scanner: Scanner
+    _stated: dict[str, list[ReadStripes]] = field(default_factory=dict[str, list[ReadStripes]])
+    _checked: set[str] = field(default_factory=set[str])
+
+    def add(self, plan: str, stated: ReadStripes) -> None:
+        """Add the contents of one line `stripes`, to be compared by `check`.
+
+        plan: name of the plan in the text.
+        """
+        self._stated.setdefault(plan, []).append(stated)
+
+    def check(self, schedule: Schedule, plans: Sequence[str]) -> None:
+        """Compare the stripes of the plans of a schedule with those that the text states.
+
+        Plans for which the text states no stripes, or that have been compared before, are skipped.
+        plans: the names of the schedule's plans in the text, in execution order.
+
+        Raises ModelError if the stripes or the buffer mode of a tensor differ, or if a plan does
+        not compute the tensor.
+        """
+        if self._stated.keys().isdisjoint(plans):
+            return
+        expanded = ExpandedSchedule(schedule)
+        for plan, cascade in zip(plans, expanded.cascades, strict=True):
+            if plan not in self._stated or plan in self._checked:
+                continue
+            self._checked.add(plan)
+            known = {config.tensor: config for config in plan_configs(expanded, cascade)}
+            for stated in self._stated[plan]:
+                found = known.get(stated.tensor)
+                if found is None or (found.mode, found.stripes) != (stated.mode, stated.stripes):
+                    others = "does not compute it" if found is None else "has other stripes of it"
+                    text = f"the plan {quoted(plan)} {others}"
+                    raise self.scanner.contradiction(text, at=stated.at)

@@ -26,12 +26,10 @@ from typing import Protocol, runtime_checkable
 
 from penstock.errors import UsageError
 from penstock.ir.region import Interval, Region
-from penstock.tiling.cuts import Cut
 from penstock.tiling.layer import Layer, LayerOperand
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Tiler, check_tiles, does_not_fit, innermost_depths
-from penstock.tiling.tiling import (
+from penstock.tiling.nest import (
     Box,
+    Cut,
     OperandTraffic,
     TileCopy,
     Tiling,
@@ -39,6 +37,8 @@ from penstock.tiling.tiling import (
     copy_cycles,
     overfull,
 )
+from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.tiler import Tiler, check_tiles, does_not_fit, innermost_depths
 
 HeldTiles = Mapping[str, Interval]
 """By axis, the half-open interval of indices of tiles that a scratchpad holds."""
@@ -169,23 +169,18 @@ class TileSequence:
         """Return the largest number of elements that is held along each dimension, the last one
         aligned."""
         shapes = (self.held(visit, operand).shape for visit in self.visits)
-        room = [max(extents) for extents in zip(*shapes, strict=True)]
-        alignment = self.scratchpads.of(operand.role).alignment
-        return (*room[:-1], -(-room[-1] // alignment) * alignment)
+        return self.scratchpads.room(operand, [max(some) for some in zip(*shapes, strict=True)])
 
     @cached_property
     def moved(self) -> tuple[OperandTraffic, ...]:
-        """Traffic of each operand."""
         return tuple(self._moved(operand) for operand in self.layer.operands)
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes transferred between memory and scratchpads."""
         return sum(moved.bytes for moved in self.moved)
 
     @property
     def copy_cycles(self) -> Fraction:
-        """Cycles of the copies."""
         return copy_cycles(self.scratchpads, self.moved)
 
     @property

@@ -1,14 +1,109 @@
-"""Grouping: groups that cover a network, in a topological order, with their cost."""
+"""Groups: their cost, and which sets of nodes can be groups.
+
+`GroupCycles` (`cycles.py`) implements the cost with the cycles of the compiled program.  Benchmarks
+implement it with bytes, without a model of the machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.cost import GroupCost
+from penstock.scheduling.grouping.on_chip import Column
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.order.step_table import bits
+
+
+class IntervalCosts(NamedTuple):
+    """Costs of the groups of consecutive nodes that begin at one position of an order.
+
+    feasible[k]: whether the first k + 1 nodes from that position can be one group.
+    costs[k]: cost of this group; meaningless if it is infeasible.
+    """
+
+    costs: Column
+    feasible: npt.NDArray[np.bool_]
+
+
+class GroupCost(Protocol):
+    """Protocol of a cost function: the non-negative cost of running a set of nodes as one group.
+
+    A set of nodes is a bit mask: bit i for node i.
+    """
+
+    @property
+    def problem(self) -> GroupingProblem:
+        """The grouping problem whose groups are evaluated."""
+        ...
+
+    def of(self, group: int) -> int | None:
+        """Return the cost of a group; None if the nodes cannot be one group.
+
+        group: mask of nodes.
+        """
+        ...
+
+    def hopeless(self, group: int) -> bool:
+        """Return True if every group of two or more nodes that contains `group` is infeasible.
+
+        group: mask of nodes.  False proves nothing.
+        """
+        ...
+
+    def least(self, region: int) -> Callable[[int], int]:
+        """Return a function that computes lower bounds of the cost of nodes of a region.
+
+        However the region is partitioned into groups, those of the nodes in a mask cost at least
+        what the function returns for it, if the other nodes of the region run before them.
+        region: mask of nodes such that no path between two of them leaves the region.
+        """
+        ...
+
+
+class OrderCost(GroupCost, Protocol):
+    """A group cost that also evaluates groups of consecutive nodes of an order."""
+
+    @property
+    def undecided(self) -> int:
+        """Number of sets of nodes that were rejected as groups although they may be feasible."""
+        ...
+
+    def tie(self, group: int) -> int:
+        """Return the secondary cost of a group.
+
+        Of several groupings of equal cost, the one with the least sum of secondary costs is
+        preferred.
+        group: mask of nodes.
+        """
+        ...
+
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
+        """Return the costs of the groups order[lower:k] for k = lower + 1, .., upper.
+
+        order: node indices.
+
+        The result ends early if larger groups are unlikely to be feasible.
+        """
+        ...
+
+
+def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
+    """Return the sum of the costs of several groups; None if one of them is infeasible.
+
+    groups: node masks.
+    """
+    total = 0
+    for group in groups:
+        found = cost.of(group)
+        if found is None:
+            return None
+        total += found
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +125,6 @@ class Grouping:
     def optimal(self) -> bool:
         """Whether it is proven that no grouping costs less."""
         return self.cost == self.bound
-
-    @property
-    def gap(self) -> float:
-        """Optimality gap: (cost - bound) / max(bound, 1) for the proven lower bound of the cost.
-
-        0.0 if the cost is proven optimal.
-        """
-        return (self.cost - self.bound) / max(self.bound, 1)
-
-    @property
-    def certificate(self) -> str:
-        """The optimality gap in words: "optimal", or "within x% of optimal"."""
-        return "optimal" if self.optimal else f"within {self.gap:.1%} of optimal"
 
 
 def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:

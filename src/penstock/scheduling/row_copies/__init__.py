@@ -1,1 +1,0 @@
-"""Row copies: tensors in slow memory that cascades read or write in rings in faster memory."""

@@ -196,7 +196,7 @@ def means(schedule: Schedule) -> str:
     if any(isinstance(node.op, RequantiseSums) for node in parts.graph.nodes):
         found.append("channel groups")
     elif parts.alternative:
-        found.append("exchanged images")
+        found.append("whole reductions" if parts.is_for_speed else "exchanged images")
     return ", ".join(filter(None, found))
 
 

@@ -36,6 +36,10 @@ def network() -> Graph:
     return net.build(net.max_pool2d(net.max_pool2d(net.input((1, 28, 28, 4)), 2), 2))
 
 
+def without_address(error: BackendError) -> dict[str, str]:
+    return {**error.parts(), "what": error.what.rpartition(", at ")[0]}
+
+
 def test_an_error_names_the_point_and_the_settings_that_reproduce_it() -> None:
     plain = penstock.verify(network(), "host", accelerators=("rows",), last_rung="machine")
     assert plain.passed, "the selected point has no stripes"
@@ -54,7 +58,8 @@ def test_an_error_names_the_point_and_the_settings_that_reproduce_it() -> None:
             network(), "host", accelerators=("rows",), last_rung="machine",
             sram=int(budget), optimize="speed",
         )  # fmt: skip
-    assert again.value.parts() == error.parts()
+    # With a budget, rows are laid evenly, so that they have other addresses.
+    assert without_address(again.value) == without_address(error)
     assert error.code == "machine-010"
     assert int(budget) > int(point), "the budget includes the stack"
 

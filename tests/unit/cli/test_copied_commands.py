@@ -11,6 +11,7 @@ from penstock import api
 from penstock.errors import UsageError
 from penstock.pipeline.emission import command_line
 from penstock.pipeline.request import SETTINGS, Request
+from penstock.scheduling.cascades.selection import noticeably_faster
 
 LINES = (
     "zoo:lenet5",
@@ -60,5 +61,6 @@ def test_the_command_of_a_point_selects_it(penstock: CommandLine) -> None:
         for point in (points[0], points[-1]):
             command = str(found.choices.command.selecting(point.ram_bytes, streamed=streamed))
             said = penstock(*shlex.split(command)[1:], "--json", "-o", f"{streamed}{point.calls}")
-            assert said.json["ram_bytes"]["total"] == point.ram_bytes
-            assert said.json["cycles"]["estimated"] == point.cycles
+            # A budget selects the least code of the schedules that are hardly slower.
+            assert said.json["ram_bytes"]["total"] <= point.ram_bytes
+            assert not noticeably_faster(point.cycles, than=said.json["cycles"]["estimated"])

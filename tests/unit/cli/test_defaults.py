@@ -14,6 +14,7 @@ from command_line import CommandLine
 from penstock import api
 from penstock.cli import build, check, execute, show
 from penstock.hardware.default_target import DEFAULT_TARGET
+from penstock.scheduling.cascades.selection import noticeably_faster
 
 COMMANDS = (
     *(build.compile, build.explore, execute.run, check.verify, execute.profile, show.show),
@@ -81,5 +82,10 @@ def test_alternatives_are_exact(
         for k, other in enumerate(found["alternatives"]):
             words = (*options, *other["options"].split())
             said = penstock("compile", network, *words, "--json", "-o", f"{len(network)}_{k}").json
-            assert said["ram_bytes"]["total"] == other["ram_bytes"], words
-            assert said["cycles"]["estimated"] == other["cycles"], words
+            found_now = said["ram_bytes"]["total"], said["cycles"]["estimated"]
+            if "--sram" not in words:
+                assert found_now == (other["ram_bytes"], other["cycles"]), words
+                continue
+            # A budget selects the least code of the schedules that are hardly slower.
+            assert found_now[0] <= other["ram_bytes"], words
+            assert not noticeably_faster(other["cycles"], than=found_now[1]), words

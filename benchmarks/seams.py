@@ -10,7 +10,7 @@ case of `benchmarks.unchanged`, the seams are, from the search to the files:
     live        live range of every row
     blocks      what is placed in each memory: size, alignment, live range, fixed distances
     unrolled    every call of the program, with the address of each row that it accesses
-    c           the C files, without those of drivers
+    c           the C files, without those of drivers, and without the commit of penstock
 
 `--against` names, for each point that differs, the first seam that does, and exits with 1.  Points
 are compared in the order of the frontier.  `--streamed` adds the networks with streamed inputs.
@@ -34,6 +34,7 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Call, Program, View
 from penstock.program.unroll import unrolled_calls
+from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.simulators.memories import ConcreteOperand, evaluate_box
@@ -95,14 +96,14 @@ def hashes(done: Compilation, point: PlacedPoint) -> Point:
     """The hashes of a point."""
     expanded = ExpandedSchedule(point.schedule)
     program = lower_point(point, done.request.accelerators)
-    files = write(program, done.request).files
+    files, own = write(program, done.request).files, identity().encode()
     ranges = expanded.live_ranges
     return {
         "calls": _hash(cascade.calls.tolist() for cascade in expanded.cascades),
         "live": _hash((ranges.born.tolist(), ranges.dead.tolist())),
         "blocks": _hash(placement_problems(expanded)),
         "unrolled": _hash(_accesses(program)),
-        "c": _hash(files),
+        "c": _hash((name, content.replace(own, b"")) for name, content in files),
         "figures": f"{point.schedule.peak_bytes} live, {point.height_bytes} placed, "
         f"{point.schedule.cost.cycles:.0f} cycles",
     }

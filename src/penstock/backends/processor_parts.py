@@ -146,10 +146,11 @@ class _Access:
         )
 
     def _accesses_rings(self, node: Node) -> bool:
-        """Whether all kernels of a node can access ring buffers."""
-        # The result is False for reshapes and other aliases, which need contiguous bytes.  It is
-        # True for the nodes that define the window or a section of the queue, because no kernel
-        # runs for them.
+        """Whether all kernels of a node can access ring buffers.
+
+        The result is False for reshapes and other aliases, which need contiguous bytes.  It is True
+        for the nodes that define the window or a section of the queue, because no kernel runs for
+        them."""
         if node.op.ALIAS:
             return False
         if node.name in (value.name for value in self.queue.views):

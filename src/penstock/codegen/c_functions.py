@@ -260,8 +260,8 @@ def _step_comment(call: Call, number: int) -> str:
 
 
 def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str]]:
-    # Returns those known at compile time, and those of constants copied into a memory, which the
-    # step sets when it runs.
+    """Returns those known at compile time, and those of constants copied into a memory, which the
+    step sets when it runs."""
     fixed: dict[str, str] = {}
     moved: dict[str, str] = {}
     for k, member in call.kernel.constants:

@@ -126,9 +126,10 @@ def pitches_of_rows(
 
 
 def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | None:
-    """The pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row."""
-    # The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
-    # single row, it is `row_bytes`.
+    """The pitch of rows [lower, upper) of a tensor: the distance in bytes from row to row.
+
+    The result is None if the pitch varies or is less than `row_bytes`, the size of a row.  For a
+    single row, it is `row_bytes`."""
     steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
     (step, *others) = steps
     return step if not others and step >= row_bytes else None

@@ -37,8 +37,8 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
-    # Returns None unless this input has the output's shape, and the other input is a constant whose
-    # elements all have the same value.
+    """Returns None unless this input has the output's shape, and the other input is a constant
+    whose elements all have the same value."""
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:
@@ -77,8 +77,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
-    # Returns None if the requantisation is not proved bit-exact, or if the output cannot be divided
-    # into runs of at least four elements (`_run_params`).
+    """Returns None if the requantisation is not proved bit-exact, or if the output cannot be
+    divided into runs of at least four elements (`_run_params`)."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -101,9 +101,10 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """The requantisation of products, as `Channels` with a single channel."""
-    # The result holds the multiplier and shift of the reference runtime, and the range of the
-    # products.
+    """The requantisation of products, as `Channels` with a single channel.
+
+    The result holds the multiplier and shift of the reference runtime, and the range of the
+    products."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)

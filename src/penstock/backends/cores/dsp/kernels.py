@@ -90,9 +90,10 @@ def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
 
 def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
     """The kernel in which all outputs share one requantisation form (arithmetic from
-    accumulator to output)."""
-    # Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
-    # (`tiles.packed_weights`).
+    accumulator to output).
+
+    Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
+    (`tiles.packed_weights`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
@@ -415,9 +416,10 @@ def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """The depthwise kernel without a channel multiplier, which computes four channels at a
-    time."""
-    # Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
-    # if the kernel's requantisation is not proved bit-exact.
+    time.
+
+    Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
+    if the kernel's requantisation is not proved bit-exact."""
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:

@@ -171,9 +171,10 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """An operator's weights and bit-exact requantisation as (layer, bits)."""
-    # Returns None if no number of bits yields requantisation that is proved bit-exact for all
-    # channels.
+    """An operator's weights and bit-exact requantisation as (layer, bits).
+
+    Returns None if no number of bits yields requantisation that is proved bit-exact for all
+    channels."""
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
@@ -431,9 +432,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _average_pool(op: AveragePool2D, site: Site) -> Kernel | None:
-    """The average pooling kernel, which computes eight channels at a time."""
-    # Returns None if 8 does not divide the number of channels, or if the window has fewer than
-    # `LEAST_POOLED` or more than `MOST_POOLED` elements.
+    """The average pooling kernel, which computes eight channels at a time.
+
+    Returns None if 8 does not divide the number of channels, or if the window has fewer than
+    `LEAST_POOLED` or more than `MOST_POOLED` elements."""
     elements = op.rows.size * op.columns.size
     if site.output.shape[3] % EIGHT or not LEAST_POOLED <= elements <= MOST_POOLED:
         return None

@@ -76,9 +76,9 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    # Returns None if the requantisation is not proved bit-exact for all channels, or if dot
-    # products may exceed int32 because a channel's absolute weights add up to `MOST_WEIGHT_SUM` or
-    # more.
+    """Returns None if the requantisation is not proved bit-exact for all channels, or if dot
+    products may exceed int32 because a channel's absolute weights add up to `MOST_WEIGHT_SUM` or
+    more."""
     found = certificate(op, site)
     if (form := found.form) is None:
         return None
@@ -169,10 +169,11 @@ def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The depthwise kernel, which computes two pixels of a channel at a time."""
-    # Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if
-    # the kernel's requantisation is not proved bit-exact, or if dot products may exceed int32
-    # (`_layer`).
+    """The depthwise kernel, which computes two pixels of a channel at a time.
+
+    Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if the
+    kernel's requantisation is not proved bit-exact, or if dot products may exceed int32 (`_layer`).
+    """
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:

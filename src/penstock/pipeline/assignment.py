@@ -82,7 +82,8 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
 def _whole(graph: Graph, parts: Parts, request: Request) -> Parts | None:
     """Return the parts of a graph without accumulations; None if `parts` have none."""
     options = replace(request.options, accumulate=False)
-    whole = _processor_parts(graph, replace(request, options=options))
+    make_part = partial(_shared_parts(parts), single_node_part)
+    whole = _processor_parts(graph, replace(request, options=options), make_part)
     same = _operators(whole) == _operators(parts)
     return None if same else replace(whole, is_for_speed=True)
 
@@ -102,19 +103,26 @@ def _grouped(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
 
     parts: those of the graph.  Equal nodes have equal parts.
     """
+    shared = _shared_parts(parts)
+
+    def estimated(changed: Graph) -> Parts:
+        found = _processor_parts(changed, request, partial(shared, portable_part))
+        return replace(found, similar=parts)
+
+    for one in grouped_graphs(graph, parts, estimated, request.options):
+        found = _processor_parts(one.graph, request, partial(shared, single_node_part))
+        yield replace(found, least_row_bytes=one.least_row_bytes, floor_bytes=one.floor_bytes)
+
+
+def _shared_parts(parts: Parts) -> Callable[[MakePart, Node, Engine], Part]:
+    """Return a function that returns the part of a node if `parts` has it, else makes one."""
     known = {part.name: part for part in parts.parts if part.nodes}
 
     def shared_part(make: MakePart, node: Node, engine: Engine) -> Part:
         part = known.get(node.name)
         return part if part is not None and part.nodes[0] is node else make(node, engine)
 
-    def estimated(changed: Graph) -> Parts:
-        found = _processor_parts(changed, request, partial(shared_part, portable_part))
-        return replace(found, similar=parts)
-
-    for one in grouped_graphs(graph, parts, estimated, request.options):
-        found = _processor_parts(one.graph, request, partial(shared_part, single_node_part))
-        yield replace(found, least_row_bytes=one.least_row_bytes, floor_bytes=one.floor_bytes)
+    return shared_part
 
 
 def assign_kernels(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:

@@ -14,13 +14,17 @@ from benchmarks.plain_drawing import EIGHTH, PlainDrawing
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, Quantisation
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import FINITE, POSITIVE, Limits
+from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ArgMax
-from penstock.ops.batch_matmul import BatchMatmul
+from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.binary import Div
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation, Select
+from penstock.ops.conv2d import PlainConv2D
 from penstock.ops.conversions import WIDE, Cast, Dequantize, QuantizeReal, QuantizeWide
 from penstock.ops.cumsum import Cumsum, PlainCumsum
+from penstock.ops.depthwise_conv2d import PlainDepthwiseConv2D
+from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.gather import GatherNd
 from penstock.ops.plain import (
     Ceil,
@@ -49,14 +53,16 @@ from penstock.ops.plain import (
     Round,
     Square,
 )
+from penstock.ops.pool import PlainAveragePool2D, PlainMaxPool2D
 from penstock.ops.resize import WEIGHT_BITS, Resample, Taps
 from penstock.ops.row_vectors import PlainLogSoftmax, PlainSoftmax, Softmax
 from penstock.ops.sums import PlainSum
 from penstock.ops.svdf import SvdfFeature, SvdfTime
+from penstock.ops.transpose_conv import PlainTransposeConv, Spread
 
 MOST_REAL = 4.0
 """Real inputs of functions are in [-MOST_REAL, MOST_REAL)."""
-ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
+LIMITS = (FINITE, Limits(0.0), Limits(0.0, 6.0))
 REAL_FUNCTIONS: tuple[Op, ...] = (
     PlainElu(),
     PlainExp(),
@@ -92,12 +98,12 @@ def functions(d: PlainDrawing) -> None:
     for op in POSITIVE_FUNCTIONS:
         d.apply(op, d.apply(PlainAbs(), _reals(d)))
     d.apply(Neg(), d.input(DType.INT32))
-    d.apply(PlainRelu(d.random.choice((Activation.RELU, Activation.RELU6))), _reals(d))
+    d.apply(PlainRelu(d.random.choice((POSITIVE, Limits(0.0, 6.0)))), _reals(d))
 
 
 def pairs(d: PlainDrawing) -> None:
     """Functions of two elements."""
-    clamp = d.random.choice(ACTIVATIONS)
+    clamp = d.random.choice(LIMITS)
     for dtype in (DType.INT32, DType.FLOAT32):
         for op in (PlainAdd(clamp), PlainSub(clamp), PlainMul(clamp), *EITHER_PAIRS):
             x = d.input(dtype)
@@ -106,7 +112,7 @@ def pairs(d: PlainDrawing) -> None:
 
 def quotients(d: PlainDrawing) -> None:
     """Quotients of real numbers, and of integers of which the divisor is smaller."""
-    for op in (PlainDiv(d.random.choice(ACTIVATIONS)), FloorDiv()):
+    for op in (PlainDiv(d.random.choice(LIMITS)), FloorDiv()):
         x = _reals(d)
         d.apply(op, x, _other(d, x))
     for op in (FloorDiv(), FloorMod()):
@@ -229,6 +235,60 @@ def sums(d: PlainDrawing) -> None:
     d.apply(PlainSum((1, 2)), d.input(DType.FLOAT32, _image(d)))
 
 
+def convolutions(d: PlainDrawing) -> None:
+    """Layers of real numbers with windows, and pools."""
+    shape = _image(d)
+    rows, columns = (_window(d, extent) for extent in shape[1:3])
+    limits, channels = d.random.choice(LIMITS), shape[3]
+    x = d.input(DType.FLOAT32, shape)
+    outputs = d.random.choice((1, 4, 6, 16))
+    groups = d.random.choice((1, 1, channels))
+    taps = (rows.size, columns.size)
+    d.apply(
+        PlainConv2D(rows, columns, limits),
+        x,
+        *_weights(d, (outputs * groups, *taps, channels // groups), 0),
+    )
+    multiplier = d.random.choice((1, 1, 3))
+    d.apply(
+        PlainDepthwiseConv2D(rows, columns, multiplier, limits),
+        x,
+        *_weights(d, (1, *taps, channels * multiplier), 3),
+    )
+    up, across = (
+        Spread((extent - 1) * 2 + size, size, 2)
+        for extent, size in zip(shape[1:3], taps, strict=True)
+    )
+    d.apply(PlainTransposeConv(up, across, limits), x, *_weights(d, (outputs, *taps, channels), 0))
+    d.apply(PlainAveragePool2D(rows, columns, limits), x)
+    d.apply(PlainMaxPool2D(rows, columns, limits), x)
+
+
+def products(d: PlainDrawing) -> None:
+    """Products of real matrices, of which one is constant or none."""
+    rows, depth, outputs = d.random.randint(1, 8), d.random.randint(2, 96), d.random.randint(1, 40)
+    x = d.input(DType.FLOAT32, (rows, depth))
+    d.apply(PlainFullyConnected(d.random.choice(LIMITS)), x, *_weights(d, (outputs, depth), 0))
+    transposed = d.random.random() < 0.5
+    b = (2, outputs, depth) if transposed else (2, depth, outputs)
+    a = d.input(DType.FLOAT32, (2, rows, depth))
+    d.apply(PlainBatchMatmul(False, transposed), a, d.input(DType.FLOAT32, b))
+
+
+def _window(d: PlainDrawing, extent: int) -> Window:
+    """A window that meets every element, often with padding."""
+    size, stride = d.random.randint(1, min(extent, 4)), d.random.choice((1, 1, 2))
+    return Window.same(extent, size, stride) if d.random.random() < 0.7 else Window(size, stride)
+
+
+def _weights(d: PlainDrawing, shape: tuple[int, ...], axis: int) -> tuple[Value, Value]:
+    """Real weights, and a bias for each index of an axis."""
+    rng = np.random.default_rng(d.random.getrandbits(32))
+    drawn = (rng.normal(0, 0.5, each).astype(np.float32) for each in (shape, shape[axis]))
+    weights, bias = (d.constant(each) for each in drawn)
+    return weights, bias
+
+
 def resampled(d: PlainDrawing) -> None:
     """Weighted sums of adjacent rows and columns."""
     shape = _image(d)
@@ -282,5 +342,7 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     quantised_pairs,
     powers,
     sums,
+    convolutions,
+    products,
     resampled,
 )

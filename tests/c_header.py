@@ -53,7 +53,8 @@ def _text(file: str, seen: frozenset[str] = frozenset()) -> str:
 
 def _members(body: str, macros: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """(type, name) of every member; `int32_t a, b;` declares two members."""
-    for name, replacement in macros.items():
+    # A macro may use those defined before it.
+    for name, replacement in reversed(macros.items()):
         body = re.sub(rf"\b{name}\b", lambda _, text=replacement: text, body)
     found: list[tuple[str, str]] = []
     for declaration in filter(None, map(str.strip, body.split(";"))):

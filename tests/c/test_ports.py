@@ -16,7 +16,6 @@ from test_warnings import Kind, compiler_named
 from penstock import api
 from penstock.codegen.c_program import c_sources
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.ops.conversions import dequantised
 from penstock.reports.report import InterfaceTensor
 from penstock.simulators.tflite_micro_child import fresh_interpreter
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
@@ -237,6 +236,6 @@ def test_elements_of_32_bits_are_dequantised(tmp_path: Path) -> None:
     """
     found = np.frombuffer(run_c(program, False, made, every.tobytes()), np.float32)
     type = TensorType(every.shape, DType.INT32, Quantisation(OUTSIDE["int32"].scales, (0,)))
-    np.testing.assert_array_equal(found, dequantised(every, type))
+    np.testing.assert_array_equal(found, type.real_numbers(every))
     in_python = InterfaceTensor.of("y", type).dequantize(every)
     np.testing.assert_array_equal(in_python, found, strict=True)

@@ -162,18 +162,26 @@ def onnx_of_integers() -> bytes:
 
 
 def onnx_no_scale() -> bytes:
-    """A convolution whose output no QuantizeLinear reads."""
+    """A recurrent layer that reads a tensor of real numbers."""
     model = Model()
-    return model.raw(
-        model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 1, 1), scale=None)
-    )
+    return model.raw(_recurrent(model, _reals(model)))
 
 
 def onnx_read_twice() -> bytes:
-    """A tensor of real numbers that a QuantizeLinear and a multiplication read."""
+    """A tensor of real numbers that a QuantizeLinear and a recurrent layer read."""
     model = Model()
-    x = model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 1, 1), scale=None)
-    return model.raw(model.qdq(x), model.node("Mul", x, x))
+    x = _reals(model)
+    return model.raw(model.qdq(x), _recurrent(model, x))
+
+
+def _reals(model: Model) -> str:
+    x = model.input(3, 1, 4)
+    return model.node("MatMul", x, model.weights(4, 2, axis=1), scale=None)
+
+
+def _recurrent(model: Model, x: str) -> str:
+    weights = (model.constant(np.ones((1, 6, 2), np.float32)) for _ in range(2))
+    return model.node("GRU", x, *weights, hidden_size=2, scale=None)
 
 
 def onnx_permuted() -> bytes:

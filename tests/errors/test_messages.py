@@ -91,7 +91,6 @@ COMMANDS: dict[str, str] = {
     "onnx-003": "compile elsewhere.onnx",
     "onnx-004": "compile cycle.onnx",
     "onnx-005": "compile permuted.onnx",
-    "onnx-006": "compile floats.onnx",
     "onnx-007": "compile no_scale.onnx",
     "onnx-008": "compile any_batch.onnx",
     "onnx-009": "compile integers.onnx",

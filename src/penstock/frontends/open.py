@@ -41,6 +41,7 @@ from penstock.frontends.variables import (
 from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ir.text.attributes import Classes, Constants
 from penstock.ir.text.reader import read_graph
 from penstock.ir.verify import verify
@@ -231,7 +232,7 @@ def import_tflite(model: ForeignModel) -> Graph:
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
     stateless = without_variables(with_values_before(without_control_flow(model)))
-    model, variables = stateless.model, list(stateless.variables)
+    model, variables = with_real_constants(stateless.model), list(stateless.variables)
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[ImportProblem] = []
     for foreign in model.nodes:
@@ -249,6 +250,32 @@ def import_tflite(model: ForeignModel) -> Graph:
     verify(graph)
     check_rows(graph)
     return graph
+
+
+def with_real_constants(model: ForeignModel) -> ForeignModel:
+    """The model whose constants are dequantised where a DEQUANTIZE reads them, as converters write
+    weights that save space only."""
+    known: dict[str, Value] = {}
+    kept: list[ForeignNode] = []
+    for node in model.nodes:
+        node = replace(node, inputs=tuple(v and known.get(v.name, v) for v in node.inputs))
+        found = _real_constant(node) if node.name == "DEQUANTIZE" else None
+        if found is not None and found.name not in {value.name for value in model.outputs}:
+            known[found.name] = found
+        else:
+            kept.append(node)
+    return replace(model, nodes=tuple(kept))
+
+
+def _real_constant(node: ForeignNode) -> Value | None:
+    """The output of a DEQUANTIZE of a constant; None for one of a computed tensor."""
+    x, y = node.input(0), node.output()
+    if x.data is None or (x.type.dtype is not DType.FLOAT32 and x.type.quantisation is None):
+        return None
+    elements = x.data.array(x.type)
+    if x.type.dtype is not DType.FLOAT32:
+        elements = x.type.real_numbers(elements)
+    return Value(y.name, TensorType(x.type.shape, DType.FLOAT32), Data.of(elements), y.origin)
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:

@@ -116,8 +116,8 @@ _INT8 = (
     f"({guide('from-keras')})"
 )
 _FLOAT16 = (
-    "the model has float16 weights (float16 quantisation), and computes with real numbers",
-    f"leave converter.target_spec.supported_types out, and {_INT8}",
+    "the network computes with numbers of 16 bits; constants may have them",
+    f"convert it with float32 inputs and outputs, or {_INT8}",
 )
 _FOUR_BITS = (
     "the weights have 4 bits or fewer, which this version does not support",
@@ -209,6 +209,12 @@ def _damaged(name: str, why: str) -> ModelError:
         why=why,
         help="check that the file was copied whole; convert the model again",
     )
+
+
+def _widened(name: str, shape: tuple[int, ...], halves: Data) -> Value:
+    """A constant of float16, as float32."""
+    elements = halves.array(TensorType(shape, DType.INT16)).view(np.float16)
+    return Value.constant(name, elements.astype(np.float32))
 
 
 class _Reader:
@@ -321,6 +327,11 @@ class _Reader:
             return Handle(name, index, subgraph)
         shape = tuple(self._indices(tensor, "Shape"))
         place = (subgraph, index)
+        if enumeration("TensorType").get(tensor.Type()) == "FLOAT16":
+            halves = self._data(tensor, TensorType(shape, DType.INT16), name)
+            if halves is None:
+                raise self._wrong_type("FLOAT16", name, place)
+            return _widened(name, shape, halves)
         dtype = self._dtype(tensor.Type(), name, place)
         size = math.prod(shape) * dtype.size_bytes
         if any(extent < 0 for extent in shape) or size >= 2**31:

@@ -113,6 +113,17 @@ class TensorType:
         q = self.quantisation
         return TensorType(region.shape, self.dtype, None if q is None else q.of_region(region))
 
+    def real_numbers(self, elements: Array) -> Array:
+        """The real numbers that elements of a quantised tensor represent, as float32."""
+        q = self.quantisation
+        assert q is not None
+        shape = [1] * elements.ndim
+        if q.axis is not None:
+            shape[q.axis] = -1
+        zeros, scales = np.array(q.zero_points, np.int32), np.array(q.scales, np.float32)
+        steps = elements.astype(np.int32) - zeros.reshape(shape)
+        return scales.reshape(shape) * steps.astype(np.float32)
+
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
 

@@ -6,6 +6,8 @@ precision.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from penstock.fixedpoint import round_half_away
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Params
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 
 
 class Activation(Enum):
@@ -39,6 +41,54 @@ class Activation(Enum):
         """Kernel parameters `least` and `most`: these bounds."""
         least, most = self.bounds(out)
         return (("least", least), ("most", most))
+
+
+LARGEST_REAL = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The interval to which plain numbers are clamped, both ends inclusive; NaN stays.
+
+    By default, that of finite float32, as in TFLite."""
+
+    least: float = -LARGEST_REAL
+    most: float = LARGEST_REAL
+
+    @staticmethod
+    def of(activation: Activation) -> Limits:
+        """Those of a fused activation.
+
+        Source: TFLite, `CalculateActivationRange` (kernel_util.h)."""
+        lower, upper = activation.value
+        return Limits(
+            -LARGEST_REAL if lower is None else lower, LARGEST_REAL if upper is None else upper
+        )
+
+    def array(self, dtype: DType) -> Array:
+        """Both ends as elements of a type; those of integers that it does not hold are its own."""
+        if dtype is DType.FLOAT32:
+            with np.errstate(over="ignore"):
+                return np.array([self.least, self.most], np.float32)
+        least, most = dtype.lower, dtype.upper - 1
+        ends = (min(max(end, least), most) for end in (self.least, self.most))
+        return np.array([int(end) for end in ends], dtype.value)
+
+    def applied(self, numbers: Array) -> Array:
+        """The clamped numbers."""
+        least, most = self.array(DType(numbers.dtype.name))
+        # Comparisons as in the C kernels: NaN fails both.
+        return np.where(numbers < least, least, np.where(numbers > most, most, numbers))
+
+    def then(self, other: Limits) -> Limits:
+        """The clamp to these limits followed by that to others."""
+        return Limits(*(min(max(end, other.least), other.most) for end in (self.least, self.most)))
+
+
+FINITE = Limits()
+POSITIVE = Limits(0.0, math.inf)
+UNLIMITED = Limits(-math.inf, math.inf)
+"""No clamp: results may be infinite, as in ONNX."""
 
 
 def _quantised(real: float, out: TensorType) -> int:

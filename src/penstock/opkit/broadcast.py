@@ -31,7 +31,7 @@ from penstock.ir.op import (
 )
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import FINITE, Limits
 from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
 
 RANK = 4
@@ -310,35 +310,19 @@ class Plain(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class Clamped(Plain):
-    """A function of two elements, with a clamp of its result.
+    """A function of two elements, with a clamp of its result."""
 
-    Without an activation, float32 results are clamped to finite numbers, as in the reference."""
-
-    activation: Activation = Activation.NONE
+    limits: Limits = FINITE
 
     INPUTS = 2
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        least, most = self._bounds(site)
-        found = Plain.evaluate(self, site, inputs, out)
-        # Comparisons as in the C kernels: NaN fails both, and stays.
-        return np.where(found < least, least, np.where(found > most, most, found))
+        return self.limits.applied(Plain.evaluate(self, site, inputs, out))
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
             self.arithmetic(site).kernel,
             params(site),
-            tables=(("bounds", Table.of(self._bounds(site))),),
+            tables=(("bounds", Table.of(self.limits.array(site.output.dtype))),),
             by_rows=True,
         )
-
-    def _bounds(self, site: Site) -> Array:
-        """Smallest and largest result, both inclusive.
-
-        Source: TFLite, `CalculateActivationRange` (kernel_util.h)."""
-        dtype = site.output.dtype
-        limits = np.finfo(np.float32) if dtype is DType.FLOAT32 else np.iinfo(dtype.value)
-        lower, upper = self.activation.value
-        least = limits.min if lower is None else lower
-        most = limits.max if upper is None else upper
-        return np.array([least, most], dtype.value)

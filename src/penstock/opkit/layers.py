@@ -18,10 +18,10 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Types
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.axes import Sources, followed, followed_affine
 from penstock.opkit.checks import (
     require_count,
@@ -33,17 +33,19 @@ from penstock.opkit.checks import (
 from penstock.opkit.requantise import LARGEST_SCALED, Multipliers, channel_multipliers
 from penstock.ops.gather import Gather
 
+LAYER_ROLES = ("input", "weights", "bias")
 
-class Layer(OperatorDefaults):
-    """Base of operators of input, weights and bias, whose accumulators are requantised and clamped.
 
-    `OUTPUT_AXIS`: the axis of the weights that runs along the output channels."""
+class WeightedOp(OperatorDefaults):
+    """Base of operators of input, weights and bias, whose sums of products are clamped.
+
+    `OUTPUT_AXIS`: the axis of the weights that runs along the output channels.
+    `DTYPES`: element types of input, weights and bias."""
 
     __slots__ = ()
-    activation: Activation
-
     OUTPUT_AXIS: ClassVar[int] = 0
     BIAS_INPUT = 2
+    DTYPES: ClassVar[tuple[DType, DType, DType]]
 
     def operands(
         self, inputs: Types, role: str, rank: int
@@ -56,9 +58,10 @@ class Layer(OperatorDefaults):
         if rank == 4:
             require_rank(x, (rank,), "input")
         require_rank(w, (rank,), "weights")
-        require_int8(x, "input")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        if self.DTYPES[0] is DType.INT8:
+            require_int8(x, "input")
+        for type_, dtype, name in zip((x, w, b), self.DTYPES, LAYER_ROLES, strict=True):
+            require_dtype(type_, (dtype,), name)
         return x, w, b
 
     def needed_constants(self, site: Site, out: Region) -> tuple[Region, Region]:
@@ -76,6 +79,14 @@ class Layer(OperatorDefaults):
     def _followed(self, site: Site) -> tuple[Sources, Sources]:
         last, axes = site.output.rank - 1, range(site.inputs[1].rank)
         return tuple(last if axis == self.OUTPUT_AXIS else None for axis in axes), (last,)
+
+
+class Layer(WeightedOp):
+    """Base of int8 layers: accumulators in int32 are requantised."""
+
+    __slots__ = ()
+    activation: Activation
+    DTYPES = (DType.INT8, DType.INT8, DType.INT32)
 
     def multipliers(self, site: Site) -> Multipliers:
         """Requantisation multipliers of the output channels."""
@@ -112,6 +123,48 @@ class Layer(OperatorDefaults):
         )
 
 
+class PlainLayer(WeightedOp):
+    """Base of float32 layers.
+
+    Products are rounded, then added one by one in the order of the weights' axes, then the bias, as
+    in the reference.
+
+    Source: TFLite, `reference/conv.h`, `depthwiseconv_float.h` and `fully_connected.h`."""
+
+    __slots__ = ()
+    limits: Limits
+    DTYPES = (DType.FLOAT32, DType.FLOAT32, DType.FLOAT32)
+
+    def finished(self, sums: Array, bias: Array, out: Region) -> Array:
+        """Elements of region `out`, given its sums of products and the bias of all channels."""
+        with np.errstate(all="ignore"):
+            return self.limits.applied(sums + bias[out.slices[-1]])
+
+    def plain_kernel(self, name: str, params: Params, packed: Array | None = None) -> Kernel:
+        """The C kernel `name`; it reads the weights as `packed`, or as the model stores them."""
+        bounds = ("bounds", Table.of(self.limits.array(DType.FLOAT32)))
+        found = Kernel(
+            name, params, (bounds,), constants=((1, "weights"), (2, "bias")), by_rows=True
+        )
+        if packed is None:
+            return found
+        tables = (("weights", Table.of(packed)), bounds)
+        return replace(found, tables=tables, constants=((2, "bias"),), folded=(1,))
+
+
+QUAD = 4
+"""Outputs that float32 kernels compute together."""
+
+
+def in_quads(weights: Array) -> Array:
+    """Weights (G, O, ..) as (G, O / 4, .., 4), with zeros in place of outputs that do not exist."""
+    groups, outputs, *rest = weights.shape
+    missing = -outputs % QUAD
+    padded = np.pad(weights, ((0, 0), (0, missing), *((0, 0),) * len(rest)))
+    blocks = padded.reshape(groups, (outputs + missing) // QUAD, QUAD, *rest)
+    return np.ascontiguousarray(np.moveaxis(blocks, 2, -1))
+
+
 def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Made:
     """The node of a layer with input, weights and bias.
 
@@ -127,6 +180,30 @@ def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Ma
     reach = _reach(x.type, weights, axis)
     b = _with_effect(node, b, bias, reach, multipliers)
     _require_fit(reach.with_bias(_constant(node, b, "bias")), multipliers)
+    return Made(op, (x, w, b), node.output())
+
+
+def foreign_layer(
+    op: Layer | PlainLayer, node: ForeignNode, x: Value, w: Value, bias: int = 2
+) -> Made:
+    """The node of a layer of a TFLite file, whose bias, input `bias`, may be left out.
+
+    Raises as `layer_node`."""
+    b = with_bias(node, w.type.shape[op.OUTPUT_AXIS], op.DTYPES[2], bias)
+    if isinstance(op, PlainLayer):
+        return plain_node(op, node, x, w, b)
+    return layer_node(op, node, x, w, b)
+
+
+def plain_node(op: PlainLayer, node: ForeignNode, x: Value, w: Value, b: Value) -> Made:
+    """The node of a float32 layer with input, weights and bias.
+
+    Raises ModelError if types or shapes are inconsistent, UnsupportedError if weights or bias are
+    computed."""
+    op.result_type((x.type, w.type, b.type))
+    require_dtype(node.output().type, (DType.FLOAT32,), "output")
+    _constant(node, w, "weights")
+    _constant(node, b, "bias")
     return Made(op, (x, w, b), node.output())
 
 
@@ -207,13 +284,13 @@ def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
         )
 
 
-def with_bias(node: ForeignNode, channels: int, k: int = 2) -> Value:
+def with_bias(node: ForeignNode, channels: int, dtype: DType = DType.INT32, k: int = 2) -> Value:
     """Input k of the node, or zeros of shape (channels,)."""
     bias = node.optional(k)
     if bias is not None:
         return bias
-    zeros = Data.of(np.zeros(channels, np.int32))
-    return Value(f"{node.output().name}/no_bias", TensorType((channels,), DType.INT32), zeros)
+    zeros = Data.of(np.zeros(channels, dtype.value))
+    return Value(f"{node.output().name}/no_bias", TensorType((channels,), dtype), zeros)
 
 
 def centred(w: Value) -> Value | None:

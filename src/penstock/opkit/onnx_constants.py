@@ -29,8 +29,17 @@ def kernel(node: OnnxNode, order: tuple[int, ...], axis: int) -> Value:
     """Input 1 of a convolution, (O, I / G, K, L), as int8 with axes in `order`.
 
     Weights of 1-D convolutions, (O, I / G, K), get L = 1.  Scales run along `axis`."""
+    return _weights(node, node.input(1), _windows(node, node.constant(1)), order, axis)
+
+
+def real_kernel(node: OnnxNode, order: tuple[int, ...]) -> Array:
+    """The same as real numbers, float32."""
+    elements = _windows(node, real_numbers(node, 1))
+    return np.ascontiguousarray(elements.transpose(order).astype(np.float32))
+
+
+def _windows(node: OnnxNode, elements: Array) -> Array:
     value = node.input(1)
-    elements = node.constant(1)
     if elements.ndim == 3:
         elements = elements[..., np.newaxis]
     require(elements.ndim == 4, f"weights have shape {list(elements.shape)}, must have 3 or 4 axes")
@@ -39,26 +48,48 @@ def kernel(node: OnnxNode, order: tuple[int, ...], axis: int) -> Value:
         said == elements.shape[2 : value.type.rank],
         f"kernel_shape is {said}, weights have a window of {list(elements.shape[2:])}",
     )
-    return _weights(node, value, elements, order, axis)
+    return elements
+
+
+def has_real_weights(node: OnnxNode, k: int, axis: int) -> bool:
+    """Whether constant input k is real numbers that int8 elements, with one scale per index of
+    `axis`, do not hold; with `--assume-int8` they are rounded."""
+    value = node.input(k)
+    if node.assumed or value.data is None or value.type.dtype is not DType.FLOAT32:
+        return False
+    return not _has_one_magnitude(node.constant(k), axis)
 
 
 def matrix(node: OnnxNode) -> Value:
     """Input 1 of Gemm or MatMul, (I, O), times `alpha`, as int8 (O, I); columns are in the order of
     input 0."""
-    value, elements, alpha = node.input(1), node.constant(1), node.real("alpha", 1.0)
-    require(elements.ndim == 2, f"the matrix has shape {list(elements.shape)}, must have 2 axes")
-    order = (0, 1) if node.integer("transB") else (1, 0)
-    if node.columns is not None:
-        found = elements.shape[order[1]]
-        require(
-            found == len(node.columns), f"the matrix takes {found} inputs, has {len(node.columns)}"
-        )
-        elements = np.take(elements, node.columns, axis=order[1])
+    value, alpha = node.input(1), node.real("alpha", 1.0)
+    if alpha != 1.0 and value.type.dtype is not DType.FLOAT32:
+        raise node.unsupported(f"alpha is {alpha} on a quantised matrix, must be 1")
+    elements = _in_columns(node, node.constant(1))
     if alpha != 1.0:
-        if value.type.dtype is not DType.FLOAT32:
-            raise node.unsupported(f"alpha is {alpha} on a quantised matrix, must be 1")
         elements = elements * np.float32(alpha)
-    return _weights(node, value, elements, order, axis=0)
+    return _weights(node, value, elements, _transposition(node), axis=0)
+
+
+def real_matrix(node: OnnxNode) -> Array:
+    """The same as real numbers, float32."""
+    elements = _in_columns(node, real_numbers(node, 1)) * node.real("alpha", 1.0)
+    return np.ascontiguousarray(elements.transpose(_transposition(node)).astype(np.float32))
+
+
+def _transposition(node: OnnxNode) -> tuple[int, int]:
+    return (0, 1) if node.integer("transB") else (1, 0)
+
+
+def _in_columns(node: OnnxNode, elements: Array) -> Array:
+    require(elements.ndim == 2, f"the matrix has shape {list(elements.shape)}, must have 2 axes")
+    if node.columns is None:
+        return elements
+    axis = _transposition(node)[1]
+    found = elements.shape[axis]
+    require(found == len(node.columns), f"the matrix takes {found} inputs, has {len(node.columns)}")
+    return np.take(elements, node.columns, axis=axis)
 
 
 def weights_at(node: OnnxNode, k: int, index: int) -> Value:

@@ -48,6 +48,12 @@ def bias(channels: int) -> tuple[TensorType, Data]:
     return TensorType((channels,), DType.INT32), Data.of(data)
 
 
+def real_weights(*shape: int) -> tuple[TensorType, Data]:
+    """Random float32 weights."""
+    data = np.random.default_rng([*shape, 3]).normal(0, 0.5, shape).astype(np.float32)
+    return TensorType(shape, DType.FLOAT32), Data.of(data)
+
+
 def real_bias(channels: int) -> tuple[TensorType, Data]:
     """Random float32 biases."""
     data = np.random.default_rng([channels, 2]).normal(0, 0.5, channels).astype(np.float32)

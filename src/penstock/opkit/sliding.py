@@ -21,7 +21,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require
 
 MOST_STEP = 2**15
@@ -177,18 +177,23 @@ class Sliding(OperatorDefaults):
         y = (n, self.rows.outputs(height), self.columns.outputs(width), channels)
         require_countable(self.rows, self.columns, x)
         require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
-        return TensorType(y, DType.INT8)
+        return TensorType(y, x.dtype)
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         windows = stated_windows(self.rows, self.columns)
         return (*windows, *OperatorDefaults.stated_attributes(self))
 
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
-
     def cropped(self, site: Site, out: Region) -> Self | None:
         windows = cropped(self.rows, self.columns, site.inputs[0].shape, out)
         return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeableWindows(Sliding):
+    """Base of those whose results do not depend on the order of taps, as sums of integers."""
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
 
 
 def require_countable(rows: Window, columns: Window, x: TensorType) -> None:
@@ -246,16 +251,27 @@ def taps(
     result, because taps that meet padding alone are omitted."""
     _, h, w, _ = out.intervals
     size = (read.shape[0], h[1] - h[0], w[1] - w[0], read.shape[3])
+    for k, l, at, found in taps_inside(  # noqa: E741  (style guide: O K L I are weights' axes)
+        read, shape, rows, columns, out
+    ):
+        if found.shape == size:
+            yield k, l, found
+            continue
+        padded = np.full(size, fill, read.dtype)
+        padded[at] = found
+        yield k, l, padded
+
+
+def taps_inside(
+    read: Array, shape: tuple[int, ...], rows: Window, columns: Window, out: Region
+) -> Iterator[tuple[int, int, tuple[slice, slice, slice], Array]]:
+    """Yields, per tap (k, l) that meets the input, where in `out` it does, over batch, rows and
+    columns, and the elements of `block` there.  `shape`: shape of the input."""
+    _, h, w, _ = out.intervals
     across = tuple(_meeting(columns, w, shape[2]))
     for k, at_h, source_h in _meeting(rows, h, shape[1]):
-        for l, at_w, source_w in across:  # noqa: E741  (style guide: O K L I are weights' axes)
-            found = read[:, source_h, source_w]
-            if found.shape == size:
-                yield k, l, found
-                continue
-            padded = np.full(size, fill, read.dtype)
-            padded[:, at_h, at_w] = found
-            yield k, l, padded
+        for l, at_w, source_w in across:  # noqa: E741
+            yield k, l, (slice(None), at_h, at_w), read[:, source_h, source_w]
 
 
 def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, slice, slice]]:

@@ -1,9 +1,11 @@
-"""BatchMatmul: matrix products over the last two axes, batched over the others.
+"""Matrix products over the last two axes, batched over the others.
 
     a  (.., M, K)  int8   or (.., K, M), transposed
     b  (.., K, N)  int8   or (.., N, K), transposed; leading axes of a and b broadcast
     c  (N)         int32  bias, optional; constant
     y  (.., M, N)  int8   y = clamp(zero_y + Ma * Mb / My * (c + sum (a - zero_a) * (b - zero_b)))
+
+PlainBatchMatmul: a, b and y are float32, without a bias; products are added in order.
 
 Inputs of rank 2 are reshaped to get a leading axis of extent 1.
 
@@ -22,37 +24,30 @@ from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
-from penstock.opkit.checks import require, require_dtype, require_int8
-from penstock.opkit.nodes import RealNodes, reshaped, with_shape
+from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.nodes import RealNodes, is_real, reshaped, with_shape
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import bias, int8, sample
-from penstock.ops.plain import PlainMul
-from penstock.ops.sums import PlainSum
+from penstock.opkit.samples import bias, int8, reals, sample
+from penstock.ops.plain import PlainAdd, PlainMul
 
 
 @dataclass(frozen=True, slots=True)
-class BatchMatmul(FollowingAxes):
-    """Matrix products; `a_transposed` and `b_transposed` tell which inputs are transposed."""
+class _Products(FollowingAxes):
+    """Shapes, regions and work of matrix products; `a_transposed` and `b_transposed` tell which
+    inputs are transposed."""
 
     a_transposed: bool = False
     b_transposed: bool = False
-    activation: Activation = Activation.NONE
 
-    TFLITE = ("BATCH_MATMUL",)
-    RELAY = relay("nn.batch_matmul", "qnn.batch_matmul")
-
-    def result_type(self, inputs: Types) -> TensorType:
-        require(len(inputs) in (2, 3), f"matrix product has {len(inputs)} inputs, must have 2 or 3")
-        a, b, *bias = inputs
-        require_int8(a, "first input")
-        require_int8(b, "second input")
+    def product_type(self, a: TensorType, b: TensorType) -> TensorType:
+        """The type of the products.  Raises ModelError if shapes do not fit."""
         require(
             a.rank == b.rank and a.rank in (3, 4),
             f"inputs have shapes {list(a.shape)} and {list(b.shape)}, must have one rank, 3 or 4",
@@ -60,21 +55,15 @@ class BatchMatmul(FollowingAxes):
         m, k = _matrix(a.shape, self.a_transposed)
         depth, n = _matrix(b.shape, self.b_transposed)
         require(k == depth, f"first input has {k} columns, the second {depth} rows")
-        for c in bias:
-            require_dtype(c, (DType.INT32,), "bias")
-            require(c.shape == (n,), f"bias has shape {list(c.shape)}, must be [{n}]")
         batch = broadcast.result_shape((a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
-        return TensorType((*batch, m, n), DType.INT8)
+        return TensorType((*batch, m, n), a.dtype)
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        a, b, *bias = (
-            x[need.slices].astype(np.int64) - type.zero_point
-            for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)
+    def matrices(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """Both inputs, as matrices (.., M, K) and (.., K, N)."""
+        return (
+            np.swapaxes(a, -1, -2) if self.a_transposed else a,
+            np.swapaxes(b, -1, -2) if self.b_transposed else b,
         )
-        a = np.swapaxes(a, -1, -2) if self.a_transposed else a
-        b = np.swapaxes(b, -1, -2) if self.b_transposed else b
-        scaled = multiply(sum(bias, a @ b), *self._multiplier(site)) + site.output.zero_point
-        return np.clip(scaled, *self.activation.bounds(site.output)).astype(np.int8)
 
     def sources(self, site: Site) -> tuple[Sources, ...]:
         a, b, *bias = site.inputs
@@ -89,24 +78,64 @@ class BatchMatmul(FollowingAxes):
         depth = _matrix(site.inputs[0].shape, self.a_transposed)[1]
         return Work(out.elements * depth, out.elements)
 
-    def kernel(self, site: Site) -> Kernel:
-        a, b, *bias = site.inputs
+    def shape_params(self, site: Site) -> Params:
+        """Kernel parameters of the matrices."""
+        a, b, *_ = site.inputs
         m, depth = _matrix(a.shape, self.a_transposed)
         n = site.output.shape[-1]
-        multiplier, shift = self._multiplier(site)
         steps = dict(broadcast.params(Site((a, b), site.output, site.constants[:2])))
+        return (
+            ("m", m),
+            ("n", n),
+            ("depth", depth),
+            ("out_h", steps["out_h"]),
+            *((name, steps[name]) for name in ("step0_n", "step0_h", "step1_n", "step1_h")),
+            ("row0", 1 if self.a_transposed else depth),
+            ("inner0", m if self.a_transposed else 1),
+            ("column1", depth if self.b_transposed else 1),
+            ("inner1", 1 if self.b_transposed else n),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMatmul(_Products):
+    """Matrix products with requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+
+    TFLITE = ("BATCH_MATMUL",)
+    RELAY = relay("nn.batch_matmul", "qnn.batch_matmul")
+
+    def result_type(self, inputs: Types) -> TensorType:
+        require(len(inputs) in (2, 3), f"matrix product has {len(inputs)} inputs, must have 2 or 3")
+        a, b, *bias = inputs
+        require_int8(a, "first input")
+        require_int8(b, "second input")
+        y = self.product_type(a, b)
+        for c in bias:
+            require_dtype(c, (DType.INT32,), "bias")
+            require(
+                c.shape == y.shape[-1:],
+                f"bias has shape {list(c.shape)}, must be {list(y.shape[-1:])}",
+            )
+        return y
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        a, b, *bias = (
+            x[need.slices].astype(np.int64) - type.zero_point
+            for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)
+        )
+        a, b = self.matrices(a, b)
+        scaled = multiply(sum(bias, a @ b), *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, *self.activation.bounds(site.output)).astype(np.int8)
+
+    def kernel(self, site: Site) -> Kernel:
+        a, b, *bias = site.inputs
+        multiplier, shift = self._multiplier(site)
         return Kernel(
             "batch_matmul_bias_s8" if bias else "batch_matmul_s8",
             params=(
-                ("m", m),
-                ("n", n),
-                ("depth", depth),
-                ("out_h", steps["out_h"]),
-                *((name, steps[name]) for name in ("step0_n", "step0_h", "step1_n", "step1_h")),
-                ("row0", 1 if self.a_transposed else depth),
-                ("inner0", m if self.a_transposed else 1),
-                ("column1", depth if self.b_transposed else 1),
-                ("inner1", 1 if self.b_transposed else n),
+                *self.shape_params(site),
                 ("zero0", a.zero_point),
                 ("zero1", b.zero_point),
                 ("multiplier", multiplier),
@@ -128,6 +157,29 @@ class BatchMatmul(FollowingAxes):
         return fitting_multiplier(a.scale * b.scale / site.output.scale, largest)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainBatchMatmul(_Products):
+    """Matrix products of real numbers."""
+
+    def result_type(self, inputs: Types) -> TensorType:
+        a, b = require_count(inputs, 2, "matrix product")
+        for k, x in enumerate(inputs):
+            require_dtype(x, (DType.FLOAT32,), f"input {k}")
+        return self.product_type(a, b)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        needs = self.needs(site, out)
+        a, b = self.matrices(*(x[n.slices] for x, n in zip(inputs, needs, strict=True)))
+        total = np.zeros(out.shape, np.float32)
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[-1]):
+                total += a[..., k, None] * b[..., k, None, :]
+        return total
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("batch_matmul_f32", self.shape_params(site), by_rows=True)
+
+
 def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
     """(rows, columns) of the matrices in a tensor of that shape."""
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
@@ -141,18 +193,23 @@ def _batch(x: TensorType, y: TensorType) -> Sources:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     values, out = (node.input(0), node.input(1)), node.output()
-    require_int8(out.type, "output")
+    is_plain = values[0].type.dtype is DType.FLOAT32
+    if is_plain:
+        require_dtype(out.type, (DType.FLOAT32,), "output")
+    else:
+        require_int8(out.type, "output")
     rank = max(3, *(value.type.rank for value in values))
     if rank > broadcast.RANK:
         raise node.unsupported(f"an input has rank {rank}, must be at most {broadcast.RANK}")
     for k, value in enumerate(values):
         require(value.type.rank >= 2, f"input {k} has rank {value.type.rank}, must be at least 2")
-    op = BatchMatmul(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
+    make = PlainBatchMatmul if is_plain else BatchMatmul
+    op = make(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
     yield from product_nodes(op, values, rank, out)
 
 
 def product_nodes(
-    op: BatchMatmul, values: tuple[Value, ...], rank: int, out: Value
+    op: BatchMatmul | PlainBatchMatmul, values: tuple[Value, ...], rank: int, out: Value
 ) -> Iterator[Made]:
     """Nodes that apply `op` to two tensors of matrices, first viewed under a rank, and a bias."""
     matrices: list[Value] = []
@@ -172,13 +229,12 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     values = (node.input(0), node.input(1))
     if any(value.type.rank not in (2, 3, 4) for value in values):
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
-    if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
-        raise node.unsupported("a product of computed matrices with an offset or alpha")
-    is_real = node.output().type.quantisation is None
     # Integers of several scales cannot be added up.
-    if is_real or any(_has_several_scales(value) for value in values):
+    if is_real(node) or any(_has_several_scales(value) for value in values):
         yield from _real_products(node, values)
         return
+    if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
+        raise node.unsupported("a product of computed matrices with an offset or alpha")
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
@@ -200,27 +256,32 @@ def _has_several_scales(value: Value) -> bool:
 
 
 def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
-    """Products in single precision, all of which are in memory before they are added up: where the
-    output has no scale, or a constant has several, so that integers cannot be added up."""
-    leading = [value.type.with_shape(value.type.shape[:-2]) for value in values]
-    batch = broadcast.result_shape(tuple(leading))
-    turned = node.integer("transA") or node.integer("transB")
-    if turned or sum(extent > 1 for extent in batch) > 1:
-        raise node.unsupported(
-            "matrices of which one has several scales, or whose product has none, must not be "
-            "transposed, and have at most one axis more",
-            help="quantise the output of the node, and its inputs without per-channel scales "
-            "(per_channel=False)",
-        )
-    (*_, m, depth), (*_, k, n) = (value.type.shape for value in values)
-    require(depth == k, f"first input has {depth} columns, the second {k} rows")
+    """Products of real numbers."""
     real = RealNodes(node)
-    shapes = ((m, depth, 1), (1, k, n))
-    factors = (
-        real.reshape(real.input(a), (leading[a].elements, *shapes[a])) for a in range(len(values))
-    )
-    total = real.apply(PlainSum((2,)), real.apply(PlainMul(), *factors))
-    yield from real.result(real.reshape(total, (*batch, m, n)))
+    rank = max(3, *(value.type.rank for value in values))
+    shapes = ((1,) * (rank - value.type.rank) + value.type.shape for value in values)
+    matrices = [real.reshape(real.input(k), shape) for k, shape in enumerate(shapes)]
+    op = PlainBatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
+    total = real.apply(op, *matrices)
+    if max(value.type.rank for value in values) == 2:
+        total = real.reshape(total, total.type.shape[1:])
+    if node.name == "Gemm":
+        total = _scaled_and_offset(node, real, total)
+    yield from real.result(total)
+
+
+def _scaled_and_offset(node: OnnxNode, real: RealNodes, total: Value) -> Value:
+    """alpha * total + beta * input 2, of Gemm."""
+    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
+    if alpha != 1.0:
+        total = real.apply(PlainMul(UNLIMITED), total, real.constant(alpha, "alpha"))
+    if node.optional(2) is None:
+        return total
+    offset = real.input(2)
+    if beta != 1.0:
+        offset = real.apply(PlainMul(UNLIMITED), offset, real.constant(beta, "beta"))
+    offset = real.reshape(offset, (1,) * (2 - offset.type.rank) + offset.type.shape)
+    return real.apply(PlainAdd(UNLIMITED), total, offset)
 
 
 SAMPLES = (
@@ -235,4 +296,12 @@ SAMPLES = (
         scale=0.3,
     ),
     sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),
+    *(
+        sample(op, reals(*a), reals(*b))
+        for op, a, b in (
+            (PlainBatchMatmul(), (2, 3, 5), (2, 5, 4)),
+            (PlainBatchMatmul(True, True), (1, 5, 3), (4, 2, 5)),
+            (PlainBatchMatmul(False, True), (2, 3, 2, 6), (1, 3, 4, 6)),
+        )
+    ),
 )

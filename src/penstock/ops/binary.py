@@ -36,7 +36,7 @@ from penstock.ir.operator_facts import CARRIED, REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
@@ -401,7 +401,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         case _:
             activation = fused_activation(node)
             plain, op = _ACTIVATED[node.name]
-            return typed_nodes(node, plain(activation), op(activation))
+            return typed_nodes(node, plain(Limits.of(activation)), op(activation))
 
 
 def _extremes(name: str) -> tuple[Maximum | Minimum, PlainMaximum | PlainMinimum]:
@@ -419,11 +419,11 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         case "Sum" | "Add" if len(node.inputs) != 2:
             return _sum_of_all(node)
         case "Sub":
-            return exact_elementwise(node, Sub(), PlainSub())
+            return exact_elementwise(node, Sub(), PlainSub(UNLIMITED))
         case "Mul":
-            return exact_elementwise(node, Mul(), PlainMul())
+            return exact_elementwise(node, Mul(), PlainMul(UNLIMITED))
         case _:
-            return exact_elementwise(node, Add(), PlainAdd())
+            return exact_elementwise(node, Add(), PlainAdd(UNLIMITED))
 
 
 def _sum_of_all(node: OnnxNode) -> Iterable[Made]:
@@ -431,7 +431,7 @@ def _sum_of_all(node: OnnxNode) -> Iterable[Made]:
     first, *others = (real.input(k) for k, _ in enumerate(node.inputs))
     total = real.apply(Reshape(first.type.shape), first)
     for other in others:
-        total = real.apply(PlainAdd(), total, other)
+        total = real.apply(PlainAdd(UNLIMITED), total, other)
     return real.result(total)
 
 

@@ -1,13 +1,14 @@
-"""Conv2D: two-dimensional convolution, optionally in groups of channels.
+"""Two-dimensional convolution, optionally in groups of channels.
 
-    x  (N, H,  W,  C)      int8
-    w  (O, K,  L,  C / G)  int8    zero point 0; one scale, or one per O
-    b  (O)                 int32   scale x.scale * w.scale
-    y  (N, Ho, Wo, O)      int8
+    x  (N, H,  W,  C)      int8    float32
+    w  (O, K,  L,  C / G)  int8    float32    int8: zero point 0; one scale, or one per O
+    b  (O)                 int32   float32    int32: scale x.scale * w.scale
+    y  (N, Ho, Wo, O)      int8    float32
 
-y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)); padding has the value zero_x.
+    Conv2D       y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)); padding is zero_x
+    PlainConv2D  y = clamp(b[o] + sum x * w); what lies in the padding is not added
 
-Source: TFLite CONV_2D; `reference/integer_ops/conv.h`.
+Source: TFLite CONV_2D; `reference/integer_ops/conv.h`, `reference/conv.h`.
 """
 
 from __future__ import annotations
@@ -21,39 +22,45 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.layers import Layer, layer_node, with_bias
-from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sliding import Sliding, Window, foreign_windows
+from penstock.opkit.layers import (
+    Layer,
+    PlainLayer,
+    WeightedOp,
+    foreign_layer,
+    in_quads,
+    layer_node,
+)
+from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.samples import (
+    bias,
+    int8,
+    real_bias,
+    real_weights,
+    reals,
+    sample,
+    weights,
+)
+from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d
 
 
-def _slides_along_one_axis(op: Conv2D, site: Site) -> bool:
+def _slides_along_one_axis(op: _Convolution, site: Site) -> bool:
     """Whether rows, or columns, have extent 1 in the input and in the window."""
     _, height, width, _ = site.inputs[0].shape
     return (height, op.rows.size) == (1, 1) or (width, op.columns.size) == (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2D(Sliding, Layer):
-    """Convolution with bias, requantisation and clamp."""
-
-    activation: Activation = Activation.NONE
-
-    TFLITE = ("CONV_2D",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "Conv")
-    RELAY = (
-        *relay("nn.conv2d", "qnn.conv2d"),
-        RelayName("nn.conv1d", condition=_slides_along_one_axis),
-        RelayName("qnn.conv1d", condition=_slides_along_one_axis),
-    )
+class _Convolution(Sliding, WeightedOp):
+    """Shapes, regions and work of a convolution."""
 
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "convolution", 4)
@@ -70,6 +77,54 @@ class Conv2D(Sliding, Layer):
         )
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
         return self.image_type(x, outputs)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, w, _ = site.inputs
+        group_inputs = w.shape[3]
+        group_outputs = w.shape[0] * group_inputs // x.shape[3]
+        lower, upper = out.intervals[3]
+        groups = (lower // group_outputs, -(-upper // group_outputs))
+        channels = (groups[0] * group_inputs, groups[1] * group_inputs)
+        read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
+        return read, *self.needed_constants(site, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        spatial = sliding.affine(self.rows, self.columns)
+        channels = (0, 0, 0, 0, site.inputs[0].shape[3])
+        read = Affine((*spatial.matrix[:3], channels), (*spatial.offset[:3], 0))
+        return read, *self.affine_constants(site)
+
+    def work(self, site: Site, out: Region) -> Work:
+        w = site.inputs[1].shape
+        return Work(out.elements * w[1] * w[2] * w[3], out.elements, out.elements * w[1])
+
+    def window_params(self, site: Site) -> Params:
+        """Kernel parameters of shapes, windows and groups."""
+        x, w, _ = site.inputs
+        return (
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(self.rows, self.columns),
+            ("groups", x.shape[3] // w.shape[3]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2D(_Convolution, ExchangeableWindows, Layer):
+    """Convolution with bias, requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+
+    TFLITE = ("CONV_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "Conv")
+    RELAY = (
+        *relay("nn.conv2d", "qnn.conv2d"),
+        RelayName("nn.conv1d", condition=_slides_along_one_axis),
+        RelayName("qnn.conv1d", condition=_slides_along_one_axis),
+    )
+
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
@@ -93,38 +148,36 @@ class Conv2D(Sliding, Layer):
                     )
         return self.requantised(site, total, b, out)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        x, w, _ = site.inputs
-        group_inputs = w.shape[3]
-        group_outputs = w.shape[0] * group_inputs // x.shape[3]
-        lower, upper = out.intervals[3]
-        groups = (lower // group_outputs, -(-upper // group_outputs))
-        channels = (groups[0] * group_inputs, groups[1] * group_inputs)
-        read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
-        return read, *self.needed_constants(site, out)
+    def kernel(self, site: Site) -> Kernel:
+        return self.layer_kernel(site, "conv2d_s8", self.window_params(site))
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        spatial = sliding.affine(self.rows, self.columns)
-        channels = (0, 0, 0, 0, site.inputs[0].shape[3])
-        read = Affine((*spatial.matrix[:3], channels), (*spatial.offset[:3], 0))
-        return read, *self.affine_constants(site)
 
-    def work(self, site: Site, out: Region) -> Work:
-        w = site.inputs[1].shape
-        return Work(out.elements * w[1] * w[2] * w[3], out.elements, out.elements * w[1])
+@dataclass(frozen=True, slots=True)
+class PlainConv2D(_Convolution, PlainLayer):
+    """Convolution of real numbers with bias and clamp."""
 
-    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
-        x, w, _ = site.inputs
-        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
+    limits: Limits = FINITE
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        channels = out.slices[3]
+        depth, group_outputs = w.shape[3], w.shape[0] * w.shape[3] // x.shape[3]
+        first = np.arange(channels.start, channels.stop) // group_outputs * depth
+        read = sliding.block(x, self.rows, self.columns, out)
+        total = np.zeros(out.shape, np.float32)
+        with np.errstate(all="ignore"):
+            for k, l, at, tap in sliding.taps_inside(  # noqa: E741
+                read, x.shape, self.rows, self.columns, out
+            ):
+                for c in range(depth):
+                    total[at] += tap[..., first + c] * w[channels, k, l, c]
+        return self.finished(total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
-        x, w, _ = site.inputs
-        params = (
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(self.rows, self.columns),
-            ("groups", x.shape[3] // w.shape[3]),
-        )
-        return self.layer_kernel(site, "conv2d_s8", params)
+        groups = site.inputs[0].shape[3] // site.inputs[1].shape[3]
+        w = site.constant(1)
+        quads = in_quads(w.reshape(groups, -1, *w.shape[1:]))
+        return self.plain_kernel("conv2d_f32", self.window_params(site), quads)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -132,22 +185,49 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
-    op = Conv2D(rows, columns, fused_activation(node))
-    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[0]))
+    op: Conv2D | PlainConv2D = Conv2D(rows, columns, fused_activation(node))
+    if x.type.dtype is DType.FLOAT32:
+        op = PlainConv2D(rows, columns, Limits.of(op.activation))
+    yield foreign_layer(op, node, x, w)
+
+
+WEIGHTS_ORDER = (0, 2, 3, 1)
+"""From (O, C / G, K, L), as ONNX has weights, to (O, K, L, C / G)."""
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Conv; with a group for each channel it is a depthwise convolution."""
     x, groups = node.input(0), node.integer("group", 1)
     require_rank(x.type, (4,), "input")
-    w = onnx_constants.kernel(node, (0, 2, 3, 1), axis=0)
+    is_plain = is_real(node) or onnx_constants.has_real_weights(node, 1, axis=0)
+    if is_plain:
+        weights = onnx_constants.real_kernel(node, WEIGHTS_ORDER)
+        w = Value.constant(node.input(1).name, weights)
+    else:
+        w = onnx_constants.kernel(node, WEIGHTS_ORDER, axis=0)
     depth = w.type.shape[3]
     require(
         groups > 0 and depth * groups == x.type.shape[3],
         f"input has {x.type.shape[3]} channels, weights take {depth} in each of {groups} groups",
     )
     rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
-    yield from grouped_nodes(node, x, w, rows, columns)
+    if is_plain:
+        yield from _plain_nodes(node, w, rows, columns)
+    else:
+        yield from grouped_nodes(node, x, w, rows, columns)
+
+
+def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Iterable[Made]:
+    """Nodes of a convolution of real numbers by weights (O, K, L, C / groups)."""
+    real = RealNodes(node)
+    x, (outputs, *_, depth) = real.input(0), w.type.shape
+    channels = x.type.shape[3]
+    bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
+    if channels > depth == 1 and outputs % channels == 0:
+        yield from depthwise_conv2d.plain_nodes(real, x, w, bias, (rows, columns))
+        return
+    op = PlainConv2D(rows, columns, UNLIMITED)
+    yield from real.result(real.apply(op, x, w, bias))
 
 
 def grouped_nodes(
@@ -179,4 +259,19 @@ SAMPLES = (
         bias(6),
     ),
     sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),
+    sample(
+        PlainConv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Limits(-0.5, 0.75)),
+        reals(1, 7, 6, 3),
+        real_weights(5, 3, 3, 3),
+        real_bias(5),
+    ),
+    sample(
+        PlainConv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
+        reals(2, 6, 9, 4),
+        real_weights(6, 2, 3, 2),
+        real_bias(6),
+    ),
+    sample(
+        PlainConv2D(Window(1), Window(1)), reals(1, 5, 4, 8), real_weights(3, 1, 1, 8), real_bias(3)
+    ),
 )

@@ -233,7 +233,7 @@ class Dequantize(Elementwise):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = site.inputs[0]
-        return dequantised(inputs[0][out.slices], x)
+        return x.real_numbers(inputs[0][out.slices])
 
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]
@@ -243,12 +243,6 @@ class Dequantize(Elementwise):
             tables=(("scale", Table.of(np.array([x.scale], np.float32))),),
             by_rows=True,
         )
-
-
-def dequantised(elements: Array, type: TensorType) -> Array:
-    """Real numbers of the elements of a quantised tensor, as float32."""
-    steps = elements.astype(np.int32) - type.zero_point
-    return np.float32(type.scale) * steps.astype(np.float32)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

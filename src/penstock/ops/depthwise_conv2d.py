@@ -1,11 +1,14 @@
-"""DepthwiseConv2D: convolves each input channel with `multiplier` windows of its own.
+"""Depthwise convolution: convolves each input channel with `multiplier` windows of its own.
 
-    x  (N, H,  W,  C)      int8
-    w  (1, K,  L,  C * D)  int8    zero point 0; one scale, or one per output channel
-    b  (C * D)             int32   scale x.scale * w.scale
-    y  (N, Ho, Wo, C * D)  int8    D is the depth multiplier; output channel o reads channel o // D
+    x  (N, H,  W,  C)      int8    float32
+    w  (1, K,  L,  C * D)  int8    float32    int8: zero point 0; one scale, or one per output
+    b  (C * D)             int32   float32    int32: scale x.scale * w.scale
+    y  (N, Ho, Wo, C * D)  int8    float32
 
-Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`.
+D is the depth multiplier; output channel o reads channel o // D.
+
+Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`,
+`reference/depthwiseconv_float.h`.
 """
 
 from __future__ import annotations
@@ -19,28 +22,39 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.layers import Layer, layer_node, with_bias
-from penstock.opkit.samples import bias, int8, sample, weights
-from penstock.opkit.sliding import Sliding, Window, foreign_windows
+from penstock.opkit.layers import (
+    Layer,
+    PlainLayer,
+    WeightedOp,
+    foreign_layer,
+    layer_node,
+)
+from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.samples import (
+    bias,
+    int8,
+    real_bias,
+    real_weights,
+    reals,
+    sample,
+    weights,
+)
+from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2D(Sliding, Layer):
-    """Depthwise convolution with bias, requantisation and clamp."""
+class _Depthwise(Sliding, WeightedOp):
+    """Shapes, regions and work of a depthwise convolution."""
 
     multiplier: int = 1
-    activation: Activation = Activation.NONE
 
-    TFLITE = ("DEPTHWISE_CONV_2D",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "BatchNormalization")
-    RELAY = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
     OUTPUT_AXIS = 3
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -50,20 +64,6 @@ class DepthwiseConv2D(Sliding, Layer):
         require(w.shape == expected, f"weights are {list(w.shape)}, must be {list(expected)}")
         require(b.shape == (channels,), f"bias has shape {list(b.shape)}, must be [{channels}]")
         return self.image_type(x, channels)
-
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w, b = inputs
-        channels = out.slices[3]
-        sources = np.arange(channels.start, channels.stop) // self.multiplier
-        read = sliding.block(x, self.rows, self.columns, out)
-        centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
-        # int32 is enough: `layer_node` refuses layers whose accumulators may overflow it.
-        total = np.zeros(out.shape, np.int32)
-        for k, l, tap in sliding.taps(  # noqa: E741
-            centred, x.shape, self.rows, self.columns, out
-        ):
-            total += tap * w[0, k, l, channels].astype(np.int32)
-        return self.requantised(site, total, b, out)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         lower, upper = out.intervals[3]
@@ -79,13 +79,64 @@ class DepthwiseConv2D(Sliding, Layer):
         loops = out.elements * self.rows.size
         return Work(loops * self.columns.size, out.elements, loops)
 
-    def kernel(self, site: Site) -> Kernel:
-        params = (
+    def window_params(self, site: Site) -> Params:
+        """Kernel parameters of shapes, windows and multiplier."""
+        return (
             *sliding.shape_params(site.inputs[0].shape, site.output.shape),
             *sliding.window_params(self.rows, self.columns),
             ("multiplier_d", self.multiplier),
         )
-        return self.layer_kernel(site, "depthwise_conv2d_s8", params)
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseConv2D(_Depthwise, ExchangeableWindows, Layer):
+    """Depthwise convolution with bias, requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+
+    TFLITE = ("DEPTHWISE_CONV_2D",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "BatchNormalization")
+    RELAY = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        channels = out.slices[3]
+        sources = np.arange(channels.start, channels.stop) // self.multiplier
+        read = sliding.block(x, self.rows, self.columns, out)
+        centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
+        # int32 is enough: `layer_node` refuses layers whose accumulators may overflow it.
+        total = np.zeros(out.shape, np.int32)
+        for k, l, tap in sliding.taps(  # noqa: E741
+            centred, x.shape, self.rows, self.columns, out
+        ):
+            total += tap * w[0, k, l, channels].astype(np.int32)
+        return self.requantised(site, total, b, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return self.layer_kernel(site, "depthwise_conv2d_s8", self.window_params(site))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDepthwiseConv2D(_Depthwise, PlainLayer):
+    """Depthwise convolution of real numbers with bias and clamp."""
+
+    limits: Limits = FINITE
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        channels = out.slices[3]
+        sources = np.arange(channels.start, channels.stop) // self.multiplier
+        read = sliding.block(x, self.rows, self.columns, out)[..., sources]
+        total = np.zeros(out.shape, np.float32)
+        with np.errstate(all="ignore"):
+            for k, l, at, tap in sliding.taps_inside(  # noqa: E741
+                read, x.shape, self.rows, self.columns, out
+            ):
+                total[at] += tap * w[0, k, l, channels]
+        return self.finished(total, b, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return self.plain_kernel("depthwise_conv2d_f32", self.window_params(site))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -104,8 +155,13 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         stated in (0, multiplier),  # redundant, and 0 where the converter leaves it out
         f"depth_multiplier is {stated}, the weights have {multiplier} channels for each input's",
     )
-    op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
-    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[3]))
+    clamp = fused_activation(node)
+    op: DepthwiseConv2D | PlainDepthwiseConv2D
+    if x.type.dtype is DType.FLOAT32:
+        op = PlainDepthwiseConv2D(rows, columns, multiplier, Limits.of(clamp))
+    else:
+        op = DepthwiseConv2D(rows, columns, multiplier, clamp)
+    yield foreign_layer(op, node, x, w)
 
 
 def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window) -> Made:
@@ -121,6 +177,19 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
     op = DepthwiseConv2D(rows, columns, multiplier)
     return layer_node(op, node.typed(op, x, w, b), x, w, b)
+
+
+def plain_nodes(
+    real: RealNodes, x: Value, w: Value, b: Value, windows: tuple[Window, Window]
+) -> Iterable[Made]:
+    """Nodes of an ONNX convolution of real numbers with a group for each channel.
+
+    w: weights (O, K, L, 1)."""
+    assert w.data is not None
+    elements = np.ascontiguousarray(w.data.array(w.type).transpose(3, 1, 2, 0))
+    multiplier = w.type.shape[0] // x.type.shape[3]
+    op = PlainDepthwiseConv2D(*windows, multiplier, UNLIMITED)
+    yield from real.result(real.apply(op, x, Value.constant(w.name, elements), b))
 
 
 def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) -> Made:
@@ -152,6 +221,12 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.integer("training_mode", 0):
         raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
     factors, offsets = onnx_constants.normalisation(node, x.type.shape[3])
+    if is_real(node):
+        real = RealNodes(node)
+        w = real.constant(factors.reshape(1, 1, 1, -1), "factors")
+        op = PlainDepthwiseConv2D(Window(1), Window(1), 1, UNLIMITED)
+        yield from real.result(real.apply(op, real.input(0), w, real.constant(offsets, "offsets")))
+        return
     yield scaled_channels(node, x, factors, offsets)
 
 
@@ -167,5 +242,17 @@ SAMPLES = (
         int8(2, 5, 7, 2),
         weights(1, 2, 4, 6, axis=3),
         bias(6),
+    ),
+    sample(
+        PlainDepthwiseConv2D(Window(3, 2, 1, 0, 1), Window(3, 1, 1, 1, 1), 1, Limits(-0.25, 0.5)),
+        reals(1, 8, 5, 7),
+        real_weights(1, 3, 3, 7),
+        real_bias(7),
+    ),
+    sample(
+        PlainDepthwiseConv2D(Window(2, 1, 2, 1, 1), Window(4, 2, 1, 1, 2), 3),
+        reals(2, 5, 7, 2),
+        real_weights(1, 2, 4, 6),
+        real_bias(6),
     ),
 )

@@ -1,13 +1,14 @@
-"""FullyConnected: fully connected layer; each output is a weighted sum of all inputs of a row.
+"""Fully connected layer: each output is a weighted sum of all inputs of a row.
 
-    x  (..., I)  int8       as (B, I)
-    w  (O, I)    int8       zero point 0; one scale, or one per O; constant
-    b  (O)       int32
+    x  (..., I)  int8    float32    as (B, I)
+    w  (O, I)    int8    float32    constant; int8: zero point 0; one scale, or one per O
+    b  (O)       int32   float32
     y  (B, O), or (..., O) if dimensions are kept
 
 Weights with another zero point: `opkit/layers.py`.  Computed weights: BatchMatmul.
 
-Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
+Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`,
+`reference/fully_connected.h`.
 """
 
 from __future__ import annotations
@@ -23,22 +24,38 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import layers, onnx_constants
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import (
     require,
     require_int8,
     require_rank,
     require_weights,
 )
-from penstock.opkit.layers import Layer, layer_node, with_bias
+from penstock.opkit.layers import (
+    Layer,
+    PlainLayer,
+    WeightedOp,
+    foreign_layer,
+    in_quads,
+    layer_node,
+    with_bias,
+)
 from penstock.opkit.nodes import RealNodes, reshaped
 from penstock.opkit.requantise import reach_of_sums
-from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.samples import (
+    bias,
+    int8,
+    real_bias,
+    real_weights,
+    reals,
+    sample,
+    weights,
+)
 from penstock.ops import batch_matmul
 from penstock.ops.conversions import Cast
 from penstock.ops.partial_product import PartialProduct, first_sums
@@ -48,17 +65,11 @@ from penstock.ops.running import Halves, RequantiseLast, RunningProduct
 from penstock.ops.transpose import Transpose
 
 
-@dataclass(frozen=True, slots=True)
-class FullyConnected(Layer):
-    """Matrix-vector product with bias, requantisation and clamp."""
+class _Dense(WeightedOp):
+    """Shapes, regions and work of a fully connected layer."""
 
-    activation: Activation = Activation.NONE
-    keep_dimensions: bool = False
-    rounding: Rounding = Rounding.DOUBLE
-
-    TFLITE = ("FULLY_CONNECTED",)
-    ONNX = onnx(OnnxName(AxisOrder.ROWS, float_outputs=True), "Gemm", "MatMul")
-    RELAY = relay("nn.dense", "qnn.dense")
+    __slots__ = ()
+    keep_dimensions: bool
 
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, "fully connected", 2)
@@ -70,18 +81,8 @@ class FullyConnected(Layer):
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
         if self.keep_dimensions:
             require(x.shape[-1] == depth, f"input has shape {list(x.shape)}, must end in {depth}")
-            return TensorType((*x.shape[:-1], outputs), DType.INT8)
-        return TensorType((x.elements // depth, outputs), DType.INT8)
-
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w, b = inputs
-        depth = w.shape[1]
-        leading = site.output.shape[:-1]
-        rows = x.reshape((*leading, depth))[out.slices[:-1]]
-        # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
-        centred = rows.astype(np.float64) - site.inputs[0].zero_point
-        total = centred @ w[out.slices[-1]].astype(np.float64).T
-        return self.requantised(site, total, b, out, self.rounding)
+            return TensorType((*x.shape[:-1], outputs), x.dtype)
+        return TensorType((x.elements // depth, outputs), x.dtype)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         x = site.inputs[0]
@@ -103,15 +104,43 @@ class FullyConnected(Layer):
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[1].shape[1], out.elements)
 
+    def rows(self, site: Site, x: Array, out: Region) -> Array:
+        """The rows of inputs that a region of the output reads."""
+        leading = site.output.shape[:-1]
+        return x.reshape((*leading, site.inputs[1].shape[1]))[out.slices[:-1]]
+
+    def shape_params(self, site: Site) -> Params:
+        """Kernel parameters of the shapes."""
+        outputs, depth = site.inputs[1].shape
+        batches = math.prod(site.output.shape[:-1])
+        return (("batches", batches), ("in_c", depth), ("out_c", outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnected(_Dense, Layer):
+    """Matrix-vector product with bias, requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+    keep_dimensions: bool = False
+    rounding: Rounding = Rounding.DOUBLE
+
+    TFLITE = ("FULLY_CONNECTED",)
+    ONNX = onnx(OnnxName(AxisOrder.ROWS, floats=True), "Gemm", "MatMul")
+    RELAY = relay("nn.dense", "qnn.dense")
+
     def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
         x, w, _ = site.inputs
         return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
 
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
+        centred = self.rows(site, x, out).astype(np.float64) - site.inputs[0].zero_point
+        total = centred @ w[out.slices[-1]].astype(np.float64).T
+        return self.requantised(site, total, b, out, self.rounding)
+
     def kernel(self, site: Site) -> Kernel:
-        outputs, depth = site.inputs[1].shape
-        batches = math.prod(site.output.shape[:-1])
-        params = (("batches", batches), ("in_c", depth), ("out_c", outputs))
-        found = self.layer_kernel(site, "fully_connected_s8", params)
+        found = self.layer_kernel(site, "fully_connected_s8", self.shape_params(site))
         rounding = ("single_rounding", int(self.rounding is Rounding.SINGLE))
         return replace(found, params=(*found.params, rounding), by_rows=False)
 
@@ -130,6 +159,29 @@ class FullyConnected(Layer):
         return Halves(product, product.result_type(site.inputs), last)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainFullyConnected(_Dense, PlainLayer):
+    """Matrix-vector product of real numbers with bias and clamp."""
+
+    limits: Limits = FINITE
+    keep_dimensions: bool = False
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        rows = self.rows(site, x, out)
+        total = np.zeros(out.shape, np.float32)
+        with np.errstate(all="ignore"):
+            for c in range(w.shape[1]):
+                total += rows[..., c, None] * w[out.slices[-1], c]
+        return self.finished(total, b, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        quads = in_quads(site.constant(1)[None])
+        return replace(
+            self.plain_kernel("fully_connected_f32", self.shape_params(site), quads), by_rows=False
+        )
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     x, w = node.input(0), node.input(1)
     require_rank(w.type, (2,), "weights")
@@ -138,8 +190,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if w.data is None:
         yield from _of_computed_weights(node)
         return
+    clamp, keep = fused_activation(node), bool(node.integer("keep_num_dims"))
+    if x.type.dtype is DType.FLOAT32:
+        yield foreign_layer(PlainFullyConnected(Limits.of(clamp), keep), node, x, w)
+        return
     b = with_bias(node, w.type.shape[0])
-    op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
+    op = FullyConnected(clamp, keep)
     if w.type.dtype is DType.INT8 and w.type.quantisation and any(w.type.quantisation.zero_points):
         yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
         return
@@ -204,6 +260,10 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         turned = node.between(Transpose((1, 0)), x, label="transposed", like=x.type.quantisation)
         yield turned
         x = turned.output
+    outputs_axis = 0 if node.integer("transB") else 1
+    if x.type.dtype is DType.FLOAT32 or onnx_constants.has_real_weights(node, 1, outputs_axis):
+        yield from _plain_products(node, x)
+        return
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
     if node.columns is None:
@@ -223,6 +283,22 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         return
     b = onnx_constants.bias(node, 2, x, w, outputs)
     yield layer_node(op, node.typed(op, x, w, b), x, w, b)
+
+
+def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
+    """Products of rows of real numbers by a matrix."""
+    real = RealNodes(node)
+    w = Value.constant(node.input(1).name, onnx_constants.real_matrix(node))
+    outputs, depth = w.type.shape
+    if node.columns is None:
+        require(
+            x.type.rank >= 2 and x.type.shape[-1] == depth,
+            f"input has shape {list(x.type.shape)}, must end in {depth}",
+        )
+    keep = node.columns is None and x.type.rank > 2
+    op = PlainFullyConnected(UNLIMITED, keep_dimensions=keep)
+    bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
+    yield from real.result(real.apply(op, real.real(x), w, bias))
 
 
 def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
@@ -278,4 +354,9 @@ SAMPLES = (
     sample(FullyConnected(Activation.RELU), int8(1, 12), weights(5, 12), bias(5)),
     sample(FullyConnected(), int8(3, 2, 4), weights(7, 8, axis=0), bias(7)),
     sample(FullyConnected(keep_dimensions=True), int8(2, 3, 4), weights(5, 4), bias(5)),
+    sample(PlainFullyConnected(Limits(-0.5, 0.5)), reals(1, 12), real_weights(5, 12), real_bias(5)),
+    sample(PlainFullyConnected(), reals(3, 2, 4), real_weights(7, 8), real_bias(7)),
+    sample(
+        PlainFullyConnected(keep_dimensions=True), reals(2, 3, 4), real_weights(5, 4), real_bias(5)
+    ),
 )

@@ -19,6 +19,7 @@ error function, Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.2
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -29,9 +30,9 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
 from penstock.ir.operator_facts import REALS, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType
 from penstock.opkit import float_functions
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import POSITIVE, Limits
 from penstock.opkit.broadcast import Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
@@ -180,25 +181,20 @@ class PlainErf(Plain):
 
 @dataclass(frozen=True, slots=True)
 class PlainRelu(Plain):
-    """Clamp of real numbers to the interval of `activation`; NaN stays."""
+    """Clamp of real numbers; NaN stays."""
 
-    activation: Activation = Activation.RELU
+    limits: Limits = POSITIVE
 
     ARITHMETIC = arithmetic("relu", float32=np.positive)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        lower, upper = self.activation.value
-        x = Plain.evaluate(self, site, inputs, out)
-        # Comparisons as in the C kernel, by which NaN stays; np.clip does not say which way it
-        # goes.
-        x = np.where(x < lower, np.float32(lower), x)
-        return x if upper is None else np.where(x > upper, np.float32(upper), x)
+        return self.limits.applied(Plain.evaluate(self, site, inputs, out))
 
     def kernel(self, site: Site) -> Kernel:
-        lower, upper = self.activation.value
-        bounds = np.array([lower, upper or 0.0], np.float32)
-        params = (*Plain.kernel(self, site).params, ("bounded", int(upper is not None)))
-        return Kernel("relu_f32", params, (("bounds", Table.of(bounds)),), by_rows=True)
+        bounded = ("bounded", int(self.limits.most < math.inf))
+        params = (*Plain.kernel(self, site).params, bounded)
+        bounds = Table.of(self.limits.array(DType.FLOAT32))
+        return Kernel("relu_f32", params, (("bounds", bounds),), by_rows=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,13 +361,13 @@ SAMPLES = (
     ),
     *(sample(op, x) for op in (PlainLog(), PlainSqrt()) for x in (_IMAGE, reals(7))),
     sample(PlainRelu(), _IMAGE),
-    sample(PlainRelu(Activation.RELU_N1_TO_1), reals(7)),
+    sample(PlainRelu(Limits(-1.0, 1.0)), reals(7)),
     *(
         sample(op, *inputs)
         for relu, exact in (
-            (PlainAdd(Activation.RELU), PlainAdd()),
-            (PlainMul(Activation.RELU), PlainMul()),
-            (PlainSub(Activation.RELU), PlainSub()),
+            (PlainAdd(Limits(-0.5, 0.5)), PlainAdd()),
+            (PlainMul(Limits(-0.25, 0.25)), PlainMul()),
+            (PlainSub(Limits(-0.5, 0.5)), PlainSub()),
         )
         for op, inputs in (
             (relu, (reals(2, 4, 3, 5), reals(5))),
@@ -379,7 +375,7 @@ SAMPLES = (
         )
     ),
     sample(PlainDiv(), _IMAGE, _IMAGE),
-    sample(PlainDiv(Activation.RELU6), reals(2, 4, 3, 5), reals()),
+    sample(PlainDiv(Limits(0.0, 6.0)), reals(2, 4, 3, 5), reals()),
     *(
         sample(op, *inputs)
         for op in (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())

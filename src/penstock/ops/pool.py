@@ -1,10 +1,10 @@
 """Pooling: the mean or the maximum over a sliding window, padding excluded.
 
-    x  (N, H,  W,  C)  int8
-    y  (N, Ho, Wo, C)  int8     same scale and zero point as x
+    x  (N, H,  W,  C)  int8 or float32
+    y  (N, Ho, Wo, C)  as x             int8: same scale and zero point as x
 
-Source: TFLite AVERAGE_POOL_2D, MAX_POOL_2D; `reference/integer_ops/pooling.h`: a mean is the sum of
-stored elements, divided by their number, rounded half away from zero.
+Sources: TFLite AVERAGE_POOL_2D, MAX_POOL_2D; `reference/integer_ops/pooling.h`: a mean is the sum
+of stored elements, divided by their number, rounded half away from zero; `reference/pooling.h`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,34 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import MOST_ROWS, Arrays, Kernel, Site, Types, Work
+from penstock.ir.op import MOST_ROWS, Arrays, Kernel, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
-from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.checks import require, require_count, require_int8, require_rank
-from penstock.opkit.nodes import requantised
-from penstock.opkit.samples import int8, sample
-from penstock.opkit.sliding import Sliding, Window, foreign_windows, pair
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
+from penstock.opkit.broadcast import unary_node
+from penstock.opkit.checks import (
+    require,
+    require_count,
+    require_dtype,
+    require_int8,
+    require_rank,
+)
+from penstock.opkit.nodes import RealNodes, is_real, requantised
+from penstock.opkit.samples import int8, reals, sample
+from penstock.opkit.sliding import (
+    ExchangeableWindows,
+    Sliding,
+    Window,
+    foreign_windows,
+    pair,
+)
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
+from penstock.ops.plain import PlainAbs, Power
 from penstock.ops.running import AverageLast, Halves, RunningMax, RunningSum, average
 from penstock.ops.slice import Slice
 
@@ -69,14 +83,15 @@ def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
 class _Pool(Sliding):
     """Base of average and max pooling, with clamp."""
 
-    activation: Activation = Activation.NONE
-
     KERNEL: ClassVar[str]
+    ELEMENTS: ClassVar[DType] = DType.INT8
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "pooling")
         require_rank(x, (4,), "input")
-        require_int8(x, "input")
+        if self.ELEMENTS is DType.INT8:
+            require_int8(x, "input")
+        require_dtype(x, (self.ELEMENTS,), "input")
         taps = self.rows.size, self.columns.size
         require(
             taps[0] * taps[1] <= MOST_TAPS,
@@ -97,9 +112,19 @@ class _Pool(Sliding):
         params = (
             *sliding.shape_params(site.inputs[0].shape, site.output.shape),
             *sliding.window_params(self.rows, self.columns),
-            *self.activation.params(site.output),
         )
-        return Kernel(self.KERNEL, params, by_rows=True)
+        return self.clamped(site, Kernel(self.KERNEL, params, by_rows=True))
+
+    def clamped(self, site: Site, kernel: Kernel) -> Kernel:
+        """The kernel with the clamp of its results."""
+        raise NotImplementedError
+
+    def taps(self, x: Array, out: Region) -> Iterator[tuple[tuple[slice, slice, slice], Array]]:
+        """Yields, per tap, where in `out` it meets the input, over batch, rows and columns, and the
+        elements there."""
+        read = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out)
+        for _, _, at, tap in sliding.taps_inside(read, x.shape, self.rows, self.columns, out):
+            yield at, tap
 
 
 def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
@@ -110,7 +135,39 @@ def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class AveragePool2D(_Pool):
+class _QuantisedPool(_Pool, ExchangeableWindows):
+    """Base of pooling of int8."""
+
+    activation: Activation = Activation.NONE
+
+    def clamped(self, site: Site, kernel: Kernel) -> Kernel:
+        return replace(kernel, params=(*kernel.params, *self.activation.params(site.output)))
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainPool(_Pool):
+    """Base of pooling of real numbers."""
+
+    limits: Limits = FINITE
+
+    ELEMENTS = DType.FLOAT32
+
+    def clamped(self, site: Site, kernel: Kernel) -> Kernel:
+        return replace(kernel, tables=(("bounds", Table.of(self.limits.array(self.ELEMENTS))),))
+
+
+def _require_elements(op: _Pool, x: TensorType) -> None:
+    """Raises ModelError unless every window meets an element that is not padding."""
+    _, height, width, _ = x.shape
+    require(
+        op.rows.always_meets(height) and op.columns.always_meets(width),
+        f"a window of {op.rows.size} x {op.columns.size} elements lies in the padding "
+        f"alone, must meet the {height} x {width} elements of the input: it has no average",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePool2D(_QuantisedPool):
     """The mean over a sliding window, padding excluded.
 
         x  (N, H,  W,  C)  int8
@@ -120,7 +177,9 @@ class AveragePool2D(_Pool):
     elements, divided by their number, rounded half away from zero."""
 
     TFLITE = ("AVERAGE_POOL_2D",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "AveragePool")
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "AveragePool") | onnx(
+        OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "LpPool", "GlobalLpPool"
+    )
     RELAY = (
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
         RelayName("nn.global_avg_pool2d", condition=covers_image),
@@ -129,12 +188,7 @@ class AveragePool2D(_Pool):
 
     def result_type(self, inputs: Types) -> TensorType:
         y = _Pool.result_type(self, inputs)
-        _, height, width, _ = inputs[0].shape
-        require(
-            self.rows.always_meets(height) and self.columns.always_meets(width),
-            f"a window of {self.rows.size} x {self.columns.size} elements lies in the padding "
-            f"alone, must meet the {height} x {width} elements of the input: it has no average",
-        )
+        _require_elements(self, inputs[0])
         return y
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -196,6 +250,40 @@ def _onnx_average(node: OnnxNode) -> Iterable[Made]:
         full_rows = replace(full_rows, before=0, after=full_rows.after - rows.after)
         full_columns = replace(full_columns, before=0, after=full_columns.after - columns.after)
     yield from _over_present(node, x, full_rows, full_columns)
+
+
+def _plain_average(node: OnnxNode) -> Iterable[Made]:
+    """ONNX AveragePool of real numbers; see `_onnx_average`."""
+    real = RealNodes(node)
+    x = real.input(0)
+    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
+    windows = onnx_pooling_windows(replace(node, attributes=plain))
+    (rows, columns), divisor = onnx_pooling_windows(node), 0
+    if node.integer("count_include_pad"):
+        if windows == (rows, columns):
+            divisor = rows.size * columns.size
+        else:
+            up, across = windows
+            before, after = (0, up.before, across.before, 0), (0, up.after, across.after, 0)
+            x = real.apply(Pad(before, after, 0), x)
+            rows = replace(rows, before=0, after=rows.after - up.after)
+            columns = replace(columns, before=0, after=columns.after - across.after)
+    op = PlainAveragePool2D(rows, columns, UNLIMITED, divisor)
+    return real.result(real.apply(op, x))
+
+
+def _norm_pool(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LpPool and GlobalLpPool, which add the powers of the elements under a window."""
+    real, p = RealNodes(node), node.integer("p", 2)
+    require(p > 0, f"p is {p}, must be positive")
+    powers = real.apply(PlainAbs(), real.input(0))
+    if p > 1:
+        powers = real.apply(Power(), powers, real.constant(float(p), "p"))
+    windows = onnx_pooling_windows(node)
+    total = real.apply(PlainAveragePool2D(*windows, UNLIMITED, 1), powers)
+    if p > 1:
+        total = real.apply(Power(), total, real.constant(1 / p, "inverse"))
+    return real.result(total)
 
 
 def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Iterable[Made]:
@@ -274,7 +362,7 @@ def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPool2D(_Pool):
+class MaxPool2D(_QuantisedPool):
     """The maximum over a sliding window.
 
         x  (N, H,  W,  C)  int8
@@ -283,7 +371,9 @@ class MaxPool2D(_Pool):
     Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`."""
 
     TFLITE = ("MAX_POOL_2D",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True), "MaxPool", "GlobalMaxPool")
+    ONNX = onnx(
+        OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "MaxPool", "GlobalMaxPool"
+    )
     RELAY = (
         *relay("nn.max_pool2d"),
         RelayName("nn.global_max_pool2d", condition=covers_image),
@@ -311,15 +401,68 @@ class MaxPool2D(_Pool):
         return Halves(maxima, total, Slice(start, site.output.shape, step))
 
 
+@dataclass(frozen=True, slots=True)
+class PlainAveragePool2D(_PlainPool):
+    """The mean of real numbers under a sliding window: their sum, added in order, divided by their
+    number without padding, or by `divisor` unless that is 0."""
+
+    divisor: int = 0
+
+    KERNEL = "average_pool2d_f32"
+
+    def result_type(self, inputs: Types) -> TensorType:
+        y = _Pool.result_type(self, inputs)
+        if not self.divisor:
+            _require_elements(self, inputs[0])
+        return y
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        (x,) = inputs
+        total = np.zeros(out.shape, np.float32)
+        count = np.zeros((*out.shape[:3], 1), np.float32)
+        with np.errstate(all="ignore"):
+            for at, tap in self.taps(x, out):
+                total[at] += tap
+                count[at] += 1
+            return self.limits.applied(total / (np.float32(self.divisor) or count))
+
+    def kernel(self, site: Site) -> Kernel:
+        found = _Pool.kernel(self, site)
+        return replace(found, params=(*found.params, ("divisor", self.divisor)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMaxPool2D(_PlainPool):
+    """The largest real number under a sliding window; NaN is passed over."""
+
+    KERNEL = "max_pool2d_f32"
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        largest = np.full(out.shape, self.limits.array(self.ELEMENTS)[0])
+        for at, tap in self.taps(inputs[0], out):
+            largest[at] = np.where(largest[at] < tap, tap, largest[at])
+        return self.limits.applied(largest)
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    make = AveragePool2D if node.name == "AVERAGE_POOL_2D" else MaxPool2D
-    op = make(*windows(node), fused_activation(node))
-    yield Made(op, (node.input(0),), node.output())
+    is_max, clamp = node.name == "MAX_POOL_2D", fused_activation(node)
+    if node.input(0).type.dtype is DType.FLOAT32:
+        plain = PlainMaxPool2D if is_max else PlainAveragePool2D
+        yield unary_node(plain(*windows(node), Limits.of(clamp)), node, DType.FLOAT32)
+        return
+    quantised = MaxPool2D if is_max else AveragePool2D
+    yield unary_node(quantised(*windows(node), clamp), node)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    if node.name.endswith("LpPool"):
+        return _norm_pool(node)
     if node.name == "AveragePool":
-        return _onnx_average(node)
+        return _plain_average(node) if is_real(node) else _onnx_average(node)
+    if is_real(node):
+        real = RealNodes(node)
+        op = PlainMaxPool2D(*onnx_pooling_windows(node), UNLIMITED)
+        return real.result(real.apply(op, real.input(0)))
     return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.input(0))
 
 
@@ -331,4 +474,13 @@ SAMPLES = (
     sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(MaxPool2D(Window(2, 2), Window(2, 2), Activation.RELU), int8(2, 4, 6, 2)),
     sample(MaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 4)), int8(2, 7, 6, 9)),
+    *(
+        sample(op, reals(2, 7, 6, 3))
+        for op in (
+            PlainAveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)),
+            PlainAveragePool2D(Window(3, 1, 1, 1, 1), Window(2, 2), Limits(-0.2, 0.3), divisor=6),
+            PlainMaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)),
+            PlainMaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2), Limits(0.1, 0.5)),
+        )
+    ),
 )

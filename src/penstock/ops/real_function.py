@@ -21,6 +21,7 @@ from penstock.ir.op import Op
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import onnx_constants
+from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require
 from penstock.opkit.lookup import (
     SIGNED_UNIT_INTERVAL,
@@ -47,6 +48,7 @@ from penstock.ops.plain import (
     PlainMaximum,
     PlainMinimum,
     PlainMul,
+    PlainRelu,
     PlainSqrt,
     PlainTanh,
 )
@@ -183,8 +185,8 @@ class _Form:
         return _COMPOSED[function](self, x, p)
 
     def clip(self, x: Value, p: tuple[float, ...]) -> Value:
-        raised = self.real.apply(PlainMaximum(), x, self._number(p[0]))
-        return self.real.apply(PlainMinimum(), raised, self._number(p[1]))
+        least, most = (math.copysign(math.inf, b) if abs(b) >= UNBOUNDED else b for b in p)
+        return self.real.apply(PlainRelu(Limits(least, most)), x)
 
     def reciprocal(self, x: Value, p: tuple[float, ...]) -> Value:
         return self.real.apply(PlainDiv(), self._number(1.0), x)

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.opkit.samples import int8, sample
@@ -127,7 +127,7 @@ SAMPLES = (
             (
                 Step(Cast(DType.FLOAT32)),
                 Step(PlainSub(), 127.5, number_first=True),
-                Step(PlainMul(Activation.RELU6), 0.0078125),
+                Step(PlainMul(Limits(0.0, 6.0)), 0.0078125),
                 Step(QuantizeReal()),
             )
         ),

@@ -1,20 +1,23 @@
-"""TransposeConv: transposed convolution; each input element adds a window of weights.
+"""Transposed convolution: each input element adds a window of weights.
 
-    x  (N, H,  W,  C)  int8
-    w  (O, K,  L,  C)  int8    zero point 0; one scale, or one per O
-    b  (O)             int32   scale x.scale * w.scale
-    y  (N, Ho, Wo, O)  int8
+    x  (N, H,  W,  C)  int8    float32
+    w  (O, K,  L,  C)  int8    float32    int8: zero point 0; one scale, or one per O
+    b  (O)             int32   float32    int32: scale x.scale * w.scale
+    y  (N, Ho, Wo, O)  int8    float32
 
-y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)), where input row h and tap k contribute to
-output row h * stride - before + k, if it exists.
+    TransposeConv       y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w))
+    PlainTransposeConv  y = clamp(b[o] + sum x * w)
 
-Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
+Input row h and tap k contribute to output row h * stride - before + k, if it exists.
+
+Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`,
+`reference/transpose_conv.h`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
@@ -26,17 +29,34 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, StatedAttribute, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.layers import Layer, layer_node, with_bias
-from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.layers import (
+    Layer,
+    PlainLayer,
+    WeightedOp,
+    foreign_layer,
+    in_quads,
+    layer_node,
+)
+from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.samples import (
+    bias,
+    int8,
+    real_bias,
+    real_weights,
+    reals,
+    sample,
+    weights,
+)
 from penstock.opkit.selection import Form
 from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import grouped_nodes
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
@@ -44,6 +64,8 @@ from penstock.ops.slice import Slice
 
 MOST_PAD = 2**15
 """Pads of ConvTranspose are smaller."""
+WEIGHTS_ORDER = (1, 2, 3, 0)
+"""From (C, O / G, K, L), as ONNX has weights, to (O / G, K, L, C)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +105,11 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposeConv(Layer):
-    """Transposed convolution with bias, requantisation and clamp."""
+class _Transposed(WeightedOp):
+    """Shapes, regions and work of a transposed convolution."""
 
     rows: Spread
     columns: Spread
-    activation: Activation = Activation.NONE
-
-    TFLITE = ("TRANSPOSE_CONV",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST), "ConvTranspose")
-    RELAY = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
 
     def stated_attributes(self) -> tuple[StatedAttribute, ...]:
         rows, columns = self.rows, self.columns
@@ -116,12 +133,7 @@ class TransposeConv(Layer):
             f"output is {self.rows.outputs} x {self.columns.outputs}, is empty",
         )
         y = (x.shape[0], self.rows.outputs, self.columns.outputs, w.shape[0])
-        return TensorType(y, DType.INT8)
-
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w, b = inputs
-        total = self._accumulated(site, x, w[out.slices[3]].astype(np.float64), out)
-        return self.requantised(site, total, b, out)
+        return TensorType(y, x.dtype)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         x, (n, h, c_w, _) = site.inputs[0], out.intervals
@@ -135,17 +147,15 @@ class TransposeConv(Layer):
         factors, extra, offset = zip((1, 0, 0), rows, columns, channels, strict=True)
         return Affine.diagonal(factors, extra, offset), *self.affine_constants(site)
 
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
-
     def work(self, site: Site, out: Region) -> Work:
         n, h, c_w, o = out.intervals
         taps = self.rows.taps(h) * self.columns.taps(c_w)
         images, outputs = n[1] - n[0], o[1] - o[0]
         return Work(images * taps * outputs * site.inputs[1].shape[3], out.elements)
 
-    def kernel(self, site: Site) -> Kernel:
-        params = (
+    def window_params(self, site: Site) -> Params:
+        """Kernel parameters of shapes and windows."""
+        return (
             *sliding.shape_params(site.inputs[0].shape, site.output.shape),
             ("kernel_h", self.rows.size),
             ("kernel_w", self.columns.size),
@@ -154,26 +164,69 @@ class TransposeConv(Layer):
             ("pad_top", self.rows.before),
             ("pad_left", self.columns.before),
         )
-        return self.layer_kernel(site, "transpose_conv_s8", params)
 
-    def _accumulated(self, site: Site, x: Array, w: Array, out: Region) -> Array:
-        """Accumulators of region `out`, as doubles; exact, since they are below 2**53."""
-        (n, h, c_w, o), zero = out.intervals, site.inputs[0].zero_point
-        rows, columns = (
-            self.rows.needs(h, x.shape[1]),
-            self.columns.needs(c_w, x.shape[2]),
-        )
-        total = np.zeros((n[1] - n[0], h[1] - h[0], c_w[1] - c_w[0], o[1] - o[0]))
-        for k in range(self.rows.size):
+    def meetings(
+        self, x: Array, out: Region
+    ) -> Iterator[tuple[int, int, tuple[slice, Array, Array], Array]]:
+        """Yields, per tap (k, l) from the last to the first, where in `out` input elements meet it,
+        over batch, rows and columns, and these elements."""
+        n, h, c_w, _ = out.intervals
+        rows, columns = self.rows.needs(h, x.shape[1]), self.columns.needs(c_w, x.shape[2])
+        for k in reversed(range(self.rows.size)):
             i, at_h = _met(self.rows, k, rows, h)
-            for l in range(self.columns.size):  # noqa: E741
+            for l in reversed(range(self.columns.size)):  # noqa: E741
                 j, at_w = _met(self.columns, l, columns, c_w)
                 if i.size and j.size:
-                    source = x[n[0] : n[1], i[0] : i[-1] + 1, j[0] : j[-1] + 1]
-                    total[:, at_h[:, None], at_w] += (source.astype(np.float64) - zero) @ w[
-                        :, k, l
-                    ].T
-        return total
+                    at = (slice(None), at_h[:, None], at_w)
+                    yield k, l, at, x[n[0] : n[1], i[0] : i[-1] + 1, j[0] : j[-1] + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConv(_Transposed, Layer):
+    """Transposed convolution with bias, requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+
+    TFLITE = ("TRANSPOSE_CONV",)
+    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "ConvTranspose")
+    RELAY = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
+
+    def exchanged(self, rank: int) -> Self:
+        return replace(self, rows=self.columns, columns=self.rows)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        # Doubles hold every sum exactly (below 2**53).
+        w = w[out.slices[3]].astype(np.float64)
+        total = np.zeros(out.shape)
+        for k, l, at, source in self.meetings(x, out):  # noqa: E741
+            total[at] += (source.astype(np.float64) - site.inputs[0].zero_point) @ w[:, k, l].T
+        return self.requantised(site, total, b, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        return self.layer_kernel(site, "transpose_conv_s8", self.window_params(site))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTransposeConv(_Transposed, PlainLayer):
+    """Transposed convolution of real numbers with bias and clamp."""
+
+    limits: Limits = FINITE
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        w = w[out.slices[3]]
+        total = np.zeros(out.shape, np.float32)
+        with np.errstate(all="ignore"):
+            # An output meets input elements in their order if taps come from the last to the first.
+            for k, l, at, source in self.meetings(x, out):  # noqa: E741
+                for c in range(w.shape[3]):
+                    total[at] += source[..., c, None] * w[:, k, l, c]
+        return self.finished(total, b, out)
+
+    def kernel(self, site: Site) -> Kernel:
+        quads = in_quads(site.constant(1)[None])
+        return self.plain_kernel("transpose_conv_f32", self.window_params(site), quads)
 
 
 def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s, Int64s]:
@@ -194,8 +247,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         Spread(outputs, window.size, window.stride, window.before)
         for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
     )
-    op = TransposeConv(rows, columns, fused_activation(node))
-    yield layer_node(op, node, x, w, with_bias(node, w.type.shape[0], 3))
+    op: TransposeConv | PlainTransposeConv = TransposeConv(rows, columns, fused_activation(node))
+    if x.type.dtype is DType.FLOAT32:
+        op = PlainTransposeConv(rows, columns, Limits.of(op.activation))
+    yield foreign_layer(op, node, x, w, bias=3)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -203,17 +258,17 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     between its rows and columns."""
     x, groups = node.input(0), node.integer("group", 1)
     require_rank(x.type, (4,), "input")
-    w = _dilated(node, onnx_constants.kernel(node, (1, 2, 3, 0), axis=0))
+    if is_real(node) or onnx_constants.has_real_weights(node, 1, axis=1):
+        yield from _plain_nodes(node, groups)
+        return
+    w = _dilated(node, onnx_constants.kernel(node, WEIGHTS_ORDER, axis=0))
     q = w.type.quantisation
     if q is not None and q.axis not in (None, 0):
         raise node.unsupported(
             "weights have a scale for each input channel, must have one, or one for each output "
             "channel (axis 1)"
         )
-    require(
-        groups > 0 and w.type.shape[3] == x.type.shape[3] and x.type.shape[3] % groups == 0,
-        f"input has {x.type.shape[3]} channels in {groups} groups, weights take {w.type.shape[3]}",
-    )
+    _require_groups(x, w, groups)
     rows, columns = _onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3])
     if groups > 1:
         yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
@@ -225,16 +280,51 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
+def _require_groups(x: Value, w: Value, groups: int) -> None:
+    channels, depth = x.type.shape[3], w.type.shape[3]
+    require(
+        groups > 0 and depth == channels and channels % groups == 0,
+        f"input has {channels} channels in {groups} groups, weights take {depth}",
+    )
+
+
+def _plain_nodes(node: OnnxNode, groups: int) -> Iterable[Made]:
+    """Nodes of a transposed convolution of real numbers; each group is one of its own."""
+    real = RealNodes(node)
+    x = real.input(0)
+    w = Value.constant(node.input(1).name, onnx_constants.real_kernel(node, WEIGHTS_ORDER))
+    w = _dilated(node, w)
+    _require_groups(x, w, groups)
+    op = PlainTransposeConv(*_onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3]), UNLIMITED)
+    outputs, *_, depth = w.type.shape
+    assert w.data is not None
+    elements, bias = w.data.array(w.type), onnx_constants.real_bias(node, 2, outputs * groups)
+    parts: list[Value] = []
+    for g, part in enumerate(np.split(elements, groups, axis=3)):
+        size = depth // groups
+        cut = Slice((0, 0, 0, g * size), (*x.type.shape[:3], size), (1, 1, 1, 1))
+        parts.append(
+            real.apply(
+                op,
+                real.apply(cut, x) if groups > 1 else x,
+                Value.constant(w.name, np.ascontiguousarray(part)),
+                real.constant(bias[g * outputs :][:outputs], f"bias{g}"),
+            )
+        )
+    joined = real.apply(Concatenation(3), *parts) if groups > 1 else parts[0]
+    yield from real.result(joined)
+
+
 def _dilated(node: OnnxNode, w: Value) -> Value:
     """Weights (O, K, L, C) with zeros between the taps of a dilated window."""
     steps = pair(node, "dilations")
     if steps == (1, 1):
         return w
     assert w.data is not None
-    assert w.type.quantisation is not None
     outputs, k, l, depth = w.type.shape  # noqa: E741
     shape = (outputs, (k - 1) * steps[0] + 1, (l - 1) * steps[1] + 1, depth)
-    zeros = np.array(w.type.quantisation.zero_points, np.int8).reshape(-1, 1, 1, 1)
+    q = w.type.quantisation
+    zeros = np.array(q.zero_points if q else 0, w.type.dtype.value).reshape(-1, 1, 1, 1)
     elements = np.ascontiguousarray(np.broadcast_to(zeros, shape))
     elements[:, :: steps[0], :: steps[1]] = w.data.array(w.type)
     return Value(w.name, w.type.with_shape(shape), Data.of(elements))
@@ -336,5 +426,17 @@ SAMPLES = (
         int8(2, 3, 4, 2),
         weights(3, 2, 3, 2),
         bias(3),
+    ),
+    sample(
+        PlainTransposeConv(Spread(9, 3, 2, 0), Spread(8, 2, 2, 0), Limits(-0.5, 0.75)),
+        reals(1, 4, 4, 3),
+        real_weights(5, 3, 2, 3),
+        real_bias(5),
+    ),
+    sample(
+        PlainTransposeConv(Spread(5, 3, 1, 1), Spread(9, 4, 2, 1)),
+        reals(2, 5, 4, 2),
+        real_weights(2, 3, 4, 2),
+        real_bias(2),
     ),
 )

@@ -29,7 +29,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import transcendental
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.broadcast import Plain
 from penstock.opkit.checks import require_int8, require_output_steps
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
@@ -420,6 +420,13 @@ class Relu(Lookup):
         return np.clip(scaled + y.zero_point, *self.activation.bounds(y)).astype(np.int8)
 
 
+def _open_limits(clamp: Activation) -> Limits:
+    """Those of a clamp that is an operator: a bound that it lacks is infinite."""
+    lower, upper = clamp.value
+    assert lower is not None
+    return Limits(lower, math.inf if upper is None else upper)
+
+
 _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
     "ABS": (PlainAbs(), Abs()),
     "ELU": (PlainElu(), Elu()),
@@ -429,7 +436,7 @@ _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
     "RSQRT": (PlainRsqrt(), Rsqrt()),
     "SQRT": (PlainSqrt(), Sqrt()),
     "TANH": (PlainTanh(), Tanh()),
-    **{name: (PlainRelu(clamp), Relu(clamp)) for name, clamp in _CLAMPS.items()},
+    **{name: (PlainRelu(_open_limits(clamp)), Relu(clamp)) for name, clamp in _CLAMPS.items()},
 }
 """By TFLite name, the operators of real numbers and of int8."""
 

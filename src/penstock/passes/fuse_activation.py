@@ -4,7 +4,8 @@ Conditions:
 
 1. Input and output of Relu have the same type, so that Relu is nothing but a clamp.
 2. Relu is the only reader of its input, which is not an output of the graph.
-3. The operator that computes the input has an `activation`, and it is NONE.
+3. The operator that computes the input has an `activation`, and it is NONE, or, of real numbers, it
+   has `limits`.
 
 The fused node keeps the name and origin of Relu's output.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
+from penstock.ops.plain import PlainRelu
 from penstock.ops.unary import Relu
 
 
@@ -27,24 +29,23 @@ def fuse_activation(graph: Graph) -> Graph:
     fused: dict[str, Node] = {}
     for node in graph.nodes:
         maker = producers.get(node.inputs[0].name)
-        if maker is None or not isinstance(node.op, Relu) or not _takes_clamp(maker.op):
+        op = None if maker is None else _clamped(maker.op, node.op)
+        if maker is None or op is None:
             continue
         alone = len(consumers[maker.output.name]) == 1 and maker.output.name not in outputs
         if alone and maker.output.type == node.output.type:
-            fused[maker.name] = _clamped(maker, node)
+            fused[maker.name] = replace(maker, op=op, output=node.output)
     gone = {node.name for node in fused.values()}
     kept = (fused.get(node.name, node) for node in graph.nodes if node.name not in gone)
     return graph.with_nodes(tuple(kept))
 
 
-def _takes_clamp(op: Op) -> bool:
-    """Whether the operator has an `activation` field whose value is NONE."""
-    names = {f.name for f in fields(op)} if is_dataclass(op) else set[str]()
-    return "activation" in names and getattr(op, "activation") is Activation.NONE  # noqa: B009
-
-
-def _clamped(maker: Node, clamp: Node) -> Node:
-    op: Any = maker.op
-    assert isinstance(clamp.op, Relu)
-    op = replace(op, activation=clamp.op.activation)
-    return replace(maker, op=op, output=clamp.output)
+def _clamped(maker: Op, clamp: Op) -> Op | None:
+    """The operator `maker` with a clamp of its results; None if it takes none, or there is none."""
+    fused: Any = maker
+    names = {f.name for f in fields(fused)} if is_dataclass(maker) else set[str]()
+    if isinstance(clamp, PlainRelu) and "limits" in names:
+        return replace(fused, limits=fused.limits.then(clamp.limits))
+    if isinstance(clamp, Relu) and "activation" in names and fused.activation is Activation.NONE:
+        return replace(fused, activation=clamp.activation)
+    return None

@@ -23,12 +23,7 @@
     PENSTOCK_FOR_EACH_PAIR_AT(type, penstock_get_##suffix,                                        \
                               penstock_put_##suffix(out, w * p->out_c + c, result))
 
-/* Clamps to [bounds[0], bounds[1]]; NaN stays. */
-static inline float penstock_bounded_f32(float element, const float *bounds) {
-    const float raised = element < bounds[0] ? bounds[0] : element;
-    return raised > bounds[1] ? bounds[1] : raised;
-}
-
+/* Clamps to [bounds[0], bounds[1]]. */
 static inline int32_t penstock_bounded_s32(int32_t element, const int32_t *bounds) {
     const int32_t raised = element < bounds[0] ? bounds[0] : element;
     return raised > bounds[1] ? bounds[1] : raised;

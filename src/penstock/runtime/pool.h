@@ -1,15 +1,18 @@
 /* pool.h: shared code of average and maximum pooling: the taps of a window inside the tensor.
- *   x  (N, H,  W,  C)  int8
- *   y  (N, Ho, Wo, C)  int8 */
+ *   x  (N, H,  W,  C)  int8 or float
+ *   y  (N, Ho, Wo, C)  as x */
 #ifndef PENSTOCK_POOL_H
 #define PENSTOCK_POOL_H
 
 #include "window.h"
 
-/* Leading members of the parameter structures of pooling kernels. */
-#define PENSTOCK_POOL_MEMBERS                                                                     \
+/* Leading members of the parameter structures of pooling kernels: shapes and windows. */
+#define PENSTOCK_POOL_WINDOWS                                                                     \
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;                                                \
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;    \
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
+
+#define PENSTOCK_POOL_MEMBERS                                                                     \
+    PENSTOCK_POOL_WINDOWS;                                                                        \
     int32_t least, most
 
 /* Taps inside [0, extent): tap k is at first + k * dilation.  Without dilation, none is divided. */
@@ -23,11 +26,12 @@ static inline penstock_span penstock_pool_taps(int32_t first, int32_t taps, int3
     return inside;
 }
 
-/* For rows [lower, upper) of y, where a row index runs over N and Ho.  `prepare`: statements about
- * the taps of a window, of the spans `rows` and `columns`.  `result` is `initial`, and `accumulate`
- * is executed for each tap, which `in` points to; `pooled` is the element of y, not yet clamped. */
-#define PENSTOCK_POOL(prepare, initial, accumulate, pooled)                                       \
-    const int32_t step = p->dilation_w * p->in_c;                                                 \
+/* For rows [lower, upper) of y, where a row index runs over N and Ho, of elements of `bytes` bytes.
+ * `prepare`: statements about the taps of a window, of the spans `rows` and `columns`.  `result`, of
+ * a type, is `initial`, and `accumulate` is executed for each tap, which `in` points to; `put` writes
+ * element `index` of the row `out`. */
+#define PENSTOCK_POOL_OF(type, bytes, prepare, initial, accumulate, put)                          \
+    const int32_t step = p->dilation_w * p->in_c * (bytes);                                       \
     for (int32_t row = lower; row < upper; row++) {                                               \
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;                            \
         const int32_t first_row = row / p->out_h * p->in_h + top;                                 \
@@ -41,17 +45,23 @@ static inline penstock_span penstock_pool_taps(int32_t first, int32_t taps, int3
             const int32_t before = (left + columns.lower * p->dilation_w) * p->in_c;              \
             prepare;                                                                              \
             for (int32_t c = 0; c < p->out_c; c++) {                                              \
-                int32_t result = initial;                                                         \
+                type result = initial;                                                            \
                 for (int32_t k = rows.lower; k < rows.upper; k++) {                               \
-                    const int8_t *in =                                                            \
-                        penstock_read_row(x, first_row + k * p->dilation_h) + before + c;         \
+                    const int8_t *in = penstock_read_row(x, first_row + k * p->dilation_h) +      \
+                                       (before + c) * (bytes);                                    \
                     for (int32_t l = columns.lower; l < columns.upper; l++, in += step) {         \
                         accumulate;                                                               \
                     }                                                                             \
                 }                                                                                 \
-                out[column * p->out_c + c] = (int8_t)penstock_clamp(pooled, p->least, p->most);   \
+                const int32_t index = column * p->out_c + c;                                      \
+                put;                                                                              \
             }                                                                                     \
         }                                                                                         \
     }
+
+/* The same for int8; `pooled` is the element of y, not yet clamped. */
+#define PENSTOCK_POOL(prepare, initial, accumulate, pooled)                                       \
+    PENSTOCK_POOL_OF(int32_t, 1, prepare, initial, accumulate,                                    \
+                     out[index] = (int8_t)penstock_clamp(pooled, p->least, p->most))
 
 #endif

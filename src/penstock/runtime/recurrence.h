@@ -7,12 +7,6 @@
 #include "running.h"
 #include "sigmoid_f32.h"
 
-/* a * b.  The variable is volatile so that compilers cannot fuse the product and an addition. */
-static inline float penstock_product(float a, float b) {
-    const volatile float product = a * b;
-    return product;
-}
-
 /* A hidden state as a fixed-point number with 27 bits after the binary point, truncated.  States
  * beyond 16 count as 16, and NaN counts as -16. */
 static inline int32_t penstock_fixed_point(float hidden) {

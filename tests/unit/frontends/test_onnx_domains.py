@@ -199,11 +199,13 @@ class TestOneTensorSeveralReaders:
         assert worst_steps(raw) <= 1
 
     @pytest.mark.parametrize("operator", ["Sqrt", "Exp"])
-    def test_no_operator_reads_it_after_it_was_rounded(self, operator: str) -> None:
+    def test_another_operator_reads_it_as_real_numbers(self, operator: str) -> None:
         model = Model()
         x = model.node("Conv", model.input(*SHAPE), model.weights(4, 3, 3, 3), scale=None)
-        with pytest.raises(UnsupportedError, match="is read as real numbers, and only quantised"):
-            graph_of(model.raw(model.qdq(x, 0.3), model.node(operator, x)))
+        y = model.node(operator, model.node("Abs", x, scale=None))
+        raw = model.raw(model.qdq(x, 0.3), y)
+        assert "PlainConv2D" in kinds(graph_of(raw))
+        assert worst_steps(raw) <= 1
 
     def test_what_is_selected_from_exact_numbers_is_exact(self) -> None:
         model = Model()

@@ -37,10 +37,9 @@ def residual(model: Model) -> bytes:
     return model.raw(model.node("Softmax", model.node("Gemm", x, model.weights(16, 5, axis=1))))
 
 
-def test_a_model_of_real_numbers_is_refused_with_the_option_that_takes_it() -> None:
-    with pytest.raises(UnsupportedError, match="the model is not quantised") as caught:
-        graph_of(residual(Model(quantised=False)))
-    assert "--assume-int8" in caught.value.help
+def test_a_model_of_real_numbers_is_compiled_as_such() -> None:
+    graph = graph_of(residual(Model(quantised=False)))
+    assert {value.type.dtype for value in graph.variables()} == {DType.FLOAT32}
 
 
 def test_a_model_of_real_numbers_runs_bit_for_bit_as_if_it_were_quantised(tmp_path: Path) -> None:

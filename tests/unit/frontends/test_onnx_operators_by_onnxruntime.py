@@ -741,8 +741,7 @@ def test_a_constant_with_several_scales_in_a_large_batch(shape: tuple[int, ...])
     model = Model()
     x = model.input(1 if len(shape) > 2 else 2, 2, 4, 5)
     y = model.node("MatMul", constant_matrices(model, shape, axis=len(shape) - 1), x, scale=0.03)
-    with pytest.raises(UnsupportedError, match="per_channel=False"):
-        worst_steps(model.raw(y))
+    assert worst_steps(model.raw(y)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -913,11 +912,10 @@ def test_real_weights_of_one_magnitude(operator: str) -> None:
     assert worst_steps(model.raw(y)) <= 1
 
 
-def test_real_weights_of_several_magnitudes_are_refused() -> None:
+def test_real_weights_of_several_magnitudes() -> None:
     model = Model()
     y = model.node("MatMul", model.input(6, 3), model.constant(np.eye(3, dtype=np.float32) + 1))
-    with pytest.raises(UnsupportedError, match="are real numbers"):
-        worst_steps(model.raw(y))
+    assert worst_steps(model.raw(y)) <= 1
 
 
 EMPTY_PARTS: dict[str, Grow] = {

@@ -241,17 +241,6 @@ def test_weights_with_several_zero_points_are_refused() -> None:
     assert "16 scales and zero points from 0 to 15, must have 0" in error.what
 
 
-def test_a_sequence_without_scale_is_no_output_of_a_layer_for_integers() -> None:
-    model = model_of(RecurrentLayer())
-    model.nodes = [node for node in model.nodes if not node.output[0].startswith("y_")]
-    del model.outputs[:]
-    model.nodes.append(helper.make_node("GlobalMaxPool", ["y"], ["largest"]))
-    with pytest.raises(PenstockError) as caught:
-        graph_of(model.raw("largest"))
-    assert caught.value.code == "onnx-007"
-    assert 'no scale is known for "y"' in caught.value.what
-
-
 def test_outputs_are_rounded_half_to_even() -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 200.0, np.nan], np.float32).reshape(1, 1, 1, 8)
     type = TensorType(x.shape, DType.FLOAT32)

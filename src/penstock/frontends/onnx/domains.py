@@ -33,7 +33,6 @@ from penstock.frontends.onnx.operators import (
     SAME,
     SHAPE,
 )
-from penstock.guides import guide
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 
@@ -108,20 +107,8 @@ def domains(
 ) -> Domains:
     """The domains of a model's tensors, of which the file has the computed ones.
 
-    `ASSUMED`, and may be rounded anywhere.
-    Raises UnsupportedError if nothing is quantised and nothing may be assumed."""
-    quantised = any(node.name in (QUANTISE, DEQUANTISE) for node in file.nodes)
-    if not (assumed or quantised or any(b.dtype in EIGHT_BITS for b in file.inputs)):
-        raise UnsupportedError(
-            "onnx-006",
-            "the model is not quantised",
-            where=file.name,
-            why="it contains no QuantizeLinear and no operators on quantised tensors",
-            help="quantise it with representative inputs (--quantise; "
-            f"{guide('quantise-onnx')}); --assume-int8 compiles it as if it were: shapes and costs "
-            "are then correct, outputs are meaningless",
-            cause="element type float32",
-        )
+    assumed: whether real numbers without a quantisation have `ASSUMED`, and may be rounded
+        anywhere; otherwise they are float32."""
     return _Analysis(file, types, constants, names, assumed).domains()
 
 
@@ -174,6 +161,8 @@ class _Analysis:
             name: asked.fixed
             for node in nodes
             if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
+            # Functions of float32 are float32.
+            if self.assumed or not self.exact.keys().isdisjoint(node.inputs)
             for name in node.outputs
         }
         tables = {node.outputs[0] for node in nodes if self._is_table(node)}

@@ -22,6 +22,7 @@ from functools import lru_cache
 from penstock.compiled import compiled
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
+from penstock.opkit.layers import QUAD
 from penstock.opkit.lstm import GATES
 
 Counts = Mapping[str, float]  # How often each section of a kernel runs, by the section's name.
@@ -250,6 +251,55 @@ def _convolution(p: Params, site: Site) -> Counts:
     }
 
 
+def _quads(p: Params) -> int:
+    """The number of groups of four outputs that float kernels compute together."""
+    groups = p.get("groups", 1)
+    return groups * -(-p["out_c"] // groups // QUAD)
+
+
+def _real_convolution(p: Params, site: Site) -> Counts:
+    """As `_convolution`; an iteration of an innermost loop adds products to four outputs."""
+    quads = _quads(p)
+    counts = _convolution({**p, "out_c": quads}, site)
+    return {**counts, "output": counts["pixel"] * quads}
+
+
+def _real_depthwise(p: Params, site: Site) -> Counts:
+    """Channels are computed by fours, the last ones, or all with a depth multiplier, singly."""
+    rows, columns, images = _windows(p, site)
+    fours = p["out_c"] // QUAD if p["multiplier_d"] == 1 else 0
+    singles = p["out_c"] - fours * QUAD
+    pixels = images * p["out_h"] * p["out_w"]
+    return {
+        "pixel": pixels,
+        "read": images * rows,
+        "loop": images * rows * p["out_w"] * (fours + singles),
+        "four": pixels * fours,
+        "single": pixels * singles,
+        "four step": images * rows * columns * fours,
+        "single step": images * rows * columns * singles,
+    }
+
+
+def _real_products(p: Params, site: Site) -> Counts:
+    outputs = p["batches"] * _quads(p)
+    return {"output": outputs, "step": outputs * p["in_c"]}
+
+
+def _real_transposed(p: Params, site: Site) -> Counts:
+    quads = _quads(p)
+    outputs = site.output.elements // p["out_c"] * quads
+    taps = p["kernel_h"] * p["kernel_w"]
+    met = site.inputs[0].elements // p["in_c"] * taps * quads
+    return {
+        "output": outputs,
+        "read": outputs * p["kernel_h"],
+        "loop": outputs * taps / p["stride_h"],
+        "met": met,
+        "step": met * p["in_c"],
+    }
+
+
 def _depthwise(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
     return {
@@ -405,6 +455,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "abs_f32": _each_element,
     "arg_extreme_f32": _reduction,
     "arg_extreme_s8": _reduction,
+    "average_pool2d_f32": _pool,
     "average_pool2d_s8": _pool,
     "cast_f32_integers": _truncated,
     "cast_integers": _converted,
@@ -413,10 +464,12 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "channel_runs": channel_runs,
     "concatenate_columns": concatenated_columns,
     "concatenate_rows": concatenated_rows,
+    "conv2d_f32": _real_convolution,
     "conv2d_s8": _convolution,
     "cumsum_f32": _cumulative,
     "cumsum_s32": _cumulative,
     "cumsum_s8": _cumulative,
+    "depthwise_conv2d_f32": _real_depthwise,
     "depthwise_conv2d_s8": _depthwise,
     "dequantize_s8_f32": _each_element,
     "elu_f32": _each_element,
@@ -424,6 +477,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "exchange_axes": exchange_counts,
     "exp_f32": _each_element,
     "floor_f32": _each_element,
+    "fully_connected_f32": _real_products,
     "fully_connected_s8": _fully_connected,
     "gather_nd": gathered,
     "gru_s8_f32": _real_recurrence,
@@ -435,6 +489,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "lookup_s8": _each_element,
     "lstm_s8": _lstm,
     "lstm_s8_f32": _real_recurrence,
+    "max_pool2d_f32": _pool,
     "max_pool2d_s8": _pool,
     "neg_f32": _each_element,
     "neg_s32": _each_element,
@@ -459,5 +514,6 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "tanh_f32": _each_element,
     "total_f32": _reduction,
     "total_s8": _reduction,
+    "transpose_conv_f32": _real_transposed,
     "transpose_conv_s8": _transposed,
 }

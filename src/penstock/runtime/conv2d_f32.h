@@ -1,0 +1,75 @@
+/* conv2d_f32: convolution of floats with bias and clamp.
+ *   x  (N, H,  W,  C)                              float
+ *   w  (G, ceil(O / G / 4), K, L, C / G, 4)        float   four outputs of a group together
+ *   b  (O)                                         float
+ *   y  (N, Ho, Wo, O)                              float
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Nothing is added for
+ * padding.
+ * Source: TensorFlow Lite, reference/conv.h. */
+#ifndef PENSTOCK_CONV2D_F32_H
+#define PENSTOCK_CONV2D_F32_H
+
+#include "products_f32.h"
+#include "window.h"
+
+struct conv2d_f32 {
+    int32_t in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t groups;
+    const float *weights;
+    const float *bias;
+    const float *bounds; /* least and largest result */
+};
+
+/* Adds the products of one window row: `count` taps of `depth` elements, `step` bytes apart. */
+static inline void conv2d_f32_taps(const int8_t *x, const float *w, int32_t count, int32_t depth,
+                                   int32_t step, float *sums) {
+    if (step == depth * 4) { /* one run of elements */
+        depth *= count;
+        count = 1;
+    }
+    for (int32_t l = 0; l < count; l++, x += step, w += depth * 4) {
+        penstock_add_products_f32(x, w, depth, sums);
+    }
+}
+
+/* A row of y, from the rows of its window. */
+static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_rows,
+                           penstock_span rows, int8_t *out) {
+    const int32_t depth = p->in_c / p->groups;
+    const int32_t outputs = p->out_c / p->groups;
+    const int32_t taps_size = p->kernel_h * p->kernel_w * depth * 4;
+    for (int32_t column = 0; column < p->out_w; column++, out += p->out_c * 4) {
+        const int32_t left = column * p->stride_w - p->pad_left;
+        const penstock_span taps =
+            penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
+        const float *w = p->weights + taps.lower * depth * 4;
+        for (int32_t group = 0; group < p->groups; group++) {
+            const int32_t end = (group + 1) * outputs;
+            for (int32_t o = group * outputs; o < end; o += 4, w += taps_size) {
+                float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                for (int32_t k = rows.lower; k < rows.upper; k++) {
+                    conv2d_f32_taps(in_rows[k] + (before + group * depth) * 4,
+                                    w + k * p->kernel_w * depth * 4, taps.upper - taps.lower,
+                                    depth, p->dilation_w * p->in_c * 4, sums);
+                }
+                penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
+            }
+        }
+    }
+}
+
+PENSTOCK_KERNEL void conv2d_f32(const struct conv2d_f32 *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
+        const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
+        penstock_window_rows(x, first_row + top, p->dilation_h, rows, in_rows);
+        conv2d_f32_row(p, in_rows, rows, penstock_write_row(y, row));
+    }
+}
+
+#endif

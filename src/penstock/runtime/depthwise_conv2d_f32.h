@@ -1,0 +1,90 @@
+/* depthwise_conv2d_f32: depthwise convolution of floats with bias and clamp.
+ *   x  (N, H,  W,  C)      float     w  (1, K, L, C * D)  float
+ *   y  (N, Ho, Wo, C * D)  float     b  (C * D)           float
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Nothing is added for
+ * padding.
+ * Source: TensorFlow Lite, reference/depthwiseconv_float.h. */
+#ifndef PENSTOCK_DEPTHWISE_CONV2D_F32_H
+#define PENSTOCK_DEPTHWISE_CONV2D_F32_H
+
+#include "products_f32.h"
+#include "window.h"
+
+struct depthwise_conv2d_f32 {
+    int32_t in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t multiplier_d; /* output channels for each input channel */
+    const float *weights;
+    const float *bias;
+    const float *bounds; /* least and largest result */
+};
+
+/* Adds the products of `count` taps, `step` bytes apart, to sums of four channels. */
+static inline void depthwise_conv2d_f32_four(const int8_t *x, const float *w, int32_t count,
+                                             int32_t step, int32_t channels, float *sums) {
+    float sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
+    for (int32_t l = 0; l < count; l++, x += step, w += channels) {
+        sum0 += penstock_product(penstock_get_f32(x, 0), w[0]);
+        sum1 += penstock_product(penstock_get_f32(x, 1), w[1]);
+        sum2 += penstock_product(penstock_get_f32(x, 2), w[2]);
+        sum3 += penstock_product(penstock_get_f32(x, 3), w[3]);
+    }
+    sums[0] = sum0;
+    sums[1] = sum1;
+    sums[2] = sum2;
+    sums[3] = sum3;
+}
+
+/* Adds the products of `count` taps to the sum of one channel. */
+static inline void depthwise_conv2d_f32_one(const int8_t *x, const float *w, int32_t count,
+                                            int32_t step, int32_t channels, float *sum) {
+    for (int32_t l = 0; l < count; l++, x += step, w += channels) {
+        *sum += penstock_product(penstock_get_f32(x, 0), *w);
+    }
+}
+
+/* A row of y, from the rows of its window. */
+static void depthwise_conv2d_f32_row(const struct depthwise_conv2d_f32 *p,
+                                     const int8_t *const *in_rows, penstock_span rows,
+                                     int8_t *out) {
+    const int32_t step = p->dilation_w * p->in_c * 4;
+    for (int32_t column = 0; column < p->out_w; column++, out += p->out_c * 4) {
+        const int32_t left = column * p->stride_w - p->pad_left;
+        const penstock_span taps =
+            penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
+        const int32_t count = taps.upper - taps.lower;
+        const float *first = p->weights + taps.lower * p->out_c;
+        for (int32_t o = 0; o < p->out_c;) {
+            const int is_four = p->multiplier_d == 1 && o + 4 <= p->out_c;
+            float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            for (int32_t k = rows.lower; k < rows.upper; k++) {
+                const int8_t *in = in_rows[k] + (before + o / p->multiplier_d) * 4;
+                const float *w = first + k * p->kernel_w * p->out_c + o;
+                if (is_four) {
+                    depthwise_conv2d_f32_four(in, w, count, step, p->out_c, sums);
+                } else {
+                    depthwise_conv2d_f32_one(in, w, count, step, p->out_c, sums);
+                }
+            }
+            const int32_t end = o + (is_four ? 4 : 1);
+            penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
+            o = end;
+        }
+    }
+}
+
+PENSTOCK_KERNEL void depthwise_conv2d_f32(const struct depthwise_conv2d_f32 *p,
+                                          const penstock_source *x, const penstock_sink *y,
+                                          int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
+        const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
+        penstock_window_rows(x, first_row + top, p->dilation_h, rows, in_rows);
+        depthwise_conv2d_f32_row(p, in_rows, rows, penstock_write_row(y, row));
+    }
+}
+
+#endif

@@ -13,7 +13,8 @@
     int32_t step1_n, step1_h, step1_w, step1_c
 
 /* For each element of rows [lower, upper) of y: `write` is a statement about the elements `a` and
- * `b` of the inputs, which `get` reads from a row, and about `out`, row `row` of y. */
+ * `b` of the inputs, which `get` reads from a row, about `out`, row `row` of y, and about `index`,
+ * that of the element in the row.  Compilers would read members of p again after each write. */
 #define PENSTOCK_FOR_EACH_PAIR_AT(type, get, write)                                               \
     for (int32_t row = lower; row < upper; row++) {                                               \
         const int32_t n = row / p->out_h;                                                         \
@@ -21,10 +22,18 @@
         const int8_t *first = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);          \
         const int8_t *second = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);         \
         int8_t *out = penstock_write_row(y, row);                                                 \
+        const int32_t channels = p->out_c;                                                        \
+        const int32_t step0 = p->step0_c;                                                         \
+        const int32_t step1 = p->step1_c;                                                         \
+        int32_t index = 0;                                                                        \
         for (int32_t w = 0; w < p->out_w; w++) {                                                  \
-            for (int32_t c = 0; c < p->out_c; c++) {                                              \
-                const type a = get(first, w * p->step0_w + c * p->step0_c);                       \
-                const type b = get(second, w * p->step1_w + c * p->step1_c);                      \
+            int32_t index0 = w * p->step0_w;                                                      \
+            int32_t index1 = w * p->step1_w;                                                      \
+            for (const int32_t end = index + channels; index < end; index++) {                    \
+                const type a = get(first, index0);                                                \
+                const type b = get(second, index1);                                               \
+                index0 += step0;                                                                  \
+                index1 += step1;                                                                  \
                 write;                                                                            \
             }                                                                                     \
         }                                                                                         \

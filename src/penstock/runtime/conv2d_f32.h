@@ -21,15 +21,28 @@ struct conv2d_f32 {
     const float *bounds; /* least and largest result */
 };
 
-/* Adds the products of one window row: `count` taps of `depth` elements, `step` bytes apart. */
-static inline void conv2d_f32_taps(const int8_t *x, const float *w, int32_t count, int32_t depth,
-                                   int32_t step, float *sums) {
+/* Adds the products of the windows of one column, or of two, `next` bytes apart, whose taps are
+ * inside: `count` taps of `depth` elements in each row, `step` bytes apart. */
+static inline void conv2d_f32_window(const struct conv2d_f32 *p, const int8_t *const *in_rows,
+                                     penstock_span rows, int32_t before, int32_t count,
+                                     int32_t next, const float *w, float *sums) {
+    int32_t depth = p->in_c / p->groups;
+    const int32_t step = p->dilation_w * p->in_c * 4;
+    const int32_t row_size = p->kernel_w * depth * 4;
     if (step == depth * 4) { /* one run of elements */
         depth *= count;
         count = 1;
     }
-    for (int32_t l = 0; l < count; l++, x += step, w += depth * 4) {
-        penstock_add_products_f32(x, w, depth, sums);
+    for (int32_t k = rows.lower; k < rows.upper; k++) {
+        const int8_t *x = in_rows[k] + before;
+        const float *row_weights = w + k * row_size;
+        for (int32_t l = 0; l < count; l++, x += step, row_weights += depth * 4) {
+            if (next) {
+                penstock_add_products_of_two_f32(x, x + next, row_weights, depth, sums);
+            } else {
+                penstock_add_products_f32(x, row_weights, depth, sums);
+            }
+        }
     }
 }
 
@@ -39,24 +52,30 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
     const int32_t depth = p->in_c / p->groups;
     const int32_t outputs = p->out_c / p->groups;
     const int32_t taps_size = p->kernel_h * p->kernel_w * depth * 4;
-    for (int32_t column = 0; column < p->out_w; column++, out += p->out_c * 4) {
+    const int32_t extent = (p->kernel_w - 1) * p->dilation_w;
+    for (int32_t column = 0; column < p->out_w;) {
         const int32_t left = column * p->stride_w - p->pad_left;
         const penstock_span taps =
             penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int is_pair =
+            left >= 0 && left + p->stride_w + extent < p->in_w && column + 1 < p->out_w;
+        const int32_t next = is_pair ? p->stride_w * p->in_c * 4 : 0;
         const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
         const float *w = p->weights + taps.lower * depth * 4;
         for (int32_t group = 0; group < p->groups; group++) {
             const int32_t end = (group + 1) * outputs;
             for (int32_t o = group * outputs; o < end; o += 4, w += taps_size) {
-                float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                for (int32_t k = rows.lower; k < rows.upper; k++) {
-                    conv2d_f32_taps(in_rows[k] + (before + group * depth) * 4,
-                                    w + k * p->kernel_w * depth * 4, taps.upper - taps.lower,
-                                    depth, p->dilation_w * p->in_c * 4, sums);
-                }
+                float sums[8] = {0.0f};
+                conv2d_f32_window(p, in_rows, rows, (before + group * depth) * 4,
+                                  taps.upper - taps.lower, next, w, sums);
                 penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
+                if (is_pair) {
+                    penstock_put_sums(out + p->out_c * 4, o, end, sums + 4, p->bias, p->bounds);
+                }
             }
         }
+        column += is_pair ? 2 : 1;
+        out += p->out_c * 4 * (is_pair ? 2 : 1);
     }
 }
 

@@ -21,7 +21,7 @@
 /* For each pair of elements `a` and `b` of two inputs, which may be broadcast. */
 #define PENSTOCK_FOR_EACH_PAIR(type, suffix, result)                                              \
     PENSTOCK_FOR_EACH_PAIR_AT(type, penstock_get_##suffix,                                        \
-                              penstock_put_##suffix(out, w * p->out_c + c, result))
+                              penstock_put_##suffix(out, index, result))
 
 /* Clamps to [bounds[0], bounds[1]]. */
 static inline int32_t penstock_bounded_s32(int32_t element, const int32_t *bounds) {

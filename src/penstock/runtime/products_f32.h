@@ -6,21 +6,60 @@
 
 #include "real.h"
 
+/* Adds to four sums the products of an input and four weights. */
+#define PENSTOCK_ADD_FOUR(sum, input, weights)                                                    \
+    sum##0 += penstock_product(input, (weights)[0]);                                              \
+    sum##1 += penstock_product(input, (weights)[1]);                                              \
+    sum##2 += penstock_product(input, (weights)[2]);                                              \
+    sum##3 += penstock_product(input, (weights)[3])
+
+#define PENSTOCK_LOAD_FOUR(sum, sums) float sum##0 = (sums)[0], sum##1 = (sums)[1], sum##2 = (sums)[2], sum##3 = (sums)[3]
+
+#define PENSTOCK_STORE_FOUR(sums, sum)                                                            \
+    (sums)[0] = sum##0;                                                                           \
+    (sums)[1] = sum##1;                                                                           \
+    (sums)[2] = sum##2;                                                                           \
+    (sums)[3] = sum##3
+
 /* Adds `count` products to each of four sums; the weights of each input are next to each other. */
 static inline void penstock_add_products_f32(const int8_t *x, const float *w, int32_t count,
-                                         float *sums) {
-    float sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
-    for (int32_t c = 0; c < count; c++, w += 4) {
-        const float a = penstock_get_f32(x, c);
-        sum0 += penstock_product(a, w[0]);
-        sum1 += penstock_product(a, w[1]);
-        sum2 += penstock_product(a, w[2]);
-        sum3 += penstock_product(a, w[3]);
+                                             float *sums) {
+    PENSTOCK_LOAD_FOUR(a, sums);
+    int32_t c = 0;
+    for (; c + 1 < count; c += 2, w += 8) {
+        const float first = penstock_get_f32(x, c);
+        const float second = penstock_get_f32(x, c + 1);
+        PENSTOCK_ADD_FOUR(a, first, w);
+        PENSTOCK_ADD_FOUR(a, second, w + 4);
     }
-    sums[0] = sum0;
-    sums[1] = sum1;
-    sums[2] = sum2;
-    sums[3] = sum3;
+    if (c < count) {
+        PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+    }
+    PENSTOCK_STORE_FOUR(sums, a);
+}
+
+/* The same for two vectors of inputs; the sums of the second follow those of the first. */
+static inline void penstock_add_products_of_two_f32(const int8_t *x, const int8_t *z,
+                                                    const float *w, int32_t count, float *sums) {
+    PENSTOCK_LOAD_FOUR(a, sums);
+    PENSTOCK_LOAD_FOUR(b, sums + 4);
+    int32_t c = 0;
+    for (; c + 1 < count; c += 2, w += 8) {
+        const float x0 = penstock_get_f32(x, c);
+        const float x1 = penstock_get_f32(x, c + 1);
+        const float z0 = penstock_get_f32(z, c);
+        const float z1 = penstock_get_f32(z, c + 1);
+        PENSTOCK_ADD_FOUR(a, x0, w);
+        PENSTOCK_ADD_FOUR(b, z0, w);
+        PENSTOCK_ADD_FOUR(a, x1, w + 4);
+        PENSTOCK_ADD_FOUR(b, z1, w + 4);
+    }
+    if (c < count) {
+        PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+        PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
+    }
+    PENSTOCK_STORE_FOUR(sums, a);
+    PENSTOCK_STORE_FOUR(sums + 4, b);
 }
 
 /* Writes up to four sums, with bias and clamped, as elements of `out` from `first` to `end`. */

@@ -15,7 +15,16 @@ import numpy as np
 
 from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import evaluate
-from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
+from penstock.program.program import (
+    END,
+    FIRST,
+    Address,
+    Call,
+    Invoke,
+    Loop,
+    Program,
+    WholeMemory,
+)
 from penstock.program.program import Command as ProgramCommand
 from penstock.program.steps import offset_name
 from penstock.program.unroll import Variables, iterations
@@ -66,16 +75,16 @@ def program_cycles(program: Program, chip: EthosUConfiguration) -> int:
     known: dict[tuple[bytes, frozenset[int]], int] = {}
     total = 0
     for invoke, variables in submissions(program):
-        stream, size, *bases = invoke.arguments
+        stream, size, *every = invoke.arguments
         assert isinstance(stream, Address)
-        assert not isinstance(size, Address)
+        assert not isinstance(size, Address | WholeMemory)
         data = buffers[stream.buffer].data
         assert data is not None
         at = evaluate(stream.offset, variables)
         payload = data.raw[at : at + evaluate(size, variables)]
         regions = frozenset(
             k
-            for k, base in enumerate(bases)
+            for k, base in enumerate(every[::2])
             if isinstance(base, Address) and buffers[base.buffer].memory in constants
         )
         if (payload, regions) not in known:

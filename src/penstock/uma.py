@@ -16,7 +16,8 @@ element types               ElementTypes: those of an implementation's inputs an
 sizes                       parse_size: "64KiB" in bytes
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
-                            Transfer); Place, StreamRows: addresses in a stream
+                            Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
+                            the memory regions to which these refer
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
@@ -35,7 +36,7 @@ compares it with UMA.
 
 from __future__ import annotations
 
-from penstock.backends.accelerator import AcceleratorTarget, PassPhase
+from penstock.backends.accelerator import AcceleratorTarget, PassPhase, RegionNumbers
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
@@ -171,6 +172,7 @@ __all__ = [
     "PlacedRows",
     "Program",
     "Quantisation",
+    "RegionNumbers",
     "ScratchpadTile",
     "Scratchpads",
     "SlidingWindow",

@@ -135,11 +135,11 @@ class Submission:
 
     words: tuple[int, ...]
     accelerator: str
-    regions: tuple[Array, ...]
+    regions: Mapping[int, Array]
 
     def after(self, words: Sequence[int]) -> bytes:
         """All regions, after other words have run.  Raises BackendError."""
-        regions = {k: region.copy() for k, region in enumerate(self.regions)}
+        regions = {k: region.copy() for k, region in self.regions.items()}
         execute(bytes_of(words), regions, self.accelerator, waited=True)
         return b"".join(region.tobytes() for region in regions.values())
 
@@ -160,12 +160,12 @@ def submissions(program: Program, inputs: Mapping[str, Array]) -> list[Submissio
     """What a program hands to the NPU, each stream once."""
     found: dict[tuple[int, ...], Submission] = {}
 
-    def heard(device: object, payload: Array, size: int, *bases: Array) -> None:
+    def heard(device: object, payload: Array, size: int, *regions: Array | int) -> None:
         raw = payload[:size].tobytes()
         words = tuple(np.frombuffer(driver_payload(raw), "<u4").tolist())
-        kept = tuple(base.copy() for base in bases)
+        kept = {k: one.copy() for k, one in enumerate(regions[::2]) if not isinstance(one, int)}
         found.setdefault(words, Submission(words, payload_configuration(raw), kept))
-        submit(device, payload, size, *bases)
+        submit(device, payload, size, *regions)
 
     def listening(command: Command) -> Command:
         if isinstance(command, Loop | Call):

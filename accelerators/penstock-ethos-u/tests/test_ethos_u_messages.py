@@ -64,6 +64,7 @@ CALLS: dict[str, Callable[[], object]] = {
 COMMANDS = {
     "usage-050": "compile zoo:lenet5 --accelerator ethos_u55:macs=512",
     "usage-051": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
+    "usage-052": "compile zoo:lenet5 --accelerator ethos_u55:cache_line=48",
 }
 """By code, the command that meets it."""
 OTHERWISE_TESTED = {"ethosu-109"}

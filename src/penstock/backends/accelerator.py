@@ -156,6 +156,17 @@ class Strategy:
 RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
 
 
+@dataclass(frozen=True, slots=True)
+class RegionNumbers:
+    """The numbers by which command streams refer to memory regions.
+
+    constants: the number of the region with the constants of all streams, which is only read.
+    memories: the numbers of the writable memories, in the order of the target."""
+
+    constants: int
+    memories: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.
@@ -174,7 +185,10 @@ class Codegen(Brief):
         concatenated in one stream; if it is None and fmt is "c", the calls remain separate.
     select: the driver function that selects an instance of the accelerator by its number.
     wait: the driver function that waits until the accelerator has executed all streams; None if
-        `submit` waits."""
+        `submit` waits.
+    regions: the numbers of the memory regions that `submit` receives; None if it receives the
+        addresses of buffers (`stream.py`).
+    is_status: whether `submit` returns a status; any but 0 ends the run with an error."""
 
     fmt: str = "c"
     includes: str = ""
@@ -185,6 +199,8 @@ class Codegen(Brief):
     region: RegionFunction | None = None
     select: Driver | None = None
     wait: Driver | None = None
+    regions: RegionNumbers | None = None
+    is_status: bool = False
 
 
 @dataclass(frozen=True, slots=True)

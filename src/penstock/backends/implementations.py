@@ -141,6 +141,7 @@ class _BoundImplementation:
             cycles=self.cycles(),
             traffic=self.traffic if described.traffic else None,
             alignment_bytes=described.alignment_bytes,
+            cache_line_bytes=described.cache_line_bytes,
             even_rows=described.even_rows,
         )
         # The other functions of the backend may fail for a node that it does not support.

@@ -94,6 +94,7 @@ def is_figure(value: object, least: float) -> bool:
 
 
 ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)  # Row alignments that a kernel may require, in bytes.
+CACHE_LINES = (1, 16, 32, 64, 128)  # Sizes of cache lines that a kernel may state, in bytes.
 
 # Returns the cycles of a call that computes the given number of output rows.
 #
@@ -150,6 +151,7 @@ class DescribedImplementation:
         replace them.
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
+    cache_line_bytes: memories of tensors begin and end at multiples of this number of bytes.
     prefetch: returns the constants to copy before the first call; None for no copy.
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
     filled_cost: estimates, before tensors have addresses, the cost of a call during which constants
@@ -177,6 +179,7 @@ class DescribedImplementation:
     by_columns: bool = False
     even_rows: bool = False
     scratch_memory: str = ""
+    cache_line_bytes: int = 1
 
 
 class OpStrategy:
@@ -219,6 +222,7 @@ class OpStrategy:
         element_types: ElementTypes | None = None,
         by_columns: bool = False,
         scratch_memory: str = "",
+        cache_line_bytes: int = 1,
     ) -> None:
         """Add an implementation of the operator.
 
@@ -259,6 +263,8 @@ class OpStrategy:
             implementation whose table contains the biases stores them twice.
         `alignment_bytes`: rows of inputs and output, and scratch, start at multiples of this
             number of bytes.
+        `cache_line_bytes`: memories of tensors begin and end at multiples of this number of bytes,
+            so that the driver may write back or invalidate all cache lines of a memory.
         `prefetch`: a function of Offloaded that returns a ConstantPrefetch, or None for none.
             Before the first call of the kernel, possibly while other kernels run, the accelerator
             copies these constants into the memory that holds tensors.  `call.prefetched` is the
@@ -298,6 +304,8 @@ class OpStrategy:
         problem = problem or schedule_problem(schedule)
         if alignment_bytes not in ALIGNMENTS:
             problem = f"alignment_bytes is {alignment_bytes!r}, must be one of {ALIGNMENTS}"
+        if type(cache_line_bytes) is not int or cache_line_bytes not in CACHE_LINES:
+            problem = f"cache_line_bytes is {cache_line_bytes!r}, must be one of {CACHE_LINES}"
         if problem:
             raise _invalid(where, problem)
         self._described.append(
@@ -320,6 +328,7 @@ class OpStrategy:
                 by_columns,
                 even_rows,
                 scratch_memory,
+                cache_line_bytes,
             )
         )
 

@@ -12,6 +12,9 @@ encodes the unrolled commands of the call as one stream.  For example, two calls
 A single command replaces the body of each call: submit(stream, size in bytes, base addresses...).
 The rows and offsets of the call select the stream.  The generated C passes the base addresses as
 an array.
+
+If the backend states the numbers of memory regions (`RegionNumbers`), submit receives the address
+and the size of each region instead.  All constants of the accelerator form one region.
 """
 
 from __future__ import annotations
@@ -21,16 +24,18 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from penstock.backends.accelerator import Accelerator, Codegen
-from penstock.errors import BackendError, PenstockError
+from penstock.backends.accelerator import Accelerator, Codegen, RegionNumbers
+from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, DType, TensorType
+from penstock.memory.problem import round_up
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (
     END,
     FIRST,
     Address,
+    Argument,
     Buffer,
     Call,
     Command,
@@ -39,11 +44,20 @@ from penstock.program.program import (
     Issue,
     Kind,
     Loop,
+    Memory,
     Program,
     TensorRows,
     Transfer,
+    WholeMemory,
 )
-from penstock.program.steps import accessed_views, as_step, steps, walk
+from penstock.program.steps import (
+    accessed_views,
+    addressed_buffers,
+    as_step,
+    steps,
+    used_buffers,
+    walk,
+)
 from penstock.program.unroll import Variables, iterations, unrolled_calls
 
 # The commands that an encoder converts to bytes, with integers instead of expressions.
@@ -249,13 +263,17 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
         _require_no_stream_commands(program, accelerator.name)
         return program
     every = _calls_by_step(program, accelerator.name)
+    region: _ConstantRegion | None = None
+    if accelerator.codegen.regions is not None:
+        region = _ConstantRegion.of(tuple(every), program, accelerator)
+        program = region.joined(program)
+    taken = {buffer.name for buffer in program.buffers}
     memory = next(m for m in program.memories if not m.writable)
     address = memory.size_bytes
     bodies: dict[Call, tuple[Command, ...]] = {}
     buffers: list[Buffer] = []
-    taken = {buffer.name for buffer in program.buffers}
     for number, (step, stepped) in enumerate(every.items()):
-        bases = _Bases.of(step, program)
+        bases = _Regions.of(step, program, region) if region else _Bases.of(step, program)
         encoded = _Streams.of(step, sorted(stepped), bases, encoder, accelerator.name)
         name = free_name(f"{step.output.tensor}: commands {number}", taken)
         type = TensorType((len(encoded.raw),), DType.UINT8)
@@ -312,13 +330,18 @@ class _Bases:
         # They are in the order in which the commands of a call first use each constant or memory.
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
-        used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
+        used = [buffers[name] for name in dict.fromkeys(addressed_buffers(step.body))]
         first: dict[str, Buffer] = {}
         for buffer in used:
             key = buffer.memory if buffer.memory in writable else buffer.name
             first[key] = min(first.get(key, buffer), buffer, key=lambda b: b.address)
         names = tuple(buffer.name for buffer in first.values())
         return _Bases(buffers, names, writable)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the driver receives besides the stream and its size."""
+        return tuple(map(Address, self.names))
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
         found, at = self.buffers[buffer], offset_bytes
@@ -329,6 +352,118 @@ class _Bases:
         return Place(k, at + found.address - bases[k].address, found.memory)
 
 
+INDENT = " " * 12  # Of the further lines of a submission in C.
+REGION_ALIGNMENT_BYTES = 16  # Alignment of each constant in the region of constants.
+
+
+@dataclass(frozen=True, slots=True)
+class _ConstantRegion:
+    """The region of all constants to which the streams of an accelerator refer.
+
+    numbers: the numbers of the regions.
+    buffer: a constant that contains all of them, each at a multiple of `REGION_ALIGNMENT_BYTES`;
+        None without constants.
+    offsets: the offset of each constant in the region, by the name of its own buffer."""
+
+    numbers: RegionNumbers
+    buffer: Buffer | None
+    offsets: Mapping[str, int]
+
+    @staticmethod
+    def of(every: Sequence[Call], program: Program, accelerator: Accelerator) -> _ConstantRegion:
+        """The region for all steps of an accelerator that numbers its regions."""
+        numbers = accelerator.codegen.regions
+        assert numbers is not None
+        memory = next(m for m in program.memories if not m.writable)
+        line = max((step.kernel.cache_line_bytes for step in every), default=1)
+        used = dict.fromkeys(name for step in every for name in addressed_buffers(step.body))
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        raw, offsets = b"", dict[str, int]()
+        for found in (buffers[name] for name in used if buffers[name].memory == memory.name):
+            assert found.data is not None
+            offsets[found.name] = len(raw)
+            raw += found.data.raw + bytes(-found.size_bytes % REGION_ALIGNMENT_BYTES)
+        if not offsets:
+            return _ConstantRegion(numbers, None, {})
+        raw += bytes(-len(raw) % line)
+        type = TensorType((len(raw),), DType.UINT8)
+        name = free_name(f"{accelerator.name}: constants", set(buffers))
+        start = round_up(memory.size_bytes, line)
+        buffer = Buffer(
+            name, Kind.CONSTANT, memory.name, start, len(raw), Data(raw), type, alignment_bytes=line
+        )
+        return _ConstantRegion(numbers, buffer, offsets)
+
+    def joined(self, program: Program) -> Program:
+        """The program with this region, without the constants that only streams use."""
+        if self.buffer is None:
+            return program
+        own, end = self.buffer, self.buffer.address + self.buffer.size_bytes
+        seen = {
+            name for command in (*program.run, *program.reset) for name in used_buffers(command)
+        }
+        seen |= {view.buffer for view in program.outputs}
+        obsolete = self.offsets.keys() - seen
+        return replace(
+            program,
+            buffers=(*(b for b in program.buffers if b.name not in obsolete), own),
+            memories=tuple(
+                replace(m, size_bytes=end) if m.name == own.memory else m for m in program.memories
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Regions:
+    """The memory regions of a submission: the driver receives their addresses and sizes.
+
+    buffers: all buffers of the program, by name.
+    constants: the region of constants.
+    memories: the writable memories that the step uses, by their numbers."""
+
+    buffers: Mapping[str, Buffer]
+    constants: _ConstantRegion
+    memories: Mapping[int, Memory]
+
+    @staticmethod
+    def of(step: Call, program: Program, constants: _ConstantRegion) -> _Regions:
+        """The regions for the calls of a step."""
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        used = [buffers[n].memory for n in addressed_buffers(step.body) if n in buffers]
+        writable = [memory for memory in program.memories if memory.writable]
+        numbers = constants.numbers.memories
+        if len(writable) > len(numbers):
+            raise InternalError(
+                "stream-001", f"{len(writable)} writable memories, the driver takes {len(numbers)}"
+            )
+        memories = {n: m for n, m in zip(numbers, writable, strict=False) if m.name in used}
+        return _Regions(buffers, constants, memories)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the driver receives besides the stream and its size: address and size of each
+        region."""
+        every: dict[int, tuple[Argument, Argument]] = {
+            number: (WholeMemory(memory.name), memory.size_bytes)
+            for number, memory in self.memories.items()
+        }
+        if self.constants.buffer is not None:
+            own = self.constants.buffer
+            every[self.constants.numbers.constants] = Address(own.name), own.size_bytes
+        numbers = range(max(every, default=-1) + 1)
+        return tuple(argument for k in numbers for argument in every.get(k, (0, 0)))
+
+    def place(self, buffer: str, offset_bytes: int) -> Place:
+        if buffer in self.constants.offsets:
+            own = self.constants.buffer
+            assert own is not None
+            offset_bytes += self.constants.offsets[buffer]
+            return Place(self.constants.numbers.constants, offset_bytes, own.memory)
+        found = self.buffers[buffer]
+        number = next(n for n, memory in self.memories.items() if memory.name == found.memory)
+        return Place(number, found.address + offset_bytes, found.memory)
+
+
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     """Converts commands to the form that an encoder receives.
@@ -336,10 +471,10 @@ class _Resolver:
     Integers replace expressions.  A place, which is the index of a base buffer and an offset in
     bytes, replaces each address.
 
-    bases: the base buffers, to whose addresses the offsets are relative.
+    bases: the base buffers or memory regions, to whose addresses the offsets are relative.
     variables: the values of the variables in the expressions, such as loop variables."""
 
-    bases: _Bases
+    bases: _Bases | _Regions
     variables: Variables
 
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
@@ -365,8 +500,9 @@ class _Resolver:
                 source, target = self.place(command.source), self.place(command.target)
                 return StreamTransfer(source, target, command.size_bytes)
 
-    def argument(self, argument: Expr | Address) -> int | Place:
+    def argument(self, argument: Argument) -> int | Place:
         # A place consists of the index of a base address and an offset in bytes.
+        assert not isinstance(argument, WholeMemory)  # only submissions have such arguments
         if isinstance(argument, Address):
             return self.place(argument)
         return evaluate(argument, self.variables)
@@ -398,19 +534,19 @@ class _Streams:
         offsets (`stream_index`).  The numbers may have gaps.
     begin: for each number from 0 on, the offset of its stream in `raw`; 0 in a gap.
     size: for each number from 0 on, the bytes of its stream without padding; 0 in a gap.
-    bases: names of the buffers whose addresses are passed to the driver."""
+    arguments: what the driver receives besides the stream and its size."""
 
     raw: bytes
     index: Expr
     begin: tuple[int, ...]
     size: tuple[int, ...]
-    bases: tuple[str, ...]
+    arguments: tuple[Argument, ...]
 
     @staticmethod
     def of(
         step: Call,
         calls: Sequence[RowsAndOffsets],
-        bases: _Bases,
+        bases: _Bases | _Regions,
         encoder: Encoder,
         engine: str,
     ) -> _Streams:
@@ -428,7 +564,7 @@ class _Streams:
         count = max(row_count(step.output.type.shape), *(k + 1 for k in found))
         pairs = [found.get(k, (0, 0)) for k in range(count)]
         begin, size = (tuple(column) for column in zip(*pairs, strict=True))
-        return _Streams(raw, index, begin, size, bases.names)
+        return _Streams(raw, index, begin, size, bases.arguments)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
         """The command that submits a stream; it becomes the body of each call of the step."""
@@ -437,14 +573,15 @@ class _Streams:
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, self.index) if one is None else self.begin[one]
         size: Expr = TableEntry(self.size, self.index) if one is None else self.size[one]
-        return Invoke(submit, (Address(buffer, begin), size, *map(Address, self.bases)))
+        return Invoke(submit, (Address(buffer, begin), size, *self.arguments))
 
 
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     """Return the function that formats a driver call in C, given the C texts of its arguments.
 
     The backend's `replace_call_extern` takes precedence.  Otherwise, for an accelerator with
-    command streams, the function formats a submission, with all base addresses in one array.
+    command streams, the function formats a submission.  It passes all base addresses in one array;
+    if regions are numbered, an array of their addresses, one of their sizes, and their number.
     If the result is None, the call is written NAME(arguments)."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
@@ -455,8 +592,15 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
         if function != submit.name:
             return f"{function}({', '.join(arguments)})"
         stream, size, *bases = arguments
-        pointers = ", ".join(f"(void *)({base})" for base in bases)
-        return f"{submit.name}({stream}, {size}, (void *[]){{{pointers}}})"
+        sizes: list[str] = []
+        if codegen.regions is not None:
+            bases, sizes = bases[::2], bases[1::2]
+        pointers = f"(void *[]){{{', '.join(f'(void *)({base})' for base in bases)}}}"
+        begin = f"{submit.name}({stream}, {size},"
+        if codegen.regions is None:
+            return f"{begin} {pointers})"
+        extents = f"(const size_t[]){{{', '.join(sizes)}}}"
+        return f"{begin}\n{INDENT}{pointers},\n{INDENT}{extents}, {len(bases)})"
 
     return text
 
@@ -496,22 +640,6 @@ def _unrolled(
                 yield from _unrolled(command.body, inside)
         elif isinstance(command, Invoke | Issue | Transfer):
             yield command, variables
-
-
-def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
-    """The names of the buffers that commands use, in order, with repetitions."""
-    for command in walk(commands):
-        match command:
-            case Invoke():
-                yield from (a.buffer for a in command.arguments if isinstance(a, Address))
-            case Issue():
-                beside = (*command.tables, command.scratch, command.prefetched)
-                yield from (address.buffer for address in beside if address is not None)
-                yield from (rows.buffer for rows in (*command.inputs, command.result))
-            case Transfer():
-                yield from (command.source.buffer, command.target.buffer)
-            case _:
-                pass
 
 
 def _calls_by_step(program: Program, engine: str) -> dict[Call, set[RowsAndOffsets]]:

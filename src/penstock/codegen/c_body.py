@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -88,9 +88,9 @@ class _Writer:
 
     def loop_function(self, symbol: str, loop: Loop) -> str:
         """The function of an outermost loop, which contains all inner loops."""
-        result = "int" if _pulls(loop) else "void"
+        result = "int" if self.failures(loop) else "void"
         taken = [p.declaration for p in given(self.program, self.names, loop)]
-        end = [f"    return {self.names.prefix.upper()}_OK;"] if _pulls(loop) else []
+        end = [f"    return {self.names.prefix.upper()}_OK;"] if self.failures(loop) else []
         return "\n".join(
             (
                 self.loop_comment(loop),
@@ -117,7 +117,7 @@ class _Writer:
         """The function that computes the rows of a counted loop up to a limit, as far as they are
         missing; its loop is in `around`, which has the counters."""
         assert loop.counted is not None
-        result = "int" if _pulls(loop) else "void"
+        result = "int" if self.failures(loop) else "void"
         taken = [p.declaration for p in given(self.program, self.names, loop)]
         scope = with_counters(around, self.scope)
         named = {loop.counted.limit: "limit"}
@@ -125,7 +125,7 @@ class _Writer:
             scope, variables={**scope.variables, **named}, taken=scope.taken | {"limit"}
         )
         taken += [f"int32_t *{COUNTERS}", f"int32_t {scope.variables[loop.counted.limit]}"]
-        end = [f"    return {self.names.prefix.upper()}_OK;"] if _pulls(loop) else []
+        end = [f"    return {self.names.prefix.upper()}_OK;"] if self.failures(loop) else []
         lines = loop_lines(replace(loop, upper=Var(loop.counted.limit)), scope, 1, self.command)
         return "\n".join(
             (
@@ -148,7 +148,12 @@ class _Writer:
 
     def loop_call(self, symbol: str, loop: Loop) -> Iterator[str]:
         handed = [p.name for p in given(self.program, self.names, loop)]
-        yield from self.line(symbol, handed, 1, fails=_pulls(loop))
+        yield from self.line(symbol, handed, 1, self.failures(loop))
+
+    def failures(self, command: Command) -> frozenset[str]:
+        """The statuses with which a command may end the run, other than success."""
+        inside = (common(c) for c in walk((command,)) if isinstance(c, Doing))
+        return frozenset(self.functions[c].failure for c in inside) - {""}
 
     def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
         match command:
@@ -156,7 +161,7 @@ class _Writer:
                 symbol = self.shared[_anywhere(command)]
                 handed = [p.name for p in given(self.program, self.names, command)]
                 handed += [COUNTERS, expression(command.upper, scope)]
-                yield from self.line(symbol, handed, depth, fails=_pulls(command))
+                yield from self.line(symbol, handed, depth, self.failures(command))
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
             case Invoke(driver, ()):
@@ -173,7 +178,7 @@ class _Writer:
             case Call() | Copy() | Pull():
                 symbol = self.functions[common(command)].symbol
                 handed = self.handed(command, scope)
-                yield from self.line(symbol, handed, depth, fails=isinstance(command, Pull))
+                yield from self.line(symbol, handed, depth, self.failures(command))
         if isinstance(command, Copy) and command.token is None:
             yield self.wait(command.engine, NO_TOKEN, depth)
 
@@ -199,17 +204,27 @@ class _Writer:
         ]
         return found
 
-    def line(self, symbol: str, handed: Iterable[str], depth: int, *, fails: bool) -> Iterator[str]:
-        """The lines of a function call; if the function may fail, with a check that ends the
-        run."""
+    def line(
+        self, symbol: str, handed: Iterable[str], depth: int, failures: Collection[str]
+    ) -> Iterator[str]:
+        """The lines of a function call, with a check that ends the run if the function returns one
+        of the statuses `failures`."""
         pad, items = c_text.INDENT * depth, c_text.parted(list(handed))
-        if not fails:
-            yield c_text.wrapped(f"{pad}{symbol}(", items, ");")
-            return
-        failed = f"{self.names.prefix.upper()}_PULL_FAILED"
-        yield c_text.wrapped(f"{pad}if ({symbol}(", items, ") != 0) {")
-        yield f"{pad}{c_text.INDENT}return {failed};"
-        yield f"{pad}}}"
+        inner = pad + c_text.INDENT
+        match tuple(failures):
+            case ():
+                yield c_text.wrapped(f"{pad}{symbol}(", items, ");")
+            case (failed,):
+                yield c_text.wrapped(f"{pad}if ({symbol}(", items, ") != 0) {")
+                yield f"{inner}return {failed};"
+                yield f"{pad}}}"
+            case _:
+                yield f"{pad}{{"
+                yield c_text.wrapped(f"{inner}const int status = {symbol}(", items, ");")
+                yield f"{inner}if (status != 0) {{"
+                yield f"{inner}{c_text.INDENT}return status;"
+                yield f"{inner}}}"
+                yield f"{pad}}}"
 
 
 def _is_counted(command: Command) -> TypeGuard[Loop]:
@@ -223,7 +238,3 @@ def _anywhere(loop: Loop) -> Loop:
 
 def _counter_names(loop: Loop) -> set[str]:
     return {counter.name for counter in loop.counters}
-
-
-def _pulls(command: Command) -> bool:
-    return any(isinstance(c, Pull) for c in walk((command,)))

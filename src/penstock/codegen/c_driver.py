@@ -12,7 +12,19 @@ from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
 from penstock.ir.op import row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, binary
-from penstock.program.program import END, FIRST, Address, Call, Command, Invoke, Kind, Loop, Program
+from penstock.program.program import (
+    END,
+    FIRST,
+    Address,
+    Argument,
+    Call,
+    Command,
+    Invoke,
+    Kind,
+    Loop,
+    Program,
+    WholeMemory,
+)
 from penstock.program.steps import accessed_views
 
 # Formats expressions (loop bounds and offsets) as C with minimal parentheses.
@@ -173,11 +185,17 @@ class DriverCode:
     includes: text at the beginning of the model's C file.
     replace_call_extern: returns the text of a call, given the texts of its arguments (CallTexts);
         None selects NAME(arguments).
-    sources: (name, contents) of the driver's header and, until the hardware exists, of a stub."""
+    sources: (name, contents) of the driver's header and, until the hardware exists, of a stub.
+    fallible: the name of the function whose status is not 0 if it fails; "" if none has one."""
 
     includes: str = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    fallible: str = ""
+
+    def fails(self, command: Command) -> bool:
+        """Whether a command invokes the function that may fail."""
+        return isinstance(command, Invoke) and command.driver.name == self.fallible
 
 
 def body_lines(
@@ -230,7 +248,11 @@ class _Writer:
         if code.replace_call_extern is None:
             items = c_text.parted(arguments)
             name = command.driver.name
-            yield c_text.wrapped(f"{pad}{name}(", items, ");") if items else f"{pad}{name}();"
+            if code.fails(command):
+                yield c_text.wrapped(f"{pad}if ({name}(", items, ") != 0) {")
+                yield from self._failure(pad)
+            else:
+                yield c_text.wrapped(f"{pad}{name}(", items, ");") if items else f"{pad}{name}();"
             return
         text = cast(object, code.replace_call_extern(CallTexts(command.driver.name, arguments)))
         if not isinstance(text, str) or not text.strip():
@@ -240,9 +262,21 @@ class _Writer:
                 where=f"{self.engine}: {command.driver.name}",
                 help="return the call as text, without the semicolon",
             )
-        yield f"{pad}{text.strip().removesuffix(';')};"
+        text = text.strip().removesuffix(";")
+        if not code.fails(command):
+            yield f"{pad}{text};"
+            return
+        yield f"{pad}if ({text} != 0) {{"
+        yield from self._failure(pad)
 
-    def _argument(self, argument: Expr | Address, scope: Scope) -> str:
+    def _failure(self, pad: str) -> Iterator[str]:
+        """The end of an if statement whose condition is that the driver's function failed."""
+        yield f"{pad}{c_text.INDENT}return {self.names.prefix.upper()}_ACCELERATOR_FAILED;"
+        yield f"{pad}}}"
+
+    def _argument(self, argument: Argument, scope: Scope) -> str:
+        if isinstance(argument, WholeMemory):
+            return self.names.memories[argument.memory].name
         if not isinstance(argument, Address):
             return expression(argument, scope)
         buffer = self.program.buffer(argument.buffer)

@@ -76,12 +76,14 @@ class StaticFunction:
     """A static C function.
 
     Its parameters are, in this order: `given`; a token (copies only); an interval of rows (if
-    `by_rows`); the offsets of views whose offset depends on loop variables."""
+    `by_rows`); the offsets of views whose offset depends on loop variables.  `failure`: the status
+    that it returns if it fails; "" if it cannot fail and returns nothing."""
 
     symbol: str
     given: tuple[Parameter, ...]
     by_rows: bool
     text: str
+    failure: str = ""
 
 
 def common(command: Doing) -> Doing:
@@ -141,16 +143,18 @@ def advance_text(program: Program, names: Names, advance: Advance) -> str:
 
 
 def _function(frame: _Frame, shared: Doing) -> StaticFunction:
-    names = frame.names
+    names, failure = frame.names, ""
     match shared:
         case Call():
             symbol = names.steps[shared]
             text = _offloaded(frame, shared) if shared.body else _step(frame, shared)
+            failure = "ACCELERATOR_FAILED" if frame.fails(shared) else ""
         case Copy():
             symbol, text = names.transfers[shared], _transfer(frame, shared)
         case Pull():
-            symbol, text = names.streams[shared], _stream(frame, shared)
-    return StaticFunction(symbol, given(frame.program, names, shared), frame.by_rows, text)
+            symbol, text, failure = names.streams[shared], _stream(frame, shared), "PULL_FAILED"
+    failure = failure and f"{names.prefix.upper()}_{failure}"
+    return StaticFunction(symbol, given(frame.program, names, shared), frame.by_rows, text, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,11 @@ class _Frame:
         offsets = (view.offset for view in accessed_views(command))
         taken += [f"int32_t {offset.name}" for offset in offsets if isinstance(offset, Var)]
         return c_text.wrapped(f"{result} {symbol}(", c_text.parted(taken), ") {")
+
+    def fails(self, call: Call) -> bool:
+        """Whether the driver's functions that a call invokes may fail."""
+        code = self.drivers.get(call.engine)
+        return code is not None and any(map(code.fails, walk(call.body)))
 
     def view(self, view: View) -> str:
         return view_text(self.program, self.names, view)
@@ -230,14 +239,17 @@ def _offloaded(frame: _Frame, call: Call) -> str:
     _check_rows(frame, call)
     number = names.numbers[call]
     rows = frame.rows(call.output.type)
+    fails = frame.fails(call)
+    result = "int" if fails else "void"
     return "\n".join(
         (
             _step_comment(call, number),
-            frame.head("PENSTOCK_STEP void", names.steps[call], call),
+            frame.head(f"PENSTOCK_STEP {result}", names.steps[call], call),
             *body_lines(frame.program, names, frame.drivers, call, rows if frame.by_rows else None),
             f"    const penstock_sink y = {frame.view(call.output)};",
             "    (void)y;",
             f"    PENSTOCK_TRACE({number}, &y, {', '.join(rows)});",
+            *([f"    return {names.prefix.upper()}_OK;"] if fails else []),
             "}",
         )
     )

@@ -121,7 +121,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
             names.buffers[b.name],
             Table(types[b.name], b.data),
             f"{b.name}: {types[b.name]}",
-            4 if b.name in seen else ACCELERATORS_ALIGNMENT_BYTES,
+            4 if b.name in seen else max(ACCELERATORS_ALIGNMENT_BYTES, b.alignment_bytes),
         )
         for b in program.buffers
         if b.data is not None and b.name in read
@@ -221,6 +221,7 @@ def generate(
         "functions": (*(part.text for part in parts.values()), *run.loops),
         "run": run.lines,
         "reset": reset_lines(program, names),
+        "fails": any(p.failure == f"{prefix.upper()}_ACCELERATOR_FAILED" for p in parts.values()),
         "arrays": constants,
     }
     rendered = tuple((name.replace("model", prefix), render(name, holes)) for name in TEMPLATES)

@@ -252,7 +252,8 @@ class Interface:
 
 def interface(program: Program, names: Names) -> Interface:
     """The public interface of a program."""
-    alignments = (step.kernel.alignment_bytes for step in steps(program))
+    kernels = [step.kernel for step in steps(program)]
+    alignments = (max(kernel.alignment_bytes, kernel.cache_line_bytes) for kernel in kernels)
     return Interface(
         names.prefix,
         max((LEAST_ARENA_ALIGNMENT_BYTES, *alignments)),

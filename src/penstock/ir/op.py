@@ -137,6 +137,8 @@ class Kernel:
         model; `call_cycles`: cycles that each call adds; `odd_cycles`: further cycles of a call
         for an odd number of rows.
     `alignment_bytes`: alignment of the rows of its inputs and output, and of its scratch memory.
+    `cache_line_bytes`: memories of tensors begin and end at multiples of it, because calls of the
+        kernel write lines of a cache back to them, or discard them.
     `prefetch`: the prefetch of constants that the kernel relies on.
     `placed`: cost of a call whose tensors have addresses, where cycles depend on these.
     `filled`: cost of a call that also copies constants, before addresses are known.
@@ -169,6 +171,7 @@ class Kernel:
     odd_cycles: int = 0
     classes: str = ""
     alignment_bytes: int = 1
+    cache_line_bytes: int = 1
     prefetch: ConstantPrefetch | None = None
     placed: PlacedCost | None = None
     filled: FilledCost | None = None

@@ -144,8 +144,8 @@ def _live_share(tensor: HeldTensor) -> str:
 
 def _enough(point: PlacedPoint, request: Request) -> str:
     """Return the command-line options that provide enough memory for a point."""
-    needs = {point.schedule.memory.default: point.placement.height_bytes + request.stack_bytes}
-    needs |= {name: placement.height_bytes for name, placement in point.others}
+    needs = dict(point.used_bytes)
+    needs[point.schedule.memory.default] += request.stack_bytes
     sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
     options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
     total = point.ram_bytes(request)
@@ -301,8 +301,8 @@ def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
 def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
     """Return the name of the first memory that is too small, and the bytes available in it."""
     sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
-    for memory, placement in point.others:
-        if placement.height_bytes > sizes[memory]:
+    for memory, used_bytes in point.used_bytes[1:]:
+        if used_bytes > sizes[memory]:
             return memory, sizes[memory]
     return point.schedule.memory.default, max(0, point.available_bytes(request))
 

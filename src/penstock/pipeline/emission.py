@@ -97,7 +97,12 @@ def lower_point(point: PlacedPoint, accelerators: Sequence[Accelerator] = ()) ->
 def write(program: Program, request: Request) -> Bundle:
     """Return the C files of a program."""
     drivers = {
-        a.name: DriverCode(a.codegen.includes, call_writer(a.codegen), a.codegen.sources)
+        a.name: DriverCode(
+            a.codegen.includes,
+            call_writer(a.codegen),
+            a.codegen.sources,
+            a.codegen.submit.name if a.codegen.submit and a.codegen.is_status else "",
+        )
         for a in request.accelerators
     }
     return generate(

@@ -10,7 +10,7 @@ from penstock.brief import Brief
 from penstock.choices import Optimize
 from penstock.errors import BackendError, InternalError
 from penstock.hardware.target import Target
-from penstock.memory.problem import Placement
+from penstock.memory.problem import Placement, round_up
 from penstock.pipeline.request import Request
 from penstock.program.laid import Addresses
 from penstock.scheduling.model.schedule import Schedule
@@ -23,12 +23,15 @@ class PlacedPoint(Brief):
     placement: placement in the default memory region, which holds inputs and outputs.
     others: (name of a memory region, placement) for the other memory regions.
     unbudgeted: names of the memory regions that do not count towards the RAM budget.
+    line_bytes: the bytes used in each memory region are rounded up to a multiple of it, because
+        drivers write back or invalidate whole cache lines.
     """
 
     schedule: Schedule
     placement: Placement
     others: tuple[tuple[str, Placement], ...] = ()
     unbudgeted: frozenset[str] = frozenset()
+    line_bytes: int = 1
 
     @property
     def is_optional(self) -> bool:
@@ -38,8 +41,13 @@ class PlacedPoint(Brief):
     @property
     def heights(self) -> tuple[int, ...]:
         """Bytes used in each memory region that counts towards the budget, the default first."""
-        others = (p.height_bytes for memory, p in self.others if memory not in self.unbudgeted)
-        return (self.placement.height_bytes, *others)
+        (_, default), *others = self.used_bytes
+        return (default, *(size for memory, size in others if memory not in self.unbudgeted))
+
+    @property
+    def used_bytes(self) -> tuple[tuple[str, int], ...]:
+        """(name of a memory region, bytes used in it) pairs, the default region first."""
+        return tuple((m, round_up(p.height_bytes, self.line_bytes)) for m, p in self.placements)
 
     @property
     def height_bytes(self) -> int:
@@ -49,7 +57,8 @@ class PlacedPoint(Brief):
     @property
     def unbudgeted_bytes(self) -> Mapping[str, int]:
         """Bytes used in each memory region that does not count towards the budget, by name."""
-        return {memory: p.height_bytes for memory, p in self.others if memory in self.unbudgeted}
+        others = self.used_bytes[1:]
+        return {memory: size for memory, size in others if memory in self.unbudgeted}
 
     @property
     def moved_bytes(self) -> int:
@@ -66,7 +75,7 @@ class PlacedPoint(Brief):
     def addresses(self) -> Addresses:
         """The offset of every block in its memory region, and the bytes used in each."""
         offsets = {name: at for _, p in self.placements for name, at in p.offsets}
-        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in self.placements))
+        return Addresses(offsets, self.used_bytes)
 
     @property
     def placements(self) -> tuple[tuple[str, Placement], ...]:
@@ -76,14 +85,15 @@ class PlacedPoint(Brief):
     def fits(self, target: Target) -> bool:
         """Return whether each memory region of the target is large enough for its blocks."""
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
-        return all(p.height_bytes <= sizes[memory] for memory, p in self.placements)
+        return all(size <= sizes[memory] for memory, size in self.used_bytes)
 
     def available_bytes(self, request: Request) -> int:
         """Return the bytes of the default memory region that the target and the RAM budget leave
         for its blocks; negative if the other blocks exceed the budget."""
         sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
-        others = self.ram_bytes(request) - self.placement.height_bytes
-        return min(sizes[self.schedule.memory.default], request.ram_limit_bytes - others)
+        others = self.ram_bytes(request) - self.heights[0]
+        most = min(sizes[self.schedule.memory.default], request.ram_limit_bytes - others)
+        return most // self.line_bytes * self.line_bytes
 
     def is_feasible(self, request: Request) -> bool:
         """Return whether the point fits into the target's memories and into the RAM budget."""

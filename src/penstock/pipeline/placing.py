@@ -162,7 +162,9 @@ def _placed(
 
     def costed(pair: tuple[_Task | Failed, _Placements | Failed]) -> tuple[Schedule, PlacedPoint]:
         expanded, found = succeeded(pair[0]).expanded, succeeded(pair[1])
-        point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted)
+        parts = expanded.schedule.parts.parts
+        line = max((part.kernel.cache_line_bytes for part in parts), default=1)
+        point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
         schedule = with_placed_costs(expanded, point.addresses)
         return expanded.schedule, replace(point, schedule=schedule)
 

@@ -9,8 +9,8 @@ from math import prod
 from penstock.ir.graph import Graph, Queue, State, Value, free_name
 from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
-from penstock.program.program import Address, Buffer, Call, Copy, Invoke, Kind, Program
-from penstock.program.steps import steps, used_buffers, walk
+from penstock.program.program import Buffer, Copy, Kind, Program
+from penstock.program.steps import addressed_buffers, steps, used_buffers, walk
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
@@ -141,7 +141,7 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
     counted: set[object] = set()
     for step in steps(program):
         used = [name for first in used_buffers(step) for name in (first, *copied.get(first, ()))]
-        used += (name for name in _addressed(step) if name in streams)
+        used += (name for name in addressed_buffers(step.body) if name in streams)
         sizes: list[tuple[str, object, int]] = [
             (step.output.tensor, name, constants[name].size_bytes)
             for name in used
@@ -166,10 +166,3 @@ def _copied_constants(program: Program) -> Mapping[str, tuple[str, ...]]:
             before = found.get(command.target.buffer, ())
             found[command.target.buffer] = (*before, command.source.buffer)
     return found
-
-
-def _addressed(step: Call) -> Iterator[str]:
-    """The buffers to which calls of driver functions refer, possibly repeated."""
-    for command in walk(step.body):
-        if isinstance(command, Invoke):
-            yield from (one.buffer for one in command.arguments if isinstance(one, Address))

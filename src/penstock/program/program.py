@@ -41,7 +41,8 @@ class Buffer:
 
     Constants have `data`.  The linker chooses their addresses; here, `address` is an offset into
     the constants of the memory.  `type` is set for a constant that no view refers to, and
-    `is_stream` for command streams."""
+    `is_stream` for command streams.  `alignment_bytes`: alignment of constants, if more than the
+    default."""
 
     name: str
     kind: Kind
@@ -51,6 +52,7 @@ class Buffer:
     data: Data | None = None
     type: TensorType | None = None
     is_stream: bool = False
+    alignment_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +181,21 @@ class Address:
     offset: Expr = 0
 
 
+@dataclass(frozen=True, slots=True)
+class WholeMemory:
+    """The first byte of a writable memory, as an argument that stands for all of its bytes."""
+
+    memory: str
+
+
 class DriverRecord(Protocol):
     """A frozen dataclass whose fields are expressions or addresses."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
-Arguments = tuple[Expr | Address, ...] | DriverRecord
+Argument = Expr | Address | WholeMemory
+Arguments = tuple[Argument, ...] | DriverRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +208,7 @@ class Invoke:
     given: Arguments
 
     @property
-    def arguments(self) -> tuple[Expr | Address, ...]:
+    def arguments(self) -> tuple[Argument, ...]:
         """The arguments in order."""
         if isinstance(self.given, tuple):
             return self.given

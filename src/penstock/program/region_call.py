@@ -18,6 +18,7 @@ from penstock.program.program import (
     END,
     FIRST,
     Address,
+    Argument,
     Box,
     Call,
     Command,
@@ -28,6 +29,7 @@ from penstock.program.program import (
     TensorRows,
     Transfer,
     View,
+    WholeMemory,
 )
 
 Values = Mapping[str, int]
@@ -55,7 +57,12 @@ def region_call(members: Sequence[Call], body: Sequence[Command]) -> Call:
     return Call(
         Composite("region", last.engine, tuple(nodes), tuple(views)),
         Site(tuple(v.type for v in views.values()), last.site.output, tuple(data.values())),
-        Kernel(f"{last.engine}.region", constants=constants),
+        Kernel(
+            f"{last.engine}.region",
+            constants=constants,
+            alignment_bytes=max(call.kernel.alignment_bytes for call in members),
+            cache_line_bytes=max(call.kernel.cache_line_bytes for call in members),
+        ),
         last.engine,
         tuple(views.values()),
         last.output,
@@ -113,7 +120,9 @@ def _record(record: DriverRecord, values: Values) -> DriverRecord:
     return type(record)(**changed)
 
 
-def _argument(argument: Expr | Address, values: Values) -> Expr | Address:
+def _argument(argument: Argument, values: Values) -> Argument:
+    if isinstance(argument, WholeMemory):
+        return argument
     if isinstance(argument, Address):
         return _address(argument, values)
     return _expr(argument, values)

@@ -12,17 +12,21 @@ from dataclasses import replace
 from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var
 from penstock.program.program import (
+    Address,
     Advance,
     Box,
     Call,
     Command,
     Copy,
     FillTensor,
+    Invoke,
+    Issue,
     Kind,
     LoadTensor,
     Loop,
     Program,
     Pull,
+    Transfer,
     View,
     Wait,
 )
@@ -158,6 +162,23 @@ def used_buffers(command: Command) -> Iterator[str]:
             if inner.scratch is not None:
                 yield inner.scratch
             yield from buffers_inside(inner)
+
+
+def addressed_buffers(commands: Iterable[Command]) -> Iterator[str]:
+    """The buffers whose addresses the commands of a call's body contain, in order, possibly
+    repeated."""
+    for command in walk(commands):
+        match command:
+            case Invoke():
+                yield from (a.buffer for a in command.arguments if isinstance(a, Address))
+            case Issue():
+                beside = (*command.tables, command.scratch, command.prefetched)
+                yield from (address.buffer for address in beside if address is not None)
+                yield from (rows.buffer for rows in (*command.inputs, command.result))
+            case Transfer():
+                yield from (command.source.buffer, command.target.buffer)
+            case _:
+                pass
 
 
 def buffers_inside(call: Call) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from penstock.program.expr import Binary, Expr, TableEntry, Var
 from penstock.program.program import (
@@ -17,6 +17,7 @@ from penstock.program.program import (
     Pull,
     Rows,
     View,
+    WholeMemory,
 )
 from penstock.program.steps import accessed_views, walk
 
@@ -79,15 +80,24 @@ def table_bytes(program: Program) -> int:
 
 
 def folded_constants(program: Program) -> frozenset[str]:
-    """Constants that are used only through tables of kernels, in the kernels' own order.  The
-    machine reads them; the generated C does not."""
+    """Constants that are used only through tables of kernels, in the kernels' own order, or through
+    the region of constants of an accelerator.  The machine reads them; the generated C does not."""
     folded: set[str] = set()
     read = {view.buffer for view in program.outputs}
     for command in walk(program.run):
-        inside = command.kernel.folded if isinstance(command, Call) else ()
-        for k, view in enumerate(accessed_views(command)):
+        views = accessed_views(command)
+        inside: Collection[int] = ()
+        if isinstance(command, Call):
+            inside = range(len(views)) if _reads_regions(command) else command.kernel.folded
+        for k, view in enumerate(views):
             (folded if k in inside else read).add(view.buffer)
     return frozenset(folded - read)
+
+
+def _reads_regions(call: Call) -> bool:
+    """Whether a call hands memory regions to an accelerator, one of which has its constants."""
+    invoked = (command for command in walk(call.body) if isinstance(command, Invoke))
+    return any(isinstance(a, WholeMemory) for command in invoked for a in command.arguments)
 
 
 def _expressions(command: Command) -> Iterator[Expr]:
@@ -106,7 +116,8 @@ def _own_expressions(command: Command) -> Iterator[Expr]:
             yield from (*command.out.lower, *command.out.upper)
         case Invoke():
             for argument in command.arguments:
-                yield argument.offset if isinstance(argument, Address) else argument
+                if not isinstance(argument, WholeMemory):
+                    yield argument.offset if isinstance(argument, Address) else argument
         case Copy() | Pull() | Loop():
             yield from (command.lower, command.upper)
         case _:

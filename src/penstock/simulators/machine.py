@@ -24,12 +24,13 @@ from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.ir.op import row_axis, row_before, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.program.expr import Expr, evaluate
+from penstock.program.expr import evaluate
 from penstock.program.program import (
     END,
     FIRST,
     Address,
     Advance,
+    Argument,
     Call,
     Command,
     Copy,
@@ -43,6 +44,7 @@ from penstock.program.program import (
     Pull,
     View,
     Wait,
+    WholeMemory,
 )
 from penstock.program.steps import buffers_inside, last_uses, offset_name
 from penstock.program.unroll import iterations
@@ -114,13 +116,15 @@ class Devices:
             self.cycles[driver.engine] = taken + _duration(driver, driver.cycles, [device, *given])
 
     def _argument(
-        self, command: Invoke, k: int, argument: Expr | Address, variables: Mapping[str, int]
+        self, command: Invoke, k: int, argument: Argument, variables: Mapping[str, int]
     ) -> Any:
         """The value of argument number k: a number, or the bytes from an address on."""
         try:
             if isinstance(argument, Address):
                 offset = evaluate(argument.offset, variables)
                 return self._memories.bytes_from(argument.buffer, offset)
+            if isinstance(argument, WholeMemory):
+                return self._memories.all_bytes(argument.memory)
             return evaluate(argument, variables)
         except (InternalError, LookupError, ZeroDivisionError) as error:
             at = ", ".join(f"{name} = {value}" for name, value in variables.items())

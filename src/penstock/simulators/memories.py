@@ -184,6 +184,10 @@ class Memories:
             content.flags.writeable = False
         return content
 
+    def all_bytes(self, memory: str) -> Array:
+        """All bytes of a writable memory."""
+        return self._bytes[memory]
+
     def copied(self) -> dict[str, Array]:
         """A copy of the contents of all writable memories."""
         return {name: self._bytes[name].copy() for name in self._writable}

@@ -16,6 +16,7 @@ from offloading import assert_exact
 from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import BackendError, UsageError
+from penstock.execution import library_sources, unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ladder import climb
@@ -24,11 +25,14 @@ from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Address, Call, Driver, Invoke
 from penstock.program.steps import walk
+from penstock.toolchains.compiler import compile_objects
+from penstock.toolchains.host import host_compiler, link_executable, run_executable
 from penstock.uma import (
     AcceleratorTarget,
     OpStrategy,
     Place,
     Quantisation,
+    RegionNumbers,
     StreamCommand,
     UMABackend,
     Var,
@@ -122,6 +126,90 @@ def test_streams_equal_calls(sram: str | None) -> None:
     run = done.bundle["lenet5.c"].decode()
     assert "toy_submit(" in run
     assert "toy_tap(" not in run
+
+
+def submit_regions(unit: Unit, stream: Bytes, size: int, *regions: Bytes | int) -> None:
+    """As `submit`, with a size for each base, beyond which nothing may be accessed."""
+    pairs = zip(regions[::2], regions[1::2], strict=True)
+    bases = [np.zeros(0, np.uint8) if isinstance(b, int) else b[:n] for b, n in pairs]
+    submit(unit, stream, size, *bases)
+
+
+def regional(accelerator: Accelerator) -> Accelerator:
+    """The toy with numbered regions, of which 1 is none, and a driver that returns a status."""
+    made = streaming(accelerator)
+    head = (
+        "int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t *, int)"
+    )
+    more = f"#include <stddef.h>\n{head};\nextern int toy_failing;\n#endif"
+    body = """
+int toy_failing = -1;
+int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t sizes[], int count) {
+    if (count != 3 || bases[1] != NULL || sizes[1] != 0 || toy_failing == 0) {
+        return 1;
+    }
+    toy_failing--;
+    toy_submit(stream, bytes, bases);
+    return 0;
+}
+"""
+    (_, header), (_, stub) = made.codegen.sources
+    header = header.replace("#endif", more)
+    code = replace(
+        made.codegen,
+        submit=Driver("toy_run", "toy", submit_regions, Unit),
+        sources=(("toy.h", header), ("toy_stub.c", stub + body)),
+        regions=RegionNumbers(0, (2,)),
+        is_status=True,
+    )
+    return replace(made, codegen=code)
+
+
+@pytest.mark.parametrize("sram", [None, "2600"])
+def test_regions_have_the_numbers_of_the_backend(sram: str | None) -> None:
+    request = toy_request("zoo:lenet5", "host", change=regional, sram=sram)
+    done = api.compile(request).compilation
+    rungs = tuple(climb(done, None, api.drawn_sets(done, 1), every_point=True))
+    assert {r.step: r.comparison.mismatches for r in rungs} == {
+        "machine": 0, "points": 0, "host": 0,
+    }  # fmt: skip
+    text = done.bundle["lenet5.c"].decode()
+    assert "LENET5_ACCELERATOR_FAILED" in text
+    assert re.search(r"\(void \*\[\]\)\{\(void \*\)\(lenet5_w\d+_toy_constants\), ", text)
+    assert "LENET5_ACCELERATOR_FAILED = 5" in done.bundle["lenet5.h"].decode()
+
+
+def test_a_status_of_the_driver_ends_a_run_that_also_pulls() -> None:
+    """Each kind of failure has its own status, also from loops in which both may happen."""
+    request = toy_request("zoo:lenet5", "host", change=regional, stream_input=True)
+    done = api.compile(request).compilation
+    main = """
+#include <stdio.h>
+#include <string.h>
+#include "lenet5.h"
+#include "toy.h"
+static int left;
+static int rows(void *context, int32_t row, int8_t *bytes) {
+    (void)context;
+    memset(bytes, row, LENET5_PULL_ROW_BYTES);
+    return left-- == 0;
+}
+static void run(int failing, int pulled) {
+    toy_failing = failing;
+    left = pulled;
+    printf("%d ", lenet5_run(lenet5_arena, rows, NULL));
+}
+int main(void) {
+    run(-1, -1); run(0, -1); run(3, -1); run(-1, 0); run(-1, 9);
+    return 0;
+}
+"""
+    with unpacked(done.bundle.with_files(("test.c", main.encode()))) as folder:
+        sources = [folder / name for name in (*library_sources(done), "test.c")]
+        sources = [path for path in sources if path.name != "main.c"]
+        objects = compile_objects(host_compiler(), sources, folder / "objects", include=(folder,))
+        said = run_executable(link_executable(host_compiler(), objects, folder / "test"))
+    assert said.decode().split() == ["0", "5", "5", "4", "4"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ Attributes of the target:
                   the NPU accesses
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
                   nhwc: all tensors are stored in NHWC
+    cache_line    size in bytes of the lines of the processor's data cache, 16, 32, 64 or 128:
+                  addresses and sizes of memory regions are multiples of it
 
 Each kernel call is encoded as a stream of register commands. The reference machine, which is
 penstock's interpreter of compiled programs, executes the stream on a functional model of the NPU
@@ -17,10 +19,9 @@ penstock's interpreter of compiled programs, executes the stream on a functional
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, cast
 
 from penstock.uma import (
     AcceleratorTarget,
@@ -28,6 +29,7 @@ from penstock.uma import (
     OpStrategy,
     PassPhase,
     Pattern,
+    RegionNumbers,
     UMABackend,
     is_constant,
     is_op,
@@ -70,6 +72,10 @@ VARIANTS = {
     },
 }
 FEATURES_STEP = 16  # Alignment of the rows of a tensor, in bytes.
+# Regions of memory by number, as Arm's driver and the files of Vela use them: 0 holds constants,
+# which the NPU reads through a port of its own, and 1 tensors. The driver replaces the address of 2
+# by that of its own fast memory.
+REGIONS = RegionNumbers(constants=0, memories=(1, 3, 4, 5, 6, 7))
 
 
 class EthosU(UMABackend):
@@ -93,6 +99,7 @@ class EthosU(UMABackend):
         self._register_target_attr(
             "layout", default=NHCWB16, choices={name: "" for name in LAYOUTS}
         )
+        self._register_target_attr("cache_line", default=32)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for op in (*POOLS, *REDUCTIONS, *LOOKUPS):
@@ -107,24 +114,14 @@ class EthosU(UMABackend):
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
             fmt="stream", encoder=encode, submit=submission(self.name),
-            replace_call_extern=submission_text, includes='#include "ethosu_submit.h"',
-            sources=("ethosu_submit.h",),
+            includes='#include "ethosu_submit.h"',
+            sources=("ethosu_submit.h",), regions=REGIONS, is_status=True,
         )  # fmt: skip
 
     @property
     def target_name(self) -> str:
         """Name of the accelerator, such as "ethos_u55"."""
         return self.name
-
-
-def submission_text(arguments: Sequence[str]) -> str:
-    """Return the C call of `ethosu_submit` that submits a command stream to the NPU.
-
-    arguments: C expressions, in this order: the address of the stream, its size in bytes, and the
-        base address of each memory region."""
-    stream, size, *bases = arguments
-    pointers = ", ".join(f"(void *)({base})" for base in bases)
-    return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
 
 
 def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
@@ -164,7 +161,6 @@ def strategy_of(op: str) -> Any:
     # weights and biases.  Any other operator has a single kernel.
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del target
         one_row = row_count(out_type.shape) == 1
         reach = window_rows(op, attrs, inputs)
         found = OpStrategy()
@@ -181,6 +177,7 @@ def strategy_of(op: str) -> Any:
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
+                cache_line_bytes=cast(int, target.attrs["cache_line"]),
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:

@@ -20,6 +20,7 @@ BLOCK_CHANNELS = 16  # Channels of a channel block of the layout NHCWB16.
 NHCWB16 = "nhcwb16"
 LAYOUTS = (NHCWB16, "nhwc")
 SRAM_ONLY = "sram_only"
+CACHE_LINES = (16, 32, 64, 128)  # Sizes in bytes.
 MEMORY_MODES = ("shared_sram", SRAM_ONLY, "dedicated_sram")
 
 
@@ -148,6 +149,19 @@ U65_256 = replace(
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
     c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256)
 }
+
+
+def check_cache_line(size_bytes: object) -> None:
+    """Raise UsageError unless `size_bytes` is the size of a cache line."""
+    if size_bytes not in CACHE_LINES:
+        raise UsageError(
+            "usage-052",
+            f"attribute cache_line is {size_bytes!r}, must be one of "
+            f"{', '.join(map(str, CACHE_LINES))}",
+            where="Ethos-U",
+            why="it is the size in bytes of the lines of the processor's data cache",
+            help="for Cortex-M55 and Cortex-M85 write cache_line=32, without a data cache 16",
+        )
 
 
 def check_layout(layout: object) -> None:

@@ -5,6 +5,7 @@ Attributes of the target:
     macs          multiply-accumulates per cycle: 32, 64, 128 or 256
     memory_mode   shared_sram: constants are in flash, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM
+    cache_line    bytes of a line of the processor's data cache
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Attributes of the target:
     memory_mode   shared_sram: constants are in DRAM, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM;
                   dedicated_sram: constants are in DRAM, tensors in an SRAM of the NPU alone
+    cache_line    bytes of a line of the processor's data cache
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from penstock_ethos_u.call import ConcatPiece
 from penstock_ethos_u.configurations import (
     EthosUConfiguration,
     MapShape,
+    check_cache_line,
     check_layout,
     configuration,
 )
@@ -44,6 +45,7 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
     """Return the hardware configuration that the attributes of the target select."""
     attrs = offloaded.target.attrs
     check_layout(attrs["layout"])
+    check_cache_line(attrs["cache_line"])
     family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
     return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
 

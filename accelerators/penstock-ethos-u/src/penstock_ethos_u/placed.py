@@ -18,9 +18,8 @@ from penstock_ethos_u.call import EncodedOperation, NpuCall, rows_read
 from penstock_ethos_u.cost import cost_of
 from penstock_ethos_u.operation import Operation
 
-# Region numbers: the kernel's table; a constant input; and, from MEMORIES on, the memories by
-# index.
-TABLE, CONSTANT, MEMORIES = range(3)
+# Region numbers: constants; and, from MEMORIES on, the memories by index.
+CONSTANTS, MEMORIES = range(2)
 
 
 class RowAccess(NamedTuple):
@@ -113,7 +112,7 @@ class PlacedCosts:
         consists of the number of a memory region and an offset."""
         beside = MEMORIES + call.beside
         transfers = tuple(
-            StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
+            StreamTransfer(Place(CONSTANTS, 0), Place(beside, fill.address), fill.size_bytes)
             for fill in call.fills
         )
         *inputs, result = (self._rows(k, access) for k, access in enumerate(accesses))
@@ -121,7 +120,7 @@ class PlacedCosts:
             self.encoded,
             tuple(inputs),
             result,
-            Place(TABLE, 0),
+            Place(CONSTANTS, 0),
             None if call.scratch is None else Place(beside, call.scratch),
             None if call.prefetched is None else Place(beside, call.prefetched),
             transfers,
@@ -134,4 +133,4 @@ class PlacedCosts:
             return StreamRows(base, lower, rows.addresses[lower:upper].tolist())
         second = self.op.second
         size = second.row_bytes if tensor == 1 and second is not None else self.op.in_row_bytes
-        return StreamRows(CONSTANT, lower, range(lower * size, upper * size, size))
+        return StreamRows(CONSTANTS, lower, range(lower * size, upper * size, size))

@@ -221,15 +221,18 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
     return driver_payload(with_copy_wait(words) if transfers else words, name)
 
 
-def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
+def submit(device: object, payload: Array, size: int, *regions: Array | int) -> None:
     """Execute a payload on the functional model of the NPU, in the role of the C function
     `ethosu_submit`.
 
     payload: array that contains the payload in its first `size` bytes.
-    bases: the memory regions as arrays, in the order of their numbers.
+    regions: for each number of a memory region from 0 on, an array and the size of the region in
+        bytes; (0, 0) for a region that the payload does not use.
 
     Raises BackendError if a copy may be unfinished at the end, because later calls may read its
     target."""
     del device
     raw = payload[:size].tobytes()
-    execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw), waited=True)
+    pairs = zip(regions[::2], regions[1::2], strict=True)
+    given = {k: base[:end] for k, (base, end) in enumerate(pairs) if not isinstance(base, int)}
+    execute(words_of(raw), given, payload_configuration(raw), waited=True)

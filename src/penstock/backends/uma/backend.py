@@ -230,7 +230,7 @@ class UMABackend(Registration):
             sources = read_sources(files, self._bases, where)
         hooks = own.replace_call_extern, own.encoder, own.submit
         more = self._registered.region, self._registered.select, self._registered.wait
-        return Codegen(own.fmt, text, *hooks, sources, *more)
+        return Codegen(own.fmt, text, *hooks, sources, *more, own.regions, own.is_status)
 
 
 def registered() -> Mapping[str, UMABackend]:

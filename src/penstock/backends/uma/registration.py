@@ -17,6 +17,7 @@ from penstock.backends.accelerator import (
     PassPhase,
     ProgramPass,
     RegionFunction,
+    RegionNumbers,
     Value,
 )
 from penstock.backends.description import name_of, require_callable
@@ -264,6 +265,8 @@ class Registration(DriverRegistration):
         sources: Sources | None = None,
         *,
         submit: Driver | None = None,
+        regions: RegionNumbers | None = None,
+        is_status: bool = False,
         format: str | None = None,
     ) -> None:
         """Register how the commands of the accelerator are generated.
@@ -280,6 +283,13 @@ class Registration(DriverRegistration):
             either.
         submit: the driver function that receives a stream, its size in bytes, and the base
             addresses that the stream uses, for fmt "stream".
+        regions: numbers of memory regions, for fmt "stream".  `submit` then receives a base
+            address and a size in bytes for each number from 0 on, and the addresses in streams
+            (`Place`) are offsets into these regions.  One of them contains the constants of all
+            streams, the others are whole memories; their bases and sizes are multiples of the
+            `cache_line_bytes` of the kernels.  A region that a stream does not use is (0, 0).
+        is_status: True if `submit` returns a status.  In C, the run ends with an error unless it
+            is 0.
         format: synonym of `fmt`, from the listing of the RFC; if given, `fmt` is ignored.
 
         Source: RFC 0060, _register_codegen.
@@ -304,6 +314,8 @@ class Registration(DriverRegistration):
             encoder,
             submit,
             files if callable(files) else read_sources(files, self._bases, where),
+            regions,
+            is_status,
         )
 
     def _register_region(self, function: RegionFunction) -> None:

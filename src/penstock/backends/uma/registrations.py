@@ -18,6 +18,7 @@ from penstock.backends.accelerator import (
     PassPhase,
     ProgramPass,
     RegionFunction,
+    RegionNumbers,
     Value,
 )
 from penstock.backends.description import backend_code, is_name
@@ -226,7 +227,10 @@ class RegisteredCodegen:
         If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
-    sources: (file name, contents) pairs, or the registered function that returns the files."""
+    sources: (file name, contents) pairs, or the registered function that returns the files.
+    regions: the numbers of the memory regions that `submit` receives; None for addresses of
+        buffers.
+    is_status: whether `submit` returns a status."""
 
     fmt: str = "c"
     includes: str | Callable[[], str] | None = None
@@ -234,6 +238,8 @@ class RegisteredCodegen:
     encoder: Callable[..., bytes] | None = None
     submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
+    regions: RegionNumbers | None = None
+    is_status: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ a buffer of the same name is not declared.  Row r of a view is at `r % ring * pi
 A call names its output and its inputs.  Operator, types and kernel follow from the part that
 computes the output: its preferred kernel, or the kernel after `by`.  Without `rows a..b`, the call
 computes all rows.  A body in braces invokes functions of an accelerator's driver, `invoke f on
-npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are named, `rows=r +
-1`.  The other commands:
+npu(..)`, with numbers, addresses, `&buffer + offset`, and memories, `all of sram`; fields of a
+record are named, `rows=r + 1`.  The other commands:
 
     copy a -> b rows 0..9 on dma as "token"      pull x rows r..r + 1      wait dma "token"
     fill s with 128 (every byte)                 load c -> s (a constant)
@@ -55,6 +55,7 @@ from penstock.program.expr import Expr
 from penstock.program.program import (
     Address,
     Advance,
+    Argument,
     Box,
     Buffer,
     Call,
@@ -72,6 +73,7 @@ from penstock.program.program import (
     Transfer,
     View,
     Wait,
+    WholeMemory,
 )
 from penstock.program.text.context import PREFERRED, ProgramContext, kernel_role
 from penstock.program.text.expressions import MAX_ENTRIES, print_expr
@@ -283,7 +285,9 @@ class _Printer:
         lowers = ", ".join(map(self._expr, box.lower))
         return f" box ({lowers})..({', '.join(map(self._expr, box.upper))})"
 
-    def _argument(self, argument: Expr | Address) -> str:
+    def _argument(self, argument: Argument) -> str:
+        if isinstance(argument, WholeMemory):
+            return f"all of {name_or_string(argument.memory)}"
         if not isinstance(argument, Address):
             return self._expr(argument)
         offset = "" if argument.offset == 0 else f" + {self._expr(argument.offset)}"

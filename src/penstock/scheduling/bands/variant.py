@@ -212,7 +212,13 @@ def _composite(parts: Parts, bands: Bands) -> Node:
     by_rows = bands.call_rows is not None
     alignment = max(part.kernel.alignment_bytes for part in every)
     scratch = bands.call_scratch_bytes
-    kernel = Kernel(KIND, scratch_bytes=scratch, by_rows=by_rows, alignment_bytes=alignment)
+    kernel = Kernel(
+        KIND,
+        scratch_bytes=scratch,
+        by_rows=by_rows,
+        alignment_bytes=alignment,
+        cache_line_bytes=max(part.kernel.cache_line_bytes for part in every),
+    )
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
     return Node(op, inputs, nodes[-1].output, nodes[-1].origin)

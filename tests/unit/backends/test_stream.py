@@ -138,9 +138,7 @@ def submit_regions(unit: Unit, stream: Bytes, size: int, *regions: Bytes | int) 
 def regional(accelerator: Accelerator) -> Accelerator:
     """The toy with numbered regions, of which 1 is none, and a driver that returns a status."""
     made = streaming(accelerator)
-    head = (
-        "int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t *, int)"
-    )
+    head = "int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t *, int)"
     more = f"#include <stddef.h>\n{head};\nextern int toy_failing;\n#endif"
     body = """
 int toy_failing = -1;

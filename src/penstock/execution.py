@@ -229,6 +229,9 @@ class Firmware:
         self._steps = tuple(self._names.steps.values())
         self._rams = interface(compilation.program, self._names).rams
         self._streams = len(streams(compilation.program))
+        used = {part.engine for part in compilation.parts.parts}
+        every = (a for a in compilation.request.accelerators if a.name in used)
+        self._traps = {name: make for a in every for name, make in a.codegen.traps.items()}
         model = tuple(library) or self._compile(library_sources(compilation), "model")
         self._objects = (*model, *self._compile((observer.SOURCE,), "observer"))
         self._simulator = self._load(self._objects, "model")
@@ -246,7 +249,10 @@ class Firmware:
         elf = self._folder / "objects" / f"{kind}.elf"
         layout = cores.layout(self._core)
         link_firmware(self._tools, objects, elf, keep=kept, layout=layout)
-        return cores.simulator(elf, self._core)
+        core = cores.simulator(elf, self._core)
+        for name, make in self._traps.items():
+            core.set_trap(name, make())
+        return core
 
     @property
     def simulator(self) -> CoreSimulator:

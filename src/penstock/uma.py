@@ -36,7 +36,7 @@ compares it with UMA.
 
 from __future__ import annotations
 
-from penstock.backends.accelerator import AcceleratorTarget, PassPhase, RegionNumbers
+from penstock.backends.accelerator import AcceleratorTarget, CoreAccess, PassPhase, RegionNumbers
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
@@ -142,6 +142,7 @@ __all__ = [
     "Compute",
     "ConstantPrefetch",
     "Copies",
+    "CoreAccess",
     "Cut",
     "DType",
     "Dimension",

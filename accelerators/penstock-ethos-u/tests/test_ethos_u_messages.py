@@ -14,6 +14,7 @@ import penstock_ethos_u
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
 from ethos_u_text import ran, text
+from penstock_ethos_u.functional import FAIL, FunctionalNpu
 from penstock_ethos_u.interpreter import assemble, driver_payload, execute
 from penstock_ethos_u.vela import vela
 
@@ -96,6 +97,13 @@ def test_the_message_of_a_missing_package(
     said = penstock("compile", "zoo:lenet5", "--accelerator", "ethos_u55")
     vela.cache_clear()
     golden.check("ethosu-001", re.sub(r"why: .*", "why: IMPORT", said.err))
+
+
+def test_the_message_of_a_submission_that_is_to_fail(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FAIL, "1")
+    golden.check_call("ethosu-117", lambda: FunctionalNpu().run(b"", {}))
 
 
 def test_every_code_has_a_golden(golden: Golden) -> None:

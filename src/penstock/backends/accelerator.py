@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.backends.pattern import Pattern
 from penstock.brief import Brief
@@ -156,6 +156,20 @@ class Strategy:
 RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
 
 
+class CoreAccess(Protocol):
+    """Registers and memory of a simulated processor."""
+
+    def read(self, address: int, size_bytes: int) -> bytes: ...
+    def write(self, address: int, content: bytes) -> None: ...
+    def register(self, name: str) -> int: ...
+    def set_register(self, name: str, value: int) -> None: ...
+
+
+# Executes a function of a program in place of the simulated processor that calls it: reads its
+# arguments from R0, .., and sets R0 to the result (AAPCS).
+Trap = Callable[[CoreAccess], None]
+
+
 @dataclass(frozen=True, slots=True)
 class RegionNumbers:
     """The numbers by which command streams refer to memory regions.
@@ -188,7 +202,11 @@ class Codegen(Brief):
         `submit` waits.
     regions: the numbers of the memory regions that `submit` receives; None if it receives the
         addresses of buffers (`stream.py`).
-    is_status: whether `submit` returns a status; any but 0 ends the run with an error."""
+    is_status: whether `submit` returns a status; any but 0 ends the run with an error.
+    traps: functions of `sources` that a simulator of the processor executes, by name; each value
+        creates the substitute, for one program.
+    cmake: lines that a bundle's CMakeLists.txt contains for the driver; "{prefix}" stands for the
+        name of the model's library, "{PREFIX}" for the beginning of its options."""
 
     fmt: str = "c"
     includes: str = ""
@@ -201,6 +219,8 @@ class Codegen(Brief):
     wait: Driver | None = None
     regions: RegionNumbers | None = None
     is_status: bool = False
+    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
+    cmake: str = ""
 
 
 @dataclass(frozen=True, slots=True)

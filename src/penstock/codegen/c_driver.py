@@ -186,12 +186,14 @@ class DriverCode:
     replace_call_extern: returns the text of a call, given the texts of its arguments (CallTexts);
         None selects NAME(arguments).
     sources: (name, contents) of the driver's header and, until the hardware exists, of a stub.
-    fallible: the name of the function whose status is not 0 if it fails; "" if none has one."""
+    fallible: the name of the function whose status is not 0 if it fails; "" if none has one.
+    cmake: lines of the CMake project for the driver, with "{prefix}" and "{PREFIX}"."""
 
     includes: str = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     sources: tuple[tuple[str, str], ...] = ()
     fallible: str = ""
+    cmake: str = ""
 
     def fails(self, command: Command) -> bool:
         """Whether a command invokes the function that may fail."""

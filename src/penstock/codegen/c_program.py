@@ -216,6 +216,11 @@ def generate(
         "headers": headers,
         "includes": includes(tuple(drivers.values())),
         "stubs": stub_sources(tuple(drivers.values())),
+        "driver_projects": [
+            code.cmake.replace("{prefix}", prefix).replace("{PREFIX}", prefix.upper())
+            for code in drivers.values()
+            if code.cmake
+        ],
         "window_rows": max((step.kernel.window_rows for step in steps(program)), default=0),
         "tables": tables(names),
         "functions": (*(part.text for part in parts.values()), *run.loops),

@@ -102,6 +102,7 @@ def write(program: Program, request: Request) -> Bundle:
             call_writer(a.codegen),
             a.codegen.sources,
             a.codegen.submit.name if a.codegen.submit and a.codegen.is_status else "",
+            a.codegen.cmake,
         )
         for a in request.accelerators
     }

@@ -5,7 +5,7 @@ Source: Procedure Call Standard for the Arm Architecture (AAPCS).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,6 +114,10 @@ class CoreAccess(Protocol):
     def write(self, address: int, content: bytes) -> None: ...
     def register(self, name: str) -> int: ...
     def set_register(self, name: str, value: int) -> None: ...
+
+
+# Executes a function in place of the core: reads its arguments and sets its result.
+Trap = Callable[[CoreAccess], None]
 
 
 def prepare(core: CoreAccess, arguments: Sequence[int], stack_top: int) -> int:

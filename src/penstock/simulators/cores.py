@@ -9,7 +9,7 @@ from typing import Protocol
 from penstock.errors import ToolError
 from penstock.hardware.target import Target
 from penstock.simulators import cortex_m, cortex_m55
-from penstock.simulators.calling import CallOutcome
+from penstock.simulators.calling import CallOutcome, Trap
 from penstock.simulators.cortex_m_timing import CORES
 from penstock.toolchains.command import extra
 from penstock.toolchains.compiler import Compiler
@@ -24,6 +24,7 @@ class CoreSimulator(Protocol):
     def read(self, address: int, size_bytes: int) -> bytes: ...
     def write(self, address: int, content: bytes) -> None: ...
     def call(self, name: str, *arguments: int, phases: Sequence[str] = ()) -> CallOutcome: ...
+    def set_trap(self, name: str, trap: Trap) -> None: ...
 
 
 def layout(core: str) -> MemoryLayout:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from penstock.errors import InternalError
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, counts_by_phase
+from penstock.simulators.calling import CallOutcome, Trap, counts_by_phase
 from penstock.simulators.cortex_m_timing import BasicBlock, Core, core_named, decode
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.command import extra
@@ -221,6 +221,15 @@ class Cpu:
         if failed:
             raise InternalError("simulator-003", "the CPU simulator takes no block hook")
 
+    def set_trap(self, address: int, trap: Trap) -> None:
+        """Executes `trap` when the core reaches that address, then returns from the function."""
+
+        def reached(engine: Any, at: int, size: int, data: Any) -> None:
+            trap(self)
+            self.set_register("PC", self.register("LR"))
+
+        self._engine.hook_add(self._unicorn.UC_HOOK_CODE, reached, begin=address, end=address)
+
     def library_function(self, name: str) -> int:
         """Address of one of Unicorn's C functions, for the block hook to call."""
         library = extra("unicorn.unicorn_py3.unicorn").uclib
@@ -363,6 +372,10 @@ class Simulator:
             before=before,
             phases=tuple(counts),
         )
+
+    def set_trap(self, name: str, trap: Trap) -> None:
+        """Executes `trap` in place of a function when the program calls it."""
+        self._cpu.set_trap(self.symbol(name), trap)
 
     def _markers(self, phases: Sequence[str]) -> tuple[int, ...]:
         addresses = tuple(self.symbol(name) for name in phases)

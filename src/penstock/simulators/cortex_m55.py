@@ -20,7 +20,7 @@ import numpy as np
 
 from penstock.errors import InternalError, ToolError
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, ExecutionCounts
+from penstock.simulators.calling import CallOutcome, ExecutionCounts, Trap
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.cortex_m import MemoryLayout
 from penstock.toolchains.elf_file import ElfImage, read_image
@@ -127,6 +127,7 @@ class Qemu:
 
     def __init__(self, elf: Path, image: ElfImage, folder: Path, plugin: str) -> None:
         self.image = image
+        self._traps: dict[int, Trap] = {}
         self._messages = folder / "messages"
         door = folder / "gdb"
         with socket.socket(socket.AF_UNIX) as waiting:
@@ -193,6 +194,10 @@ class Qemu:
         self._gdb.set_register(PROGRAM_STATUS, THUMB_STATE)
         try:
             self._gdb.run()
+            while (trap := self._traps.get(self.register("PC"))) is not None:
+                trap(self)
+                self.set_register("PC", self.register("LR") & ~1)
+                self._gdb.run()
         except OSError as error:
             self._process.kill()
             raise InternalError(
@@ -201,6 +206,11 @@ class Qemu:
                 where=self.image.describe(address),
                 why=self._said() or str(error),
             ) from error
+
+    def set_trap(self, address: int, trap: Trap) -> None:
+        """Executes `trap` when the core reaches that address, then returns from the function."""
+        self._traps[address] = trap
+        self._gdb.stop_at(address)
 
     def _start_up(self) -> None:
         self._gdb.stop_at(self.image.symbol(END_OF_START_UP).address)
@@ -348,6 +358,10 @@ class Simulator55:
             before=before,
             phases=tuple(counts),
         )
+
+    def set_trap(self, name: str, trap: Trap) -> None:
+        """Executes `trap` in place of a function when the program calls it."""
+        self._cpu.set_trap(self.symbol(name), trap)
 
     def _run(self, name: str) -> None:
         try:

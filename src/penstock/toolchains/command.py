@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -65,10 +65,12 @@ _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command line, and the name of its subject for messages."""
+    """A command line, the name of its subject for messages, and additional variables of its
+    environment."""
 
     words: tuple[str, ...]
     subject: str
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def program(self) -> str:
@@ -80,7 +82,9 @@ class Command:
 
         Raises ToolError if it cannot start or fails."""
         try:
-            code, stdout, stderr = _run(self.words, stdin, set() if running is None else running)
+            code, stdout, stderr = _run(
+                self.words, stdin, set() if running is None else running, self.variables
+            )
         except OSError as error:
             raise ToolError(
                 "tool-002",
@@ -129,7 +133,10 @@ def run_all(commands: Sequence[Command], workers: int) -> None:
 
 
 def _run(
-    words: Sequence[str], stdin: bytes, running: set[subprocess.Popen[bytes]]
+    words: Sequence[str],
+    stdin: bytes,
+    running: set[subprocess.Popen[bytes]],
+    variables: Mapping[str, str],
 ) -> tuple[int, bytes, bytes]:
     # The program has a temporary folder of its own, which is removed when it ends.  If this process
     # is interrupted, the program and the processes that it started are killed first.
@@ -137,7 +144,12 @@ def _run(
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(folder), process_group=0
+            words,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**_environment(folder), **variables},
+            process_group=0,
         ) as process,
     ):
         running.add(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -100,8 +101,13 @@ def link_executable(compiler: Compiler, objects: Sequence[Path], program: Path) 
 
 
 def run_executable(program: Path, stdin: bytes = b"", arguments: Sequence[str] = ()) -> bytes:
-    """The standard output of a program.  Raises ToolError with its messages if it fails."""
-    return Command((str(program), *arguments), program.name).run(stdin)
+    """The standard output of a program.  Raises ToolError with its messages if it fails.
+
+    Its environment names this Python and the folders of its packages: functional models of drivers
+    may be written in Python."""
+    folders = os.pathsep.join(folder for folder in sys.path if folder)
+    environment = {"PENSTOCK_PYTHON": sys.executable, "PYTHONPATH": folders}
+    return Command((str(program), *arguments), program.name, environment).run(stdin)
 
 
 def shared_suffix() -> str:

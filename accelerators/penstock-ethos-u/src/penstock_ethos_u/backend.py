@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Any, cast
 
 from penstock.uma import (
@@ -45,6 +46,7 @@ from penstock_ethos_u.configurations import (
     memory_modes,
 )
 from penstock_ethos_u.constraints import RULES
+from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
 from penstock_ethos_u.operators import LOOKUPS
 from penstock_ethos_u.programs import encode, submission
@@ -72,6 +74,7 @@ VARIANTS = {
     },
 }
 FEATURES_STEP = 16  # Alignment of the rows of a tensor, in bytes.
+DRIVER_FILES = ("ethosu_submit.h", "ethosu_functional.h", "ethosu_functional.c")
 # Regions of memory by number, as Arm's driver and the files of Vela use them: 0 holds constants,
 # which the NPU reads through a port of its own, and 1 tensors. The driver replaces the address of 2
 # by that of its own fast memory.
@@ -114,14 +117,29 @@ class EthosU(UMABackend):
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
             fmt="stream", encoder=encode, submit=submission(self.name),
-            includes='#include "ethosu_submit.h"',
-            sources=("ethosu_submit.h",), regions=REGIONS, is_status=True,
+            includes='#include "ethosu_submit.h"', sources=driver_sources, regions=REGIONS,
+            is_status=True, traps={"ethosu_functional_execute": trap},
+            cmake=driver_file("ethosu_driver.cmake"),
         )  # fmt: skip
 
     @property
     def target_name(self) -> str:
         """Name of the accelerator, such as "ethos_u55"."""
         return self.name
+
+
+def driver_file(name: str) -> str:
+    """Return the text of a file for the driver, which is beside this module."""
+    return Path(__file__).with_name(name).read_text("utf-8")
+
+
+def driver_sources(target: AcceleratorTarget) -> dict[str, str]:
+    """Return the files of a bundle that submit streams to Arm's driver, or to a functional model
+    with the interface of Arm's driver, by name."""
+    texts = {name: driver_file(name) for name in DRIVER_FILES}
+    line = "ETHOSU_CACHE_LINE_BYTES 32"
+    stated = line.replace("32", str(target.attrs["cache_line"]))
+    return {name: text.replace(line, stated) for name, text in texts.items()}
 
 
 def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:

@@ -5,11 +5,25 @@
  * constants, which the NPU only reads, and region 1 the arena.  The driver replaces region 2 by its
  * own fast memory, so streams do not use it.  Regions begin at multiples of a cache line, and so do
  * their sizes; streams are aligned to 16 bytes.  Source: Arm's ethos-u-core-driver,
- * ethosu_driver.h. */
+ * ethosu_driver.h.
+ *
+ * If the compiler finds the header of Arm's driver, that is the driver; otherwise it is the
+ * functional model in ethosu_functional.c. */
 #ifndef ETHOSU_SUBMIT_H
 #define ETHOSU_SUBMIT_H
 
+#if defined(__has_include)
+#if __has_include(<ethosu_driver.h>)
+#define ETHOSU_DRIVER_OF_ARM 1
+#endif
+#endif
+
+#ifdef ETHOSU_DRIVER_OF_ARM
 #include <ethosu_driver.h>
+#else
+#include "ethosu_functional.h"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -230,7 +230,8 @@ class UMABackend(Registration):
             sources = read_sources(files, self._bases, where)
         hooks = own.replace_call_extern, own.encoder, own.submit
         more = self._registered.region, self._registered.select, self._registered.wait
-        return Codegen(own.fmt, text, *hooks, sources, *more, own.regions, own.is_status)
+        driver = own.regions, own.is_status, own.traps, own.cmake
+        return Codegen(own.fmt, text, *hooks, sources, *more, *driver)
 
 
 def registered() -> Mapping[str, UMABackend]:

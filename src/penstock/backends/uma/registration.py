@@ -18,6 +18,7 @@ from penstock.backends.accelerator import (
     ProgramPass,
     RegionFunction,
     RegionNumbers,
+    Trap,
     Value,
 )
 from penstock.backends.description import name_of, require_callable
@@ -267,6 +268,8 @@ class Registration(DriverRegistration):
         submit: Driver | None = None,
         regions: RegionNumbers | None = None,
         is_status: bool = False,
+        traps: Mapping[str, Callable[[], Trap]] | None = None,
+        cmake: str = "",
         format: str | None = None,
     ) -> None:
         """Register how the commands of the accelerator are generated.
@@ -290,6 +293,11 @@ class Registration(DriverRegistration):
             `cache_line_bytes` of the kernels.  A region that a stream does not use is (0, 0).
         is_status: True if `submit` returns a status.  In C, the run ends with an error unless it
             is 0.
+        traps: functions of `sources` that a simulator of the processor executes in Python, by name.
+            A value returns the substitute for one program: a function of a CoreAccess, through
+            which it reads the arguments in R0, R1, .., and sets R0 to the result.
+        cmake: lines that the bundle's CMakeLists.txt contains for the driver.  "{prefix}" stands
+            for the name of the model's library, "{PREFIX}" for the same in capital letters.
         format: synonym of `fmt`, from the listing of the RFC; if given, `fmt` is ignored.
 
         Source: RFC 0060, _register_codegen.
@@ -316,6 +324,8 @@ class Registration(DriverRegistration):
             files if callable(files) else read_sources(files, self._bases, where),
             regions,
             is_status,
+            traps or {},
+            cmake,
         )
 
     def _register_region(self, function: RegionFunction) -> None:

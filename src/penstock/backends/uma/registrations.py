@@ -19,6 +19,7 @@ from penstock.backends.accelerator import (
     ProgramPass,
     RegionFunction,
     RegionNumbers,
+    Trap,
     Value,
 )
 from penstock.backends.description import backend_code, is_name
@@ -230,7 +231,9 @@ class RegisteredCodegen:
     sources: (file name, contents) pairs, or the registered function that returns the files.
     regions: the numbers of the memory regions that `submit` receives; None for addresses of
         buffers.
-    is_status: whether `submit` returns a status."""
+    is_status: whether `submit` returns a status.
+    traps: functions that a simulator of the processor executes, by name.
+    cmake: lines for the driver in the bundle's CMakeLists.txt."""
 
     fmt: str = "c"
     includes: str | Callable[[], str] | None = None
@@ -240,6 +243,8 @@ class RegisteredCodegen:
     sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
     regions: RegionNumbers | None = None
     is_status: bool = False
+    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
+    cmake: str = ""
 
 
 @dataclass(frozen=True, slots=True)

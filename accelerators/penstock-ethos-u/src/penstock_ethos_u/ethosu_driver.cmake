@@ -1,0 +1,25 @@
+
+# Arm's driver instead of its functional model: cmake -D{PREFIX}_ETHOS_U_DRIVER=FOLDER
+set({PREFIX}_ETHOS_U_DRIVER "" CACHE PATH "folder of Arm's ethos-u-core-driver")
+if({PREFIX}_ETHOS_U_DRIVER)
+    set(folders ${{PREFIX}_ETHOS_U_DRIVER}/include ${{PREFIX}_ETHOS_U_DRIVER}/src)
+    set(headers ethosu_driver.h) # those that are included are appended
+    while(headers)
+        list(POP_FRONT headers header)
+        find_path(folder ${header} PATHS ${folders} NO_DEFAULT_PATH)
+        if(NOT folder)
+            message(FATAL_ERROR "${header} is missing; {PREFIX}_ETHOS_U_DRIVER must be the folder of "
+                "Arm's ethos-u-core-driver, with the folders include and src")
+        endif()
+        file(STRINGS ${folder}/${header} lines REGEX "^ *# *include *\"")
+        unset(folder CACHE)
+        foreach(line ${lines})
+            string(REGEX REPLACE "^[^\"]*\"([^\"]*)\".*" "\\1" name ${line})
+            list(APPEND headers ${name})
+        endforeach()
+    endwhile()
+    target_include_directories({prefix} PUBLIC ${folders})
+    if(TARGET ethosu_core_driver)
+        target_link_libraries({prefix} PUBLIC ethosu_core_driver)
+    endif()
+endif()

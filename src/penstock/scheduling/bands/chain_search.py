@@ -19,19 +19,16 @@ from penstock.compiled import UNBOUNDED
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import NO_CALLS, BandLimits, OrderedParts
 from penstock.scheduling.bands.chains import (
-    ChainEnds,
     ChainShape,
     ChainShapes,
     Positions,
     Reals,
-    chain_shares,
-    run_chains,
 )
 from penstock.scheduling.bands.columns import necessary_macs
 from penstock.scheduling.cascades.proposals import Candidate, Chain, ValuedCandidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
-from penstock.scheduling.simulate.row_tables import Numbers, RowTables, advances
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 from penstock.scheduling.simulate.walk import run_cascade
 
 STRIPES = (1, 2, 4)
@@ -100,7 +97,7 @@ class _ChainCosts:
 
     inside: Numbers  # positions of the parts
     # [multiply-accumulates or cycles, part]: of computing the output once, in the chain's bands; to
-    # be multiplied by `chain_shares`
+    # be multiplied by the shares that its calls compute
     per_share: Reals
     # [multiply-accumulates or cycles]: of all parts together, with preferred kernels
     once: Reals
@@ -126,9 +123,6 @@ class ChainSearch:
         self._order, self._parts = ordered.order, ordered.in_order
         self._tables, self._memory, self._limits = tables, memory, limits
         self._nearest_first = nearest_first
-        self._advance = np.array(advances(ordered.parts.rows, ordered.order)) * (
-            -1 if nearest_first else 1
-        )
         model = cycles.model
         self._shapes = shapes
         # The parts of a chain run the kernels with the least scratch memory (`valued`).
@@ -140,7 +134,6 @@ class ChainSearch:
         count = len(self._parts)
         self._readers = [self._shapes.readers(p) for p in range(count)]
         self._calls = np.empty((int(tables.rows.sum()) + count, 4), np.int64)
-        self._alone = ChainEnds(np.arange(count), tables.scratch, tables.call_cycles)
         self._fastest: dict[tuple[Positions, int, int], ChainShape | None] = {}
         self._known_cycles: dict[tuple[Chain, int], float] = {}
         self._known_costs: dict[Chain, _ChainCosts] = {}
@@ -274,8 +267,7 @@ class ChainSearch:
             rows = int(self._tables.rows[self._tables.written[shape.chain.parts[-1]]])
             firsts = np.arange(0, rows, stripe)
             ends = np.minimum(firsts + stripe, rows)
-            share = (shape.upper[:, ends] - shape.lower[:, firsts]).sum(axis=1)
-            work = float(self._costs(shape).per_share[1] @ share)
+            work = float(self._costs(shape).per_share[1] @ shape.share(firsts, ends))
             self._known_cycles[key] = work + len(firsts) * self._call_cycles(shape)
         return self._known_cycles[key]
 
@@ -317,23 +309,24 @@ class ChainSearch:
         return self._evaluated[key]
 
     def _evaluate(self, cascade: Cascade, chains: Chains) -> ChainPlan | None:
-        t, made = self._tables, self._calls
-        ends = ChainEnds(*(numbers.copy() for numbers in self._alone))
         costs = {last: self._costs(shape) for last, shape in chains.items()}
+        t = self._tables
+        begin, end, scratch, calls = (a.copy() for a in (t.begin, t.end, t.scratch, t.call_cycles))
         for last, shape in chains.items():
             inside = costs[last].inside
-            ends.end[inside], ends.scratch[inside], ends.call_cycles[inside] = last, 0, 0
-            ends.scratch[last] = shape.call_scratch_bytes
-            ends.call_cycles[last] = self._call_cycles(shape)
+            end[inside], scratch[inside], begin[last] = last, 0, inside[0]
+            scratch[last] = shape.call_scratch_bytes
+            calls[last] = self._call_cycles(shape)
+        t = t._replace(begin=begin, end=end, scratch=scratch, call_cycles=calls)
         lower, upper, stripe = cascade.lower, cascade.upper, cascade.stripe
-        peak, count, cycles = run_chains(t, ends, self._advance, lower, upper, stripe, made)
+        peak, count, cycles = run_cascade(t, lower, upper, stripe, UNBOUNDED, self._calls)
+        made = self._calls[:count]
         # The arena of the chains is also the scratch buffer of the parts outside of chains.
-        most = int(ends.scratch[lower:upper].max())
-        slower = np.where(self._preferred > most, self._slower, 0.0)
+        slower = np.where(self._preferred > scratch[lower:upper].max(), self._slower, 0.0)
         added = np.array([0.0, cycles])
         for last, shape in chains.items():
-            share = chain_shares(made[:count], last, shape.lower, shape.upper)
-            added += costs[last].per_share @ share - costs[last].once
+            firsts, ends = made[made[:, 0] == last, 1:3].T
+            added += costs[last].per_share @ shape.share(firsts, ends) - costs[last].once
             slower[costs[last].inside] = 0.0
         macs, time = added.tolist()
         if macs > self._limits.extra_macs:

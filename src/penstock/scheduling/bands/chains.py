@@ -5,8 +5,8 @@ band of columns, every other part (a member) computes the rows and columns that 
 tensors between the parts have memory only during the call, which all chains of a cascade share.
 
 `ChainShapes` determines what the parts of a chain compute and how much memory a call needs;
-`run_chains` simulates cascades that contain chains.  Parts are given by their positions in the
-execution order; in `Chain.parts`, too.
+`walk.run_cascade` simulates cascades that contain chains.  Parts are given by their positions in
+the execution order; in `Chain.parts`, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import UNBOUNDED, compiled
 from penstock.ir.region import Interval
 from penstock.scheduling.bands.columns import (
     PartColumnReads,
@@ -32,7 +31,6 @@ from penstock.scheduling.bands.columns import (
 from penstock.scheduling.cascades.proposals import Chain
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
-from penstock.scheduling.simulate.walk import run_cascade
 
 Reals = npt.NDArray[np.float64]
 Positions = tuple[int, ...]
@@ -122,6 +120,13 @@ class ChainShape:
     columns: Reals
     moves: Positions = ()
     moved_bytes: int = 0
+
+    def share(self, firsts: Numbers, ends: Numbers) -> Reals:
+        """How often calls for rows [first, end) compute an element of each part, on average.
+
+        1.0 if they compute each element once, 1.5 if they compute half of them twice.
+        """
+        return (self.upper[:, ends] - self.lower[:, firsts]).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,229 +303,3 @@ class ChainShapes:
 def _widths(columns: int) -> tuple[int, ...]:
     """The widths of 1, 2, 3 and more bands, rounded up: (5, 3, 2, 1) for 5 columns."""
     return tuple(dict.fromkeys(-(-columns // share) for share in range(1, columns + 1)))
-
-
-# The simulation.  The execution order and its positions do not change: the last part of a chain
-# stands for the whole chain; in the tables, the members read nothing and need no memory.
-
-
-class ChainEnds(NamedTuple):
-    """Where chains end, and what a call needs; indexed by position.
-
-    end[p]: position of the last part of the chain that contains the part at p; p if no chain does.
-    scratch[p], call_cycles[p]: scratch bytes, and overhead of each call in cycles, of the part at p
-        or of the chain that ends there.
-    """
-
-    end: Numbers
-    scratch: Numbers
-    call_cycles: Numbers
-
-
-class _Reads(NamedTuple):
-    """The reads collected so far for the new `RowTables`, in arrays with free space."""
-
-    storage: Numbers
-    reader: Numbers
-    joint: Numbers
-    table: Numbers
-    needed: Numbers
-    done: Numbers
-    used: Numbers  # at `_READS`: number of reads; at `_ENTRIES`: of entries of `needed` and `done`
-
-
-_READS, _ENTRIES = 0, 1
-
-
-@compiled
-def _chain_tables(t: RowTables, chains: ChainEnds, advance: Numbers) -> RowTables:
-    """The tables in which each chain is a single part, at the position of its last part."""
-    count = t.written.shape[0]
-    end = chains.end
-    last, row_bytes = t.last.copy(), t.row_bytes.copy()
-    whole, late = t.whole.copy(), t.late.copy()
-    joins = np.zeros(count, np.int64)
-    for p in range(count):
-        joins[end[p]] += 1
-        if end[p] != p:
-            s = t.written[p]
-            last[s], row_bytes[s], whole[p], late[p] = -1, 0, 1, 0
-    found = _initial_reads(t, end)
-    reads = np.zeros(count + 1, np.int64)
-    for p in range(count):
-        reads[p] = found.used[_READS]
-        if joins[p] > 1:
-            _enter_chain(t, end, p, found, last)
-            _sort_reads(found, int(reads[p]), advance)
-        elif end[p] == p:
-            _enter_part(t, p, found)
-    most = found.used[_READS]
-    reads[count] = most
-    users, read = _users(t, found.storage[:most])
-    return RowTables(  # in compiled code, a named tuple has neither keywords nor `_replace`
-        t.rows,
-        row_bytes,
-        t.slots,
-        t.behind,
-        t.maker,
-        last,
-        t.written,
-        whole,
-        t.recurrent,
-        late,
-        chains.scratch,
-        chains.call_cycles,
-        reads,
-        found.storage[:most],
-        found.reader[:most],
-        found.joint[:most],
-        found.table[:most],
-        found.needed,
-        found.done,
-        users,
-        read,
-        t.resident,
-    )
-
-
-@compiled
-def run_chains(
-    t: RowTables,
-    chains: ChainEnds,
-    advance: Numbers,
-    lower: int,
-    upper: int,
-    stripe: int,
-    calls: Numbers,
-) -> tuple[int, int, int]:
-    """`run_cascade` of the parts at positions [lower, upper), some of which are in chains.
-
-    t: the tables in which all parts of the order run by themselves.
-    advance[s]: the reads of a chain are in descending order of this key of their storage:
-        `row_tables.advances`, negated if `t` is for `Plan.nearest_first`.  `row_tables` sorts other
-        reads in the same way.
-    """
-    # One compiled function calls both: to convert the tables between Python and compiled code would
-    # take as long as the simulation.
-    return run_cascade(_chain_tables(t, chains, advance), lower, upper, stripe, UNBOUNDED, calls)
-
-
-@compiled
-def chain_shares(calls: Numbers, last: int, lower: Reals, upper: Reals) -> Reals:
-    """How often each part of a chain computes an element of its output, on average.
-
-    1.0 if the part computes each element once, 1.5 if it computes half of them twice.
-
-    calls: of the cascade, as `run_chains` records them.
-    last: position of the last part of the chain.
-    lower, upper: those of the chain's `ChainShape`.
-    """
-    found = np.zeros(lower.shape[0])
-    for c in range(calls.shape[0]):
-        p, first, end = calls[c, 0], calls[c, 1], calls[c, 2]
-        if p == last:
-            for k in range(lower.shape[0]):
-                found[k] += upper[k, end] - lower[k, first]
-    return found
-
-
-@compiled
-def _initial_reads(t: RowTables, end: Numbers) -> _Reads:
-    # `needed` and `done` begin with the entries of `t`, which remain valid for parts outside of
-    # chains; `_enter_chain` appends those of chains.
-    old, most = t.needed.shape[0], t.storage.shape[0]
-    entries = old
-    for p in range(t.written.shape[0]):
-        entries += (t.reads[p + 1] - t.reads[p]) * (t.rows[t.written[end[p]]] + 1)
-    needed, done = np.empty(entries, np.int64), np.empty(entries, np.int64)
-    needed[:old], done[:old] = t.needed, t.done
-    numbers = np.zeros((4, most), np.int64)
-    used = np.array([0, old])
-    return _Reads(numbers[0], numbers[1], numbers[2], numbers[3], needed, done, used)
-
-
-@compiled
-def _enter_part(t: RowTables, p: int, found: _Reads) -> None:
-    for old in range(t.reads[p], t.reads[p + 1]):
-        e = found.used[_READS]
-        found.storage[e], found.reader[e] = t.storage[old], p
-        found.joint[e], found.table[e] = t.joint[old], t.table[old]
-        found.used[_READS] += 1
-
-
-@compiled
-def _enter_chain(t: RowTables, end: Numbers, last: int, found: _Reads, last_read: Numbers) -> None:
-    """Append the reads of a chain, and update `RowTables.last` of the storages that it reads."""
-    first = last
-    for p in range(last):
-        if end[p] == last:
-            first = min(first, p)
-    n = int(t.rows[t.written[last]]) + 1
-    # the windows of `row_windows`, by position from `first` on
-    lower = np.full((last + 1 - first, n), UNBOUNDED)
-    upper = np.zeros((last + 1 - first, n), np.int64)
-    for i in range(n):
-        lower[last - first, i], upper[last - first, i] = i, i
-    begin = found.used[_READS]
-    for k in range(last, first - 1, -1):
-        if end[k] != last:
-            continue
-        for old in range(t.reads[k], t.reads[k + 1]):
-            maker = t.maker[t.storage[old]]
-            inner = first <= maker < last and end[maker] == last
-            at = t.table[old]
-            if inner:
-                for i in range(n):
-                    row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
-                    lower[maker - first, i] = min(lower[maker - first, i], row)
-                    upper[maker - first, i] = max(upper[maker - first, i], rows)
-                continue
-            e = _find_read(t.storage[old], begin, n, last, found)
-            last_read[t.storage[old]] = max(last_read[t.storage[old]], last)
-            mine = found.table[e]
-            for i in range(n):
-                row, rows = t.done[at + lower[k - first, i]], t.needed[at + upper[k - first, i]]
-                found.done[mine + i] = min(found.done[mine + i], row)
-                found.needed[mine + i] = max(found.needed[mine + i], rows)
-
-
-@compiled
-def _sort_reads(found: _Reads, begin: int, advance: Numbers) -> None:
-    # insertion sort: a chain has few reads, and equal keys must keep their order
-    for e in range(begin + 1, found.used[_READS]):
-        for k in range(e, begin, -1):
-            one, other = found.storage[k - 1], found.storage[k]
-            if advance[one] >= advance[other]:
-                break
-            found.storage[k - 1], found.storage[k] = other, one
-            before, after = found.table[k - 1], found.table[k]
-            found.table[k - 1], found.table[k] = after, before
-
-
-@compiled
-def _find_read(s: int, begin: int, n: int, last: int, found: _Reads) -> int:
-    for e in range(begin, found.used[_READS]):
-        if found.storage[e] == s:
-            return e
-    e = found.used[_READS]
-    at = found.used[_ENTRIES]
-    # a chain never overwrites what it reads: `joint` stays 0
-    found.storage[e], found.reader[e], found.table[e] = s, last, at
-    found.done[at : at + n], found.needed[at : at + n] = UNBOUNDED, 0
-    found.used[_READS] += 1
-    found.used[_ENTRIES] += n
-    return int(e)
-
-
-@compiled
-def _users(t: RowTables, storage: Numbers) -> tuple[Numbers, Numbers]:
-    users = np.zeros(t.users.shape[0], np.int64)
-    for e in range(storage.shape[0]):
-        users[storage[e] + 1] += 1
-    users = np.cumsum(users)
-    read = np.zeros(storage.shape[0], np.int64)
-    place = users.copy()
-    for e in range(storage.shape[0]):
-        read[place[storage[e]]] = e
-        place[storage[e]] += 1
-    return users, read

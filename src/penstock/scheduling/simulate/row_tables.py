@@ -19,13 +19,15 @@ class RowTables(NamedTuple):
     """The parts of an execution order and what they read, as arrays.
 
     Indices: `p` is a position in the order, `s` a storage, `e` a read (an edge from a storage to
-    the part that reads it).  All arrays are int64.
+    the part that reads it).  All arrays are int64, except
+    `priority`.
 
     By storage:
     rows[s], row_bytes[s]: number of rows, and bytes of a row.
     slots[s]: number of rows that memory holds: all, or 1 if each row overwrites the previous one.
     behind[s]: number of rows that must be live to compute the next row of the storage: 1 (the
         previous row) if the part that writes the storage is recurrent, else 0.
+    priority[s]: if a call lacks rows of several storages, those of the highest are computed first.
     maker[s]: position of the part that writes the storage, or -1 for a network input.
     last[s]: last position that reads the storage, or -1 if none does; the number of parts if the
         storage must survive the run.
@@ -45,6 +47,10 @@ class RowTables(NamedTuple):
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack rows,
         the rows are computed in the order of the reads (`Plan.nearest_first`).
     resident[p]: bytes of the storages that are written before p and read at p or later.
+    begin[p], end[p]: positions of the first and the last part of the chain that contains the part
+        at p; p if no chain does.  The last part stands for the whole chain: `scratch` and
+        `call_cycles` are there those of a call of the chain, which also computes the rows of the
+        other parts that it needs.  These are in no memory when the call ends.
 
     By read:
     storage[e], reader[e]: the storage, and the position of the part that reads it.
@@ -58,6 +64,7 @@ class RowTables(NamedTuple):
     row_bytes: Numbers
     slots: Numbers
     behind: Numbers
+    priority: npt.NDArray[np.float64]
     maker: Numbers
     last: Numbers
     written: Numbers
@@ -76,6 +83,8 @@ class RowTables(NamedTuple):
     users: Numbers
     read: Numbers
     resident: Numbers
+    begin: Numbers
+    end: Numbers
 
 
 @lru_cache(maxsize=8)
@@ -101,11 +110,8 @@ def row_tables(
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
     count = len(parts)
-    advance = advances(row_parts, order)
-    sign = 1 if nearest_first else -1
-    sorted_reads = [
-        sorted(part.reads, key=lambda read: sign * advance[read.storage]) for part in parts
-    ]
+    priority = np.array(advances(row_parts, order)) * (-1 if nearest_first else 1)
+    sorted_reads = [sorted(part.reads, key=lambda read: -priority[read.storage]) for part in parts]
     reads = [(read, p) for p, some in enumerate(sorted_reads) for read in some]
     storage = np.array([read.storage for read, _ in reads], np.int64)
     reader = np.array([p for _, p in reads], np.int64)
@@ -126,6 +132,7 @@ def row_tables(
         row_bytes=np.array([s.row_bytes for s in storages], np.int64),
         slots=np.array([s.slots for s in storages], np.int64),
         behind=behind,
+        priority=priority,
         maker=maker,
         last=last,
         written=written,
@@ -144,6 +151,8 @@ def row_tables(
         users=np.searchsorted(storage[by_storage], np.arange(len(storages) + 1)).astype(np.int64),
         read=by_storage.astype(np.int64),
         resident=_resident_bytes(sizes, maker, last, count),
+        begin=np.arange(count),
+        end=np.arange(count),
     )
 
 

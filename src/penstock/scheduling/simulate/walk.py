@@ -40,6 +40,8 @@ class Progress(NamedTuple):
 
     produced[s], dead[s]: how many of the first rows of storage s have been computed, and how many
         of these are no longer live.
+    passed[p]: how many of the first output rows of the part at p no later call computes.
+    wanted[p]: space for `missing_rows`: how many of these rows a call of its chain needs.
     """
 
     lower: int
@@ -47,6 +49,8 @@ class Progress(NamedTuple):
     region: Numbers
     produced: Numbers
     dead: Numbers
+    passed: Numbers
+    wanted: Numbers
 
 
 class Alternatives(NamedTuple):
@@ -105,7 +109,14 @@ def begun(t: RowTables, lower: int, upper: int, region: Numbers) -> Progress:
     for e in range(t.reads[lower], t.reads[upper]):
         if t.maker[t.storage[e]] < lower:
             produced[t.storage[e]] = t.rows[t.storage[e]]
-    return Progress(lower, upper, region, produced, np.zeros_like(produced))
+    passed = np.zeros(t.written.shape[0], np.int64)
+    c = Progress(
+        lower, upper, region, produced, np.zeros_like(produced), passed, np.zeros_like(passed)
+    )
+    for a in range(lower, upper):
+        if t.begin[a] < a:
+            enter_call(t, c, a, 0)
+    return c
 
 
 @compiled
@@ -118,12 +129,47 @@ def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
 
 
 @compiled
-def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """The first read of the part at `a` that lacks rows for output rows below `end`; -1 if none."""
-    for e in range(t.reads[a], t.reads[a + 1]):
-        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
-            return e
-    return -1
+def missing_rows(t: RowTables, c: Progress, a: int, end: int) -> tuple[int, int]:
+    """The storage of which the part or chain at `a` lacks rows for its output rows below `end`, and
+    how many of its first rows are needed; (-1, 0) if nothing is missing.
+
+    Of several storages, it is the one of the highest `RowTables.priority`.
+    """
+    found, rows = -1, 0
+    for p in range(t.begin[a], a):
+        c.wanted[p] = 0
+    c.wanted[a] = end
+    for p in range(a, t.begin[a] - 1, -1):
+        if t.end[p] != a:
+            continue
+        for e in range(t.reads[p], t.reads[p + 1]):
+            s, needed = t.storage[e], t.needed[t.table[e] + c.wanted[p]]
+            maker = t.maker[s]
+            if maker >= t.begin[a] and t.end[maker] == a:
+                c.wanted[maker] = max(c.wanted[maker], needed)
+            elif needed > c.produced[s]:
+                if found < 0 or t.priority[s] > t.priority[found]:
+                    found, rows = s, 0
+                if s == found:
+                    rows = max(rows, needed)
+    return int(found), int(rows)
+
+
+@compiled
+def enter_call(t: RowTables, c: Progress, a: int, end: int) -> None:
+    """Enters that the output rows below `end` of the part or chain at `a` are computed."""
+    c.produced[t.written[a]] = end
+    c.passed[a] = end
+    for p in range(t.begin[a], a):
+        if t.end[p] == a:
+            c.passed[p] = UNBOUNDED
+    for p in range(a, t.begin[a], -1):
+        if t.end[p] != a:
+            continue
+        for e in range(t.reads[p], t.reads[p + 1]):
+            maker = t.maker[t.storage[e]]
+            if maker >= t.begin[a] and t.end[maker] == a:
+                c.passed[maker] = min(c.passed[maker], t.done[t.table[e] + c.passed[p]])
 
 
 @compiled
@@ -136,7 +182,7 @@ def dead_rows(t: RowTables, c: Progress, s: int) -> int:
     for u in range(t.users[s], t.users[s + 1]):
         e = t.read[u]
         if t.reader[e] >= c.lower:
-            gone = min(gone, t.done[t.table[e] + c.produced[t.written[t.reader[e]]]])
+            gone = min(gone, t.done[t.table[e] + c.passed[t.reader[e]]])
     return int(gone)
 
 
@@ -164,8 +210,10 @@ def overwritten_storage(t: RowTables, c: Progress, a: int, first: int, end: int)
     """The storage whose rows [first, end) a call overwrites in place; -1 if there is none.
 
     `RowTables.joint` must permit this, the call must be the last reader of these rows, and input
-    and output must be in the same memory region.
+    and output must be in the same memory region.  A chain overwrites nothing.
     """
+    if t.begin[a] < a:
+        return -1
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
         near = t.joint[e] and c.region[source] == c.region[t.written[a]]
@@ -187,10 +235,27 @@ def released_bytes(t: RowTables, s: int, dead: int, gone: int) -> int:
 
 
 @compiled
+def roots(t: RowTables, lower: int, upper: int) -> Numbers:
+    """The parts and chains of a cascade in the order in which it starts them."""
+    found, count = np.empty(3 * (upper - lower), np.int64), 0
+    for turn in range(3 * (upper - lower)):
+        phase, p = turn // (upper - lower), lower + turn % (upper - lower)
+        p = upper - 1 - (p - lower) if phase == 1 else p
+        # its consumers in the cascade request its rows, perhaps not all of them
+        is_requested = lower <= t.last[t.written[p]] < upper
+        if t.end[p] == p and not (phase < 2 and is_requested) and not phase == 0 < t.late[p]:
+            found[count] = p
+            count += 1
+    return found[:count]
+
+
+@compiled
 def run_cascade(
     t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
     """Simulates the parts at positions [lower, upper) as one cascade, in one memory region.
+
+    Some of them may be in chains (`RowTables.end`); no other function simulates these.
 
     stripe: maximum number of rows per call.
     ceiling: stop when the live bytes reach this number, and return them as the peak.
@@ -203,12 +268,8 @@ def run_cascade(
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
-    for turn in range(3 * (upper - lower)):
-        phase, p = turn // (upper - lower), lower + turn % (upper - lower)
-        p = upper - 1 - (p - lower) if phase == 1 else p
-        if (phase < 2 and lower <= t.last[t.written[p]] < upper) or phase == 0 < t.late[p]:
-            continue  # its consumers in the cascade request its rows, perhaps not all of them
-        stack[0], targets[0] = p, t.rows[t.written[p]]
+    for root in roots(t, lower, upper):
+        stack[0], targets[0] = root, t.rows[t.written[root]]
         depth = 1
         while depth > 0:
             a, target = stack[depth - 1], targets[depth - 1]
@@ -218,9 +279,9 @@ def run_cascade(
                 depth -= 1
                 continue
             end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
-            e = missing_read(t, a, end, c.produced)
-            if e >= 0:
-                stack[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
+            lacking, rows = missing_rows(t, c, a, end)
+            if lacking >= 0:
+                stack[depth], targets[depth] = t.maker[lacking], rows
                 depth += 1
                 continue
             consumer = stack[max(depth - 2, 0)]
@@ -229,18 +290,21 @@ def run_cascade(
                 calls[count, 2], calls[count, 3] = end, consumer
             count += 1
             cycles += t.call_cycles[a]
-            c.produced[s] = end
             made = taken_bytes(t, s, first, end)
+            enter_call(t, c, a, end)
             is_new = overwritten_storage(t, c, a, first, end) < 0
             peak = max(peak, live + (made if is_new else 0))
             if peak >= ceiling:
                 return int(peak), count, int(cycles)
             live += made
-            for e in range(t.reads[a] - 1, t.reads[a + 1]):
-                s = int(t.written[a] if e < t.reads[a] else t.storage[e])
-                gone = dead_rows(t, c, s)
-                live -= released_bytes(t, s, int(c.dead[s]), gone)
-                c.dead[s] = gone
+            for p in range(a, t.begin[a] - 1, -1):
+                if t.end[p] != a:
+                    continue
+                for e in range(t.reads[p] - (p == a), t.reads[p + 1]):
+                    s = int(t.written[a] if e < t.reads[p] else t.storage[e])
+                    gone = dead_rows(t, c, s)
+                    live -= released_bytes(t, s, int(c.dead[s]), gone)
+                    c.dead[s] = gone
     return int(peak), count, int(cycles)
 
 
@@ -316,7 +380,7 @@ def enter_live_ranges(
     c = begun(t, lower, upper, region)
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
-        c.produced[t.written[a]] = end
+        enter_call(t, c, a, end)
         overwritten = overwritten_storage(t, c, a, first, end)
         begin = ranges.starts[t.written[a]]
         for r in range(begin + first, begin + end):
@@ -383,8 +447,8 @@ def run_with_traffic(
         time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
         time += limits.access_times[m, 0] + written * limits.access_times[m, 1]
         time += read_time(t, a, first, end, region, limits.access_times)
-        c.produced[s] = end
         made = taken_bytes(t, s, first, end)
+        enter_call(t, c, a, end)
         if overwritten_storage(t, c, a, first, end) < 0:
             peaks[m] = max(peaks[m], live[m] + made)
             if peaks[m] > limits.capacities[m]:

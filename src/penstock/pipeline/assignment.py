@@ -44,8 +44,8 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     if request.accelerators or not request.options.alternatives:
         return parts
     others = enumerate(_alternatives(graph, parts, request), 1)
-    found = tuple(replace(p, alternative=k, similar=parts) for k, p in others)
-    return replace(parts, alternatives=found, similar=parts)
+    found = tuple(replace(p, alternative=k, network=parts) for k, p in others)
+    return replace(parts, alternatives=found)
 
 
 def _processor_parts(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:
@@ -106,8 +106,7 @@ def _grouped(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
     shared = _shared_parts(parts)
 
     def estimated(changed: Graph) -> Parts:
-        found = _processor_parts(changed, request, partial(shared, portable_part))
-        return replace(found, similar=parts)
+        return _processor_parts(changed, request, partial(shared, portable_part))
 
     for one in grouped_graphs(graph, parts, estimated, request.options):
         found = _processor_parts(one.graph, request, partial(shared, single_node_part))

@@ -159,8 +159,8 @@ def _lowering(
 ) -> Iterator[str]:
     """Yield clauses about changes that reduce the RAM needed, and make the network fit."""
     parts, options = least.schedule.assigned_parts, request.options
-    if parts.is_for_speed and parts.similar is not None:
-        parts = parts.similar  # with the changes, the network itself may need less
+    if parts.is_for_speed and parts.network is not None:
+        parts = parts.network  # with the changes, the network itself may need less
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():
@@ -342,9 +342,9 @@ def _shown_names(schedule: Schedule) -> Mapping[str, str]:
 def _network_names(names: Iterable[str], assigned: Parts) -> Mapping[str, str]:
     """Return the names of the network's tensors from which those of an alternative derive, which
     are their own for tensors of the network."""
-    if assigned.similar is None:
+    if assigned.network is None:
         return {name: name for name in names}
-    network = assigned.similar.graph
+    network = assigned.network.graph
     known = network.names()
     by_origin = {node.origin: node.name for node in network.nodes}
     nodes = {node.name: node for node in assigned.graph.nodes}

@@ -5,18 +5,18 @@ The *original* parts are those before the replacement, from the stage `assign`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.ir.columns import COLUMNS
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node
+from penstock.ir.graph import Node
 from penstock.ir.op import Kernel
 from penstock.scheduling.bands.columns import PartColumnReads, computes_columns
 from penstock.scheduling.cascades.proposals import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
-from penstock.scheduling.model.fused_parts import FusionSource, fused_members
+from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, fused_members, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -154,21 +154,21 @@ def with_bands(
         or of each of its chains.
     """
     every = tuple(bands for _, some in plans for bands in some)
-    composed, index = _with_composites(parts, every)
+    new = with_fused(parts, [(bands.members, _single_part(parts, bands)) for bands in every])
     found: list[Plan] = []
     for plan, some in plans:
         before = {k for bands in some for k in bands.members[:-1]}
         # The single part has the place of the last part that it replaces, and stores the tensors
         # between these parts in scratch memory.
         kept = tuple(k for k in plan.parts if k not in before)
-        plan = _renumbered(replace(plan, parts=kept), index)
+        plan = _renumbered(replace(plan, parts=kept), dict(enumerate(new.index)))
         if some:
             scratch = max(bands.call_scratch_bytes for bands in some)
             plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, scratch))
             if some[0].call_rows is None:
                 plan = replace(plan, stripe=None, nearest_first=False, scratch_bytes=scratch)
         found.append(plan)
-    return composed, tuple(found), every
+    return new.parts, tuple(found), every
 
 
 def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
@@ -183,27 +183,7 @@ def _with_part(prefetch: Prefetch, index: Mapping[int, int]) -> Prefetch:
     return replace(prefetch, accelerator=replace(copy, part=index[copy.part]))
 
 
-def _with_composites(parts: Parts, every: Sequence[Bands]) -> tuple[Parts, Mapping[int, int]]:
-    """(new parts, new index of each original part), with a single part for each of `every`."""
-    groups = {k: bands for bands in every for k in bands.members}
-    composites = {bands.name: _composite(parts, bands) for bands in every}
-    inside = {parts.parts[k].name for k in groups} - composites.keys()
-    nodes = [composites.get(n.name, n) for n in parts.graph.nodes if n.name not in inside]
-    found: list[Part] = []
-    index: dict[int, int] = {}
-    for k, part in enumerate(parts.parts):
-        if part.name in composites:
-            node = composites[part.name]
-            index |= dict.fromkeys(groups[k].members, len(found))
-            found.append(Part((node,), part.engine, node.op.kernel(node.site)))
-        elif k not in groups:
-            index[k] = len(found)
-            found.append(part)
-    graph = parts.graph.with_nodes(tuple(_in_order(parts.graph, nodes)))
-    return replace(parts, graph=graph, parts=tuple(found)), index
-
-
-def _composite(parts: Parts, bands: Bands) -> Node:
+def _single_part(parts: Parts, bands: Bands) -> FusedPart:
     every = [parts.parts[k] for k in bands.members]
     nodes = tuple(node for part in every for node in part.nodes)
     made = {node.name for node in nodes}
@@ -221,16 +201,5 @@ def _composite(parts: Parts, bands: Bands) -> Node:
     )
     names = tuple(v.name for v in inputs)
     op = Composite(KIND, every[-1].engine, nodes, names, chosen=kernel)
-    return Node(op, inputs, nodes[-1].output, nodes[-1].origin)
-
-
-def _in_order(graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Yield nodes in topological order, since a composite may precede nodes that it reads from."""
-    known = {value.name for value in graph.sources}
-    waiting = list(nodes)
-    while waiting:
-        # the first one that is ready, so that the order changes as little as possible
-        ready = next(n for n in waiting if all(v.name in known for v in n.variable_inputs))
-        waiting.remove(ready)
-        known.add(ready.name)
-        yield ready
+    node = Node(op, inputs, nodes[-1].output, nodes[-1].origin)
+    return FusedPart(Part((node,), op.engine, kernel))

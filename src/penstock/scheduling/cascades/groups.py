@@ -150,7 +150,7 @@ def group_cycles(
         return default.extended((names[t], second) for t in bits(kept))
 
     def node_cycles(i: int, kept: int) -> int:
-        return accounting.whole_call_cost(i, assigned(kept)).cycles
+        return accounting.whole_call_cost(parts.parts[i], assigned(kept)).cycles
 
     def node_bytes(i: int, kept: int) -> int:
         return memory_bytes(parts, i, assigned(kept))

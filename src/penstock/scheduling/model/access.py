@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from types import MappingProxyType
 
 import numpy as np
 
@@ -33,53 +32,6 @@ from penstock.scheduling.model.rows import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownRead:
-    """Which rows of a storage a part reads in one graph; `row_parts` reuses it for a similar graph.
-
-    The tables of `read` are also valid in the similar graph if `inputs`, `storage_rows` and
-    `written_rows` are the same in both graphs.
-
-    inputs: indices of the part's inputs that are in the storage.
-    storage_rows: number of rows into which this storage is divided.
-    written_rows: number of rows into which the storage of the part's output is divided.
-    read: the rows that the part reads.
-    """
-
-    part: Part
-    inputs: tuple[int, ...]
-    storage_rows: int
-    written_rows: int
-    read: RowRead
-
-
-KnownReads = Mapping[tuple[str, str], KnownRead]
-"""Reads of another graph, by the names of part and storage."""
-NOTHING_KNOWN: KnownReads = MappingProxyType({})
-
-
-def known_reads(parts: Sequence[Part], owners: Mapping[str, str], rows: RowParts) -> KnownReads:
-    """Return the reads of a graph, to be reused for a graph that has some of the same parts.
-
-    The result is passed as the argument `known` of `row_parts`.
-    parts: the parts of the graph, which must have no queues.
-    owners: name of the storage of each value, by value name.
-    rows: the result of `row_parts` for this graph.
-    """
-    return {
-        (part.name, storage.name): KnownRead(
-            part,
-            _inputs_in(part, owners, storage),
-            storage.rows,
-            rows.storages[row_part.written].rows,
-            read,
-        )
-        for part, row_part in zip(parts, rows.row_parts, strict=True)
-        for read in row_part.reads
-        for storage in (rows.storages[read.storage],)
-    }
-
-
 def row_parts(
     graph: Graph,
     parts: Sequence[Part],
@@ -87,7 +39,6 @@ def row_parts(
     owners: Mapping[str, str],
     queues: Sequence[QueueMemory] = (),
     outside: frozenset[str] = frozenset(),
-    known: KnownReads = NOTHING_KNOWN,
 ) -> RowParts:
     """Return, for all parts, which rows of their inputs they read to compute their output rows.
 
@@ -96,8 +47,6 @@ def row_parts(
     queues: how each queue (the last rows of a sequence, kept between runs) is stored.
     outside: names of the inputs and outputs whose memory a surrounding program provides; the
         field `row_bytes` of their storages is 0.
-    known: reads of a similar graph, which are reused for the parts that both graphs contain.  Must
-        be empty if there are queues.
 
     Raises InternalError if a storage has memory for only one row (`Storage.accumulates`) and a part
     reads a row other than the last one, because later rows have overwritten it.
@@ -123,7 +72,7 @@ def row_parts(
         for n in names
     )
     readers = _reader_counts(parts, owners)
-    analysis = _RowAnalysis(owners, storages, number, readers, windows, outside, known)
+    analysis = _RowAnalysis(owners, storages, number, readers, windows, outside)
     found = tuple(analysis.row_part(part) for part in parts)
     _check_last_rows(storages, found)
     ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
@@ -220,7 +169,6 @@ class _RowAnalysis:
         tensor is the window of the queue (the rows kept from earlier runs and the new rows), or a
         slice of the window.
     outside: names of the storages whose memory a surrounding program provides.
-    known: reads of a similar graph, which are reused.
     """
 
     owner: Mapping[str, str]
@@ -229,7 +177,6 @@ class _RowAnalysis:
     readers: Counter[str]
     windows: Mapping[str, QueueMemory]
     outside: frozenset[str]
-    known: KnownReads
 
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
@@ -267,14 +214,6 @@ class _RowAnalysis:
         The first n output rows require the first needed[n] rows of `storage`; later output rows do
         not read the first done[n] rows.
         """
-        known = self.known.get((part.name, storage.name))
-        if (
-            known is not None
-            and known.part is part
-            and (known.inputs, known.storage_rows, known.written_rows)
-            == (inputs, storage.rows, written.rows)
-        ):
-            return known.read.needed, known.read.done
         taken = [self._row_intervals(part, k, storage, calls) for k in inputs]
         firsts, ends = (np.stack(rows).astype(np.int32) for rows in zip(*taken, strict=True))
         done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]

@@ -7,6 +7,8 @@ the stage `assign`.
 A group is the set of parts that a single part replaces.  A part writes one tensor.  If the group
 has several outputs, the single part therefore writes a tensor that contains all of them side by
 side.  Each output is stored as some columns of this tensor (`ColumnSection`).
+
+Cascades and chains in bands of columns (`bands/variant.py`) are replaced in the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class SectionNode:
 
 @dataclass(frozen=True, slots=True)
 class FusedPart:
-    """A part that runs a group of other parts tile by tile.
+    """A part that runs a group of other parts tile by tile, or in bands of columns.
 
     outputs: if the group has several outputs, the nodes that take each of them from the tensor that
         the part writes; empty if this tensor is the only output.
@@ -86,6 +88,8 @@ def with_fused(parts: Parts, groups: Sequence[tuple[Sequence[int], FusedPart]]) 
 
     Returns the parts after the replacement, and the index in them of each original part.
     """
+    if not groups:
+        return Replacement(parts, range(len(parts.parts)))
     single = {members[-1]: fused for members, fused in groups}
     last = {k: members[-1] for members, _ in groups for k in members}
     nodes: dict[str, tuple[Node, ...]] = {parts.parts[k].name: () for k in last}

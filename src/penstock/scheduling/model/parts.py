@@ -14,12 +14,7 @@ from types import MappingProxyType
 
 from penstock.brief import Brief
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.scheduling.model.access import (
-    NOTHING_KNOWN,
-    KnownReads,
-    known_reads,
-    row_parts,
-)
+from penstock.scheduling.model.access import row_parts
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queue_guests import queue_guests
 from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
@@ -82,8 +77,7 @@ class Parts(Brief):
         limit the memory.  None for all other parts.
     is_for_speed: whether an alternative takes more memory for fewer cycles.  The search skips it if
         its kernels are hardly faster, and its schedules do not set the pace (`Schedule.pace`).
-    similar: parts of another graph, some of which are also parts of this one.  To save time, `rows`
-        reuses what `similar.rows` states about these common parts.  None: nothing is reused.
+    network: for an alternative, the parts of the network's own graph; else None.
     """
 
     graph: Graph
@@ -98,7 +92,7 @@ class Parts(Brief):
     least_row_bytes: int | None = None
     floor_bytes: int | None = None
     is_for_speed: bool = False
-    similar: Parts | None = field(default=None, compare=False)
+    network: Parts | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -147,20 +141,7 @@ class Parts(Brief):
             self.owners,
             self.queues,
             self.outside,
-            self._known_reads,
         )
-
-    @property
-    def _known_reads(self) -> KnownReads:
-        """Which rows the parts in `similar` read, so that `rows` need not derive this for parts
-        that both graphs have in common.
-
-        Empty if there is no similar graph, or if one of the two graphs has queues.
-        """
-        other = self.similar
-        if other is None or self.queues or other.queues:
-            return NOTHING_KNOWN
-        return known_reads(other.parts, other.owners, other.rows)
 
     @cached_property
     def queues(self) -> tuple[QueueMemory, ...]:

@@ -94,7 +94,8 @@ class StripeConfig:
         """
         counts: dict[Extents, int] = {(): 1}
         for axis in range(len(self.shape)):
-            sizes = sorted(self._sizes(axis, sliding_window).items())
+            found = Counter(b - a for a, b in self._intervals(axis, sliding_window))
+            sizes = sorted(found.items())
             counts = {
                 (*shape, size): count * times
                 for shape, count in counts.items()
@@ -110,148 +111,37 @@ class StripeConfig:
             contains.
         """
         axes = range(len(self.shape))
-        intervals = [tuple(self._along(axis).intervals(sliding_window)) for axis in axes]
+        intervals = [tuple(self._intervals(axis, sliding_window)) for axis in axes]
         nest = sorted(axes, key=lambda axis: self.order[axis])
         place = [nest.index(axis) for axis in axes]
         for stripe in product(*(intervals[axis] for axis in nest)):
             yield Region.of(*(stripe[k] for k in place))
 
-    def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
-        """Return how many stripes of each size there are along one axis.
+    def _intervals(self, axis: int, sliding_window: bool) -> Iterator[Interval]:
+        """Yield the stripes along one axis that are not empty, clipped to the tensor, in order.
 
-        The size is the number of a stripe's elements along the axis, clipped to the tensor.
-        sliding_window: count only the elements that no previous stripe contains.
+        Stripe i covers the elements [s, s + shape) with s = offset + floor(i * stride).
+        sliding_window: yield only the elements that no previous stripe covers.
+
+        Raises UsageError if the stride is negative.
         """
-        along = self._along(axis)
-        if min(along.shape, along.extent) < 1:
-            return Counter()
-        return along.new_sizes() if sliding_window else along.sizes()
-
-    def _along(self, axis: int) -> _AxisStripes:
-        """Return the stripes along one axis.  Raises UsageError if the stride is negative."""
-        if self.strides[axis] < 0:
+        stride = self.strides[axis]
+        if stride < 0:
             raise UsageError(
                 "stripe-002",
-                f"stripes are {self.strides[axis]} elements apart along axis {axis}, must be at "
-                "least 0",
+                f"stripes are {stride} elements apart along axis {axis}, must be at least 0",
                 where="StripeConfig",
                 why="strides are not negative",
                 help="start from the other end of the axis",
             )
-        stripes, offset = self.stripes[axis], self.offset[axis]
-        shape, extent, stride = self.shape[axis], self.extent[axis], self.strides[axis]
-        return _AxisStripes(shape, extent, stride, stripes, offset)
-
-
-@dataclass(frozen=True, slots=True)
-class _AxisStripes:
-    """Stripes along one axis of `extent` elements.
-
-    Stripe i covers the elements [s, s + shape) with s = offset + floor(i * stride).  Stripes may
-    extend beyond the axis.
-
-    shape: number of elements of a stripe.
-    stride: distance between the starts of consecutive stripes, possibly fractional.
-    stripes: number of stripes.
-    offset: start of stripe 0.
-    """
-
-    shape: int
-    extent: int
-    stride: Number
-    stripes: int
-    offset: int
-
-    def start(self, i: int) -> int:
-        """Return the first element of stripe i."""
-        return self.offset + i * self.stride.numerator // self.stride.denominator
-
-    def intervals(self, sliding_window: bool) -> Iterator[Interval]:
-        """Yield the stripes that are not empty, clipped to the axis, in order.
-
-        sliding_window: yield only the elements that no previous stripe covers.
-        """
         covered = 0
-        for i in range(self.stripes):
-            start = self.start(i)
-            lower, upper = max(start, 0), min(start + self.shape, self.extent)
+        for i in range(self.stripes[axis]):
+            start = self.offset[axis] + i * stride.numerator // stride.denominator
+            lower, upper = max(start, 0), min(start + self.shape[axis], self.extent[axis])
             if sliding_window:
                 lower, covered = max(lower, covered), max(covered, upper)
             if lower < upper:
                 yield lower, upper
-
-    def below(self, bound: int) -> int:
-        """Return the number of stripes that start at an element below `bound`."""
-        ahead = bound - self.offset
-        if self.stride == 0:
-            return self.stripes if ahead > 0 else 0
-        first_at_bound = -(-ahead * self.stride.denominator // self.stride.numerator)
-        return min(max(0, first_at_bound), self.stripes)
-
-    def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs (start, count): `count` stripes start at the element `start`.
-
-        The pairs are in ascending order of `start`.  A count is above 1 only if the stride is less
-        than 1.  `sizes` uses the pairs to count stripes with the same start together.
-        lower, upper: yield only starts in [lower, upper).
-        """
-        i, end = self.below(lower), self.below(upper)
-        while i < end:
-            start = self.start(i)
-            following = min(self.below(start + 1), end)
-            yield start, following - i
-            i = following
-
-    def sizes(self) -> Counter[int]:
-        """Return how many stripes of each size there are, after clipping them to the axis."""
-        counts: Counter[int] = Counter()
-        first, last = sorted((0, self.extent - self.shape))
-        counts[min(self.shape, self.extent)] = self.below(last + 1) - self.below(first)
-        for lower, upper in ((1 - self.shape, first), (last + 1, self.extent)):
-            for start, count in self.runs(lower, upper):
-                counts[min(start + self.shape, self.extent) - max(start, 0)] += count
-        return _positive(counts)
-
-    def new_sizes(self) -> Counter[int]:
-        """Return, for each number of new elements, how many stripes have that number.
-
-        New elements of a stripe are those inside the axis that no previous stripe covers.  Stripes
-        without new elements are not counted.
-        """
-        counts: Counter[int] = Counter()
-        first = self.below(1 - self.shape)
-        if first == self.stripes:
-            return counts
-        end = self.below(self.extent - self.shape + 1)
-        start = self.start(first)
-        counts[min(start + self.shape, self.extent) - max(start, 0)] += 1
-        inside = max(end, first + 1)
-        self._count_steps(first, inside - 1, counts)
-        if first < inside < self.stripes:
-            covered = self.start(inside - 1) + self.shape
-            counts[self.extent - max(self.start(inside), covered)] += 1
-        return _positive(counts)
-
-    def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Add stripes `first` + 1 to `last`, both included, to `counts`; all must end in the axis.
-
-        counts[n]: number of stripes with n new elements, which no previous stripe covers.
-
-        A stripe at distance d from the previous one has min(d, `shape`) new elements.  d is the
-        stride, rounded down or up: for a stride of 5/2, the distances are 2 and 3.
-        """
-        step = self.stride.numerator // self.stride.denominator
-        longer = self.start(last) - self.start(first) - (last - first) * step
-        counts[min(step, self.shape)] += last - first - longer
-        counts[min(step + 1, self.shape)] += longer
-
-
-def _positive(counts: Counter[int]) -> Counter[int]:
-    """Return `counts`, the number of stripes of each size, with only the positive sizes and counts.
-
-    The entries left out describe stripes without elements, or no stripes.
-    """
-    return Counter({size: count for size, count in counts.items() if size > 0 and count > 0})
 
 
 def _pattern(affine: Affine) -> Affine:

@@ -1,4 +1,4 @@
-"""CallTraffic: the work and memory traffic of one kernel call."""
+"""CostAccounting: the costs of plans, from the work and the memory traffic of their calls."""
 
 from __future__ import annotations
 
@@ -40,12 +40,6 @@ class CallTraffic:
     written_bytes: int
 
 
-def traffic_of_call(part: Part, out: Region) -> CallTraffic:
-    """Return the work and traffic of a call of `part` that computes a region of the output."""
-    (traffic,) = traffic_of_calls(part, (out,))
-    return traffic
-
-
 def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
     """Return the work and traffic of calls of `part`, one for each output region in `outs`."""
     element = part.output.type.dtype.size_bytes
@@ -65,49 +59,35 @@ def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelVariant:
-    """One of the kernels of a part.
+class PartCalls:
+    """All calls of one part; the key of a memoised cost.
 
     part: name of the part.
-    kernel: 0 for the preferred kernel, 1 for the fallback kernel, 2 + i for prefetching kernel i.
-    """
-
-    part: str
-    kernel: int
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls of one part.
-
+    kernel: the kernel that the calls run: 0 for the preferred kernel, 1 for the fallback kernel,
+        2 + i for prefetching kernel i.
     stripes: the stripes of the output, one per call.
     inputs, output: names of the memory regions of the inputs and of the output.
     """
 
+    part: str
+    kernel: int
     stripes: Stripes
     inputs: tuple[str, ...]
     output: str
 
 
 @dataclass(frozen=True, slots=True)
-class PartCalls:
-    """The key of a memoised cost: a part, the kernel that it runs, and all its calls."""
-
-    variant: KernelVariant
-    calls: Calls
-
-
-@dataclass(frozen=True, slots=True)
 class FirstCall:
     """The first call of a cascade, with everything that determines its stall cycles.
 
-    variant: the kernel that the call runs.
+    part, kernel: as in `PartCalls`.
     rows: number of output rows that the call computes.
     own: prefetches that run during the call and serve its own cascade.
     early: prefetches that run during the call and serve the next cascade.
     """
 
-    variant: KernelVariant
+    part: str
+    kernel: int
     rows: int
     own: tuple[ConstantPrefetch, ...]
     early: tuple[ConstantPrefetch, ...]
@@ -121,7 +101,6 @@ class CostAccounting:
     parts: the graph, split into parts (nodes with their kernels).
     model: estimates the cycles of calls.
     memories: determines access times and copy times.
-    _traffic: traffic of a call, by (name of the part, region of the output).
     _costs: cost of all calls of a part.
     _stalls: stall cycles of the first call of a cascade.
     _plans: plans with costs, by (plan without costs, memory assignment).
@@ -130,9 +109,6 @@ class CostAccounting:
     parts: Parts
     model: CostModel
     memories: MemorySystem
-    _traffic: dict[tuple[str, Region], CallTraffic] = field(
-        default_factory=dict[tuple[str, Region], CallTraffic]
-    )
     _costs: dict[PartCalls, Cost] = field(default_factory=dict[PartCalls, Cost])
     _stalls: dict[FirstCall, int] = field(default_factory=dict[FirstCall, int])
     _plans: dict[tuple[Plan, MemoryAssignment], Plan] = field(
@@ -145,9 +121,7 @@ class CostAccounting:
         For example, a single part may replace the parts of a cascade that runs in bands.  The two
         cost accountings share the memoised results about parts, but not those about plans.
         """
-        return CostAccounting(
-            parts, self.model, self.memories, self._traffic, self._costs, self._stalls
-        )
+        return CostAccounting(parts, self.model, self.memories, self._costs, self._stalls)
 
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
         """Return the cascade's plan with the costs of its parts.
@@ -173,45 +147,40 @@ class CostAccounting:
             if bands is not None:
                 yield bands.cost
                 continue
-            calls = Calls(stripes, *self.operand_regions(part, memory, copied))
-            yield self._calls_cost(part, cascade.plan.kernel(k, part), calls, memory)
+            yield self._calls_cost(part, cascade.plan.kernel(k, part), stripes, memory, copied)
 
-    def whole_call_cost(self, k: int, memory: MemoryAssignment) -> Cost:
-        """Return the cost of part `k` if one call of its preferred kernel computes its output.
+    def whole_call_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
+        """Return the cost of a part if one call of its preferred kernel computes its output.
 
         memory: the memory assignment of a schedule.
         """
-        part = self.parts.parts[k]
-        calls = Calls(
-            (whole_tensor(part.output.type.shape),), *self.operand_regions(part, memory, {})
-        )
-        return self._calls_cost(part, part.kernel, calls, memory)
-
-    def _calls_cost(
-        self, part: Part, kernel: Kernel, calls: Calls, memory: MemoryAssignment
-    ) -> Cost:
-        """Return the cost of calls of a part."""
-        key = PartCalls(_variant(part, kernel), calls)
-        if key not in self._costs:
-            operands = memory.for_part(part, self.parts.owners)
-            regions = (region for config in calls.stripes for region in config.regions())
-            traffic = traffic_of_calls(part, regions)
-            self._costs[key] = self._cost(part.with_kernel(kernel), calls, traffic, operands)
-        return self._costs[key]
+        stripes = (whole_tensor(part.output.type.shape),)
+        return self._calls_cost(part, part.kernel, stripes, memory, {})
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
         """Return the cost of each of `Parts.updates`, the copies of new elements to states.
 
         Each update is a single call.
         """
-        return tuple(self._update_cost(part, memory) for part in self.parts.updates)
+        return tuple(self.whole_call_cost(part, memory) for part in self.parts.updates)
 
-    def _update_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
-        shape = part.output.type.shape
-        inputs, output = self.operand_regions(part, memory, {})
-        calls = Calls((whole_tensor(shape),), inputs, output)
-        operands = memory.for_part(part, self.parts.owners)
-        return self._cost(part, calls, [traffic_of_call(part, Region.whole(shape))], operands)
+    def _calls_cost(
+        self,
+        part: Part,
+        kernel: Kernel,
+        stripes: Stripes,
+        memory: MemoryAssignment,
+        copied: Mapping[str, str],
+    ) -> Cost:
+        """Return the cost of calls of a part; `copied` as in `operand_regions`."""
+        operands = self.operand_regions(part, memory, copied)
+        calls = PartCalls(part.name, _kernel_number(part, kernel), stripes, *operands)
+        if calls not in self._costs:
+            regions = (region for config in stripes for region in config.regions())
+            traffic = traffic_of_calls(part, regions)
+            assigned = memory.for_part(part, self.parts.owners)
+            self._costs[calls] = self._cost(part.with_kernel(kernel), calls, traffic, assigned)
+        return self._costs[calls]
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
@@ -269,7 +238,7 @@ class CostAccounting:
         k = plan.parts[position - cascade.lower]
         part = self.parts.parts[k]
         kernel = plan.kernel(k, part)
-        call = FirstCall(_variant(part, kernel), end - first, own, early)
+        call = FirstCall(part.name, _kernel_number(part, kernel), end - first, own, early)
         if call not in self._stalls:
             self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
         return self._stalls[call]
@@ -318,7 +287,7 @@ class CostAccounting:
     def _cost(
         self,
         part: Part,
-        calls: Calls,
+        calls: PartCalls,
         traffic: Sequence[CallTraffic],
         operands: MemoryAssignment,
     ) -> Cost:
@@ -370,28 +339,11 @@ class CostAccounting:
         )
         return tuple(inputs), memory.region(owners[part.output.name])
 
-    def call_traffic(self, part: Part, out: Region) -> CallTraffic:
-        """Return the work and traffic of a call of `part` that computes the output region `out`."""
-        key = (part.name, out)
-        if key not in self._traffic:
-            self._traffic[key] = traffic_of_call(part, out)
-        return self._traffic[key]
 
-
-def _kernels(part: Part) -> tuple[Kernel | None, ...]:
-    """Return all kernels of a part, indexed by `KernelVariant.kernel`.
-
-    The order is: preferred kernel, fallback kernel, prefetching kernels.  The second element is
-    None if there is no fallback kernel.
-    """
-    return (part.kernel, part.fallback, *part.prefetching)
-
-
-def _variant(part: Part, kernel: Kernel) -> KernelVariant:
-    """Return an identifier of a kernel of `part`, for the keys of memoised costs."""
-    return KernelVariant(
-        part.name, next(i for i, one in enumerate(_kernels(part)) if one is kernel)
-    )
+def _kernel_number(part: Part, kernel: Kernel) -> int:
+    """Return `PartCalls.kernel` of a kernel of `part`."""
+    kernels = (part.kernel, part.fallback, *part.prefetching)
+    return next(i for i, one in enumerate(kernels) if one is kernel)
 
 
 def _bytes(sizes: dict[str, int]) -> Bytes:

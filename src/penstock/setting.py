@@ -284,6 +284,22 @@ def _input_and_output(item: str, option: str) -> tuple[str, str]:
     return before, after
 
 
+def _name_and_file(item: str, option: str) -> tuple[str, str]:
+    name, _, file = item.partition("=")
+    if not name or not file:
+        raise UsageError(
+            "usage-170",
+            f"{item!r} does not name an input and a file",
+            where=option,
+            help="write NAME=FILE.npy, as in axes=axes.npy",
+        )
+    return name, file
+
+
+def _names_and_files(pairs: tuple[tuple[str, Path], ...]) -> Sequence[str]:
+    return [f"{name}={file.name}" for name, file in pairs]
+
+
 def _pairs(
     python: str,
     metavar: str,
@@ -304,6 +320,10 @@ def _pairs(
 
 EXTENTS: Kind[tuple[tuple[str, int], ...]] = _pairs(
     "Mapping[str, int]", "NAME=N", _name_and_extent, _same
+)
+CONSTANTS: Kind[tuple[tuple[str, Path], ...]] = replace(
+    _pairs("Mapping[str, str | Path]", "NAME=FILE.npy", _name_and_file, lambda file, _: Path(file)),
+    words=_names_and_files,
 )
 STATES: Kind[tuple[tuple[str, str], ...]] = _pairs(
     "Mapping[str, str]", "INPUT=OUTPUT", _input_and_output, _same

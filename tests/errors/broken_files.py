@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import tflite
+from onnx import TensorProto, helper
 
 from benchmarks.file_fields import file_fields
 from minimal_tflite import ints, model_bytes, table
@@ -155,10 +156,11 @@ def onnx_elsewhere() -> bytes:
 
 
 def onnx_of_integers() -> bytes:
-    """An addition of integers, without a DequantizeLinear before it."""
+    """A QuantizeLinear of integers, without a DequantizeLinear before it."""
     model = Model()
     model.input(1, 4)
-    return model.raw(model.node("Add", "x_q", "x_q", scale=None))
+    scale = model.constant(np.float32(0.5))
+    return model.raw(model.node("QuantizeLinear", "x_q", scale, scale=None))
 
 
 def onnx_no_scale() -> bytes:
@@ -184,6 +186,16 @@ def _recurrent(model: Model, x: str) -> str:
     return model.node("GRU", x, *weights, hidden_size=2, scale=None)
 
 
+def onnx_halves() -> bytes:
+    """A model whose inputs and outputs are float16."""
+    borders = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, (1, 4)) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", *([b] for b in borders)
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)])
+    return model.SerializeToString()
+
+
 def onnx_permuted() -> bytes:
     """A Transpose that names an axis twice."""
     model = Model()
@@ -201,6 +213,7 @@ ONNX_FILES = {
     "read_twice.onnx": onnx_read_twice(),
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx_no_scale(),
+    "halves.onnx": onnx_halves(),
     "any_batch.onnx": onnx(batch="batch"),
     "many_rows.onnx": onnx(batch=2**20),
     "empty.tflite": b"",
@@ -262,6 +275,7 @@ def write_broken_files(folder: Path) -> None:
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")
     np.savez(folder / "three_columns.npz", x=np.zeros((9, 1, 3), np.float32))
+    np.save(folder / "three_columns.npy", np.zeros((1, 3), np.float32))
     np.savez(folder / "samples.npz", x=np.ones((1, 4), np.float32))
     np.savez(folder / "no_samples.npz", x=np.zeros((0, 4), np.float32))
     shutil.copy(MODELS / "onnx" / "recurrent.onnx", folder)

@@ -21,7 +21,7 @@ from onnx import helper, numpy_helper
 from onnx_models import drawn
 from onnx_node_tests import one_node_tests
 from penstock import api
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, ToolError
 from penstock.frontends.onnx.element_types import operator_schema
 from penstock.frontends.onnx.importer import onnx_names
 from penstock.frontends.onnx.operators import ELEMENTWISE, KNOWN
@@ -41,6 +41,7 @@ WITHOUT_MODEL = {
     "DequantizeLinear": "in every model",
     "Upsample": "ends before opset 10",
     "ReduceLogSumExp": "its tests have float64",
+    "RoiAlign": "onnxruntime does not run its tests",
 }
 
 WITH_ONE_OUTPUT = ("LayerNormalization",)
@@ -160,7 +161,8 @@ class Variant:
     def _elements(self, x: Array) -> Array:
         scale, zero_point = self._scale(x)
         limits = np.iinfo(self.kind)
-        return np.clip(np.rint(x / scale) + zero_point, limits.min, limits.max).astype(self.kind)
+        steps = np.rint(np.where(np.isfinite(x), x, 0) / scale) + zero_point
+        return np.clip(steps, limits.min, limits.max).astype(self.kind)
 
 
 def _node(kind: str, source: str, target: str, of: str) -> onnx.NodeProto:
@@ -188,7 +190,11 @@ def is_exact(raw: bytes, folder: Path) -> bool:
     if refusals:
         return False
     results = [run_graph(graph, drawn(graph, number)) for number in (0, 1)]
-    assert api.onnx_reference(api.request(path)).judge(results).failure is None
+    try:
+        judgement = api.onnx_reference(api.request(path)).judge(results)
+    except ToolError:  # such as for a division of integers by 0
+        return False
+    assert judgement.failure is None
     return True
 
 

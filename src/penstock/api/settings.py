@@ -38,6 +38,7 @@ class Settings(TypedDict, total=False):
     size_limit: Size
     dimensions: Mapping[str, int]
     channels_last: Sequence[str]
+    constants: Mapping[str, str | Path]
     states: Mapping[str, str]
     incremental: int | None
     options: Options

@@ -42,8 +42,11 @@ def check_node(node: Node) -> None:
     require(
         size < 2**31, f'tensor "{node.output.name}" has {size} bytes, must be smaller than 2 GiB'
     )
-    for value in (*node.variable_inputs, node.output):
-        _check_quantisation(value)
+    values = (*node.variable_inputs, node.output)
+    # int8 without a quantisation are plain integers, which no operator mixes with quantised ones.
+    if any(value.type.quantisation for value in values) and not node.op.ALIAS:
+        for value in values:
+            _check_quantisation(value)
     if not node.op.ALIAS:
         _check_kernel(node, node.op.kernel(node.site))
 

@@ -145,6 +145,7 @@ def check_is_not_onnx(reading: Reading, model: str, kind: str) -> None:
     channels before rows, or quantisation.  `kind` says what the model is."""
     check_dimensions((), reading, model)
     check_channels_last((), reading, model)
+    check_constants((), reading, model)
     if reading.calibration is not None:
         raise refused_calibration(model, kind)
 
@@ -163,6 +164,22 @@ def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None
             else "the dimensions that its inputs leave open are "
             + ", ".join(f'"{name}"' for name in names),
             help="use one of these names" if names else "leave --dimension out",
+        )
+
+
+def check_constants(known: Iterable[str], reading: Reading, model: str) -> None:
+    """Raises UsageError if the user gives a constant for an input that is not in `known`."""
+    names = tuple(known)
+    wrong = next((name for name, _ in reading.constants if name not in names), None)
+    if wrong is not None:
+        raise UsageError(
+            "usage-171",
+            f'the model has no input "{wrong}" that may be a constant',
+            where=f"{model}, --constant",
+            why=f"its inputs are {', '.join(names)}"
+            if names
+            else "only inputs of ONNX models may become constants",
+            help="use one of these names" if names else "leave --constant out",
         )
 
 
@@ -214,15 +231,17 @@ def model_bytes(path: Path, reading: Reading = AS_IT_IS) -> bytes:
 def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:
     """The graph in the bytes of an ONNX model, see `parse`.  Imports its modules only when called,
     since they and the package `onnx` take a tenth of a second to import."""
-    from penstock.frontends.onnx.file import decode
+    from penstock.frontends.onnx.file import decode, with_constants
     from penstock.frontends.onnx.importer import import_onnx
-    from penstock.frontends.onnx.post_training import quantised
+    from penstock.frontends.onnx.post_training import quantised, read_constants
 
     file = decode(raw, name, folder)
     check_dimensions(file.open_dimensions(), reading, name)
     images = (border.name for border in file.inputs if len(border.shape) > 2)
     check_channels_last(images, reading, name)
+    check_constants((border.name for border in file.inputs), reading, name)
     _, file = quantised(raw, file, reading, folder)
+    file = with_constants(file, read_constants(file, reading))
     return import_onnx(file, reading).graph
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.errors import UsageError
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.setting import (
+    CONSTANTS,
     COUNT,
     EXTENTS,
     FILE,
@@ -45,6 +46,8 @@ class Reading:
     dimensions: (name, extent) of symbolic dimensions.
     channels_last: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
         where the file has (N, C, H, W).
+    constants: (input, file) pairs: the input of an ONNX model is a constant, whose elements the
+        .npy file holds.
     states: (input, output) pairs by name: the input is a state, whose new elements are the
         output, see `frontends.explicit_states`.
     incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
@@ -114,6 +117,20 @@ class Reading:
             metavar="INPUT",
             commands=READING,
             example='["image"]',
+        ),
+    )
+    constants: tuple[tuple[str, Path], ...] = declared(
+        (),
+        Setting(
+            CONSTANTS,
+            "Make input NAME of an ONNX model a constant, whose elements an .npy file holds, such "
+            "as a shape or axes; repeatable.",
+            "by the name of an input of an ONNX model that becomes a constant, the .npy file with "
+            "its elements",
+            option="constant",
+            group=MODEL,
+            commands=READING,
+            example='{"axes": "axes.npy"}',
         ),
     )
     states: tuple[tuple[str, str], ...] = declared(

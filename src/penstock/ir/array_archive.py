@@ -53,6 +53,19 @@ def read_arrays(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> dict
         raise ArchiveError(str(error) or type(error).__name__) from error
 
 
+def read_array(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> Array:
+    """The array in an `.npy` file.
+
+    Raises OSError if the file cannot be read, ArchiveError if it is damaged or contains pickled
+    objects, and SizeLimitError if it takes more bytes than the limit."""
+    raw = path.read_bytes()
+    Allowance(limit_bytes).take(len(raw), f"a file of {len(raw)} bytes", str(path))
+    try:
+        return _array(raw)
+    except Exception as error:  # NumPy raises a dozen kinds for damaged files
+        raise ArchiveError(str(error) or type(error).__name__) from error
+
+
 def _array(member: bytes) -> Array:
     """The array in a member of an archive.  Raises ValueError if its header states another size."""
     stream = io.BytesIO(member)

@@ -89,6 +89,9 @@ class OnnxName:
     `float_outputs`: outputs may be.
     `integers`: the output holds plain integers, which have no quantisation.  They depend on the
         order of the inputs' elements only, so that integers are compared as real numbers are.
+    `plain`: inputs of integers have their own element type, without quantisation.
+    `only_reals`: the operator computes real numbers only, so that functions of a quantised tensor
+        are tables.
     """
 
     axes: AxisOrder
@@ -98,6 +101,8 @@ class OnnxName:
     floats: bool = False
     float_outputs: bool = False
     integers: bool = False
+    plain: bool = False
+    only_reals: bool = False
 
     def carries_in(self, attributes: Mapping[str, object]) -> bool:
         """Whether a node with these attributes carries elements."""
@@ -108,6 +113,14 @@ REALS = OnnxName(AxisOrder.ALIKE, floats=True)
 """Presentation of operators on tensors of one axis order, which may hold real numbers."""
 CARRIED = OnnxName(AxisOrder.ALIKE, carries=True, floats=True)
 """Of those whose output elements are elements of an input."""
+
+
+PLAIN = OnnxName(AxisOrder.ALIKE, floats=True, plain=True)
+"""Of those on tensors without quantisation: float32, integers, bool."""
+PLAIN_MODEL = OnnxName(AxisOrder.MODEL, floats=True, plain=True)
+"""The same, with the axes of the model."""
+FUNCTION = OnnxName(AxisOrder.ALIKE, floats=True, plain=True, only_reals=True)
+"""Of element-wise functions of real numbers."""
 
 
 @dataclass(frozen=True, slots=True)

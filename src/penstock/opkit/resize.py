@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.tensor import Array
 from penstock.opkit.checks import require, require_elements
 from penstock.opkit.onnx_constants import real_numbers
 
@@ -93,7 +94,10 @@ class ResizedAxis:
 
     def nearest(self, coordinates: str, rounding: str) -> tuple[int, ...]:
         """The input index that each output index repeats."""
-        x = self.positions(coordinates)
+        return self.at(self.positions(coordinates), rounding)
+
+    def at(self, x: Positions, rounding: str) -> tuple[int, ...]:
+        """The input index nearest to each position."""
         match rounding:
             case "round_prefer_floor":
                 # Half down; `round_prefer_ceil` rounds half up.
@@ -114,11 +118,6 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
 
     Raises ModelError or UnsupportedError."""
     x, rank = node.input(0).type.shape, len(node.order)
-    if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise node.unsupported(
-            f"keep_aspect_ratio_policy is {node.text('keep_aspect_ratio_policy', '')}, must be "
-            "stretch"
-        )
     listed = node.integers("axes", tuple(range(rank)))
     require(
         all(-rank <= axis < rank for axis in listed),
@@ -126,6 +125,9 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
     )
     sizes = node.constant_ints(3) if node.optional(3) is not None else ()
     factors = () if sizes else _factors(node)
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    if sizes and policy != "stretch":
+        sizes, factors = (), _of_one_ratio(node, listed, sizes, larger=policy == "not_smaller")
     given = len(sizes or factors)
     require(given == len(listed), f"there are {given} sizes or factors, must be {len(listed)}")
     by_axis = {axis % rank: k for k, axis in enumerate(listed)}
@@ -139,10 +141,53 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
             require_elements((sizes[k],), "an axis of the result")
             found.append(ResizedAxis(extent, sizes[k], np.float32(sizes[k]) / np.float32(extent)))
         else:
-            outputs = int(np.floor(np.float32(extent) * factors[k]))
+            half = np.float32(0 if policy == "stretch" else 0.5)
+            outputs = int(np.floor(np.float32(extent) * factors[k] + half))
             require_elements((outputs,), "an axis of the result")
             found.append(ResizedAxis(extent, outputs, factors[k]))
     return tuple(found)
+
+
+def _of_one_ratio(
+    node: OnnxNode, listed: tuple[int, ...], sizes: tuple[int, ...], *, larger: bool
+) -> tuple[np.float32, ...]:
+    """The same factor for all axes: the largest or the smallest that the sizes state."""
+    shape: dict[int, int] = dict(zip(MODEL_AXES, node.input(0).type.shape, strict=True))
+    rank = len(node.order)
+    ratios = [size / shape[axis % rank] for axis, size in zip(listed, sizes, strict=True)]
+    return (np.float32(max(ratios) if larger else min(ratios)),) * len(listed)
+
+
+def real_positions(node: OnnxNode, axis: ResizedAxis, model_axis: int) -> Array:
+    """The position in the input of each output index of a float32 tensor, in double precision.
+
+    Source: ONNX operator specification, Resize, where lengths are scale times extent."""
+    o, scale, last = np.arange(axis.outputs, dtype=np.float64), float(axis.scale), axis.extent - 1
+    length = scale * axis.extent
+    match node.text("coordinate_transformation_mode", "half_pixel"):
+        case "align_corners":
+            return o * last / (length - 1) if length != 1 else o * 0
+        case "tf_crop_and_resize":
+            start, end = _region(node, model_axis)
+            if length == 1:
+                return o + (start + end) * last / 2
+            return start * last + o * (end - start) * last / (length - 1)
+        case "pytorch_half_pixel" if length == 1:
+            return o - 0.5
+        case "half_pixel_symmetric":
+            return axis.extent / 2 * (1 - axis.outputs / length) + (o + 0.5) / scale - 0.5
+        case mode:
+            is_asymmetric = mode == "asymmetric" or coordinates_of(node) == "asymmetric"
+            return o / scale if is_asymmetric else (o + 0.5) / scale - 0.5
+
+
+def _region(node: OnnxNode, model_axis: int) -> tuple[float, float]:
+    """The part of an axis that a crop takes, as shares of the distance of its ends."""
+    rank, roi = len(node.order), real_numbers(node, 1).ravel()
+    listed = [axis % rank for axis in node.integers("axes", tuple(range(rank)))]
+    require(len(roi) == 2 * len(listed), f"the region has {len(roi)} numbers")
+    k = listed.index(model_axis) if model_axis in listed else None
+    return (0.0, 1.0) if k is None else (float(roi[k]), float(roi[k + len(listed)]))
 
 
 def _factors(node: OnnxNode) -> tuple[np.float32, ...]:

@@ -20,15 +20,19 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
-from penstock.opkit.nodes import requantised, with_shape
+from penstock.opkit.nodes import RealNodes, requantised, with_shape
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.samples import int8, reals, sample
+from penstock.ops.comparisons import PlainCompare, Relation
 from penstock.ops.conversions import Cast
+from penstock.ops.integer_pairs import SUB
+from penstock.ops.plain_reduction import ReductionFunction, reduced_plain
+from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class ReduceMax(_Extreme):
     """The maximum along `axes`."""
 
     TFLITE = ("REDUCE_MAX", "REDUCE_ANY")
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMax")
+    ONNX = onnx(CARRIED, "ReduceMax")
     RELAY = relay("max")
     SIGN = 1
 
@@ -71,7 +75,7 @@ class ReduceMin(_Extreme):
     """The minimum along `axes`."""
 
     TFLITE = ("REDUCE_MIN", "REDUCE_ALL")
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, carries=True), "ReduceMin")
+    ONNX = onnx(CARRIED, "ReduceMin")
     RELAY = relay("min")
     SIGN = -1
 
@@ -132,7 +136,9 @@ class ArgMax(_ArgExtreme):
     """Index of the first maximum along `axis`."""
 
     TFLITE = ("ARG_MAX",)
-    ONNX = onnx(OnnxName(AxisOrder.ALIKE, integers=True, floats=True), "ArgMax")
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE, integers=True, floats=True), "ArgMax") | onnx(
+        OnnxName(AxisOrder.VECTORS, floats=True), "Hardmax"
+    )
     RELAY = relay("argmax")
     SIGN = 1
 
@@ -161,14 +167,37 @@ def _foreign_index(node: ForeignNode) -> Iterable[Made]:
 
 
 def _onnx_index(node: OnnxNode) -> Iterable[Made]:
-    """ONNX ArgMax, ArgMin, of the first index."""
-    if node.integer("select_last_index"):
-        raise node.unsupported("attribute select_last_index is 1, must be 0")
-    x, axis = node.input(0), node.axis(node.integer("axis"))
-    op = ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis)
-    index = node.between(op, x, label="index", like=None)
-    yield index
-    yield node.made(Cast(DType.INT64), index.output)
+    """ONNX ArgMax, ArgMin, of the first or the last index."""
+    new, x, axis = RealNodes(node), node.input(0), node.axis(node.integer("axis"))
+    op, is_last = (
+        ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis),
+        node.integer("select_last_index"),
+    )
+    if is_last:
+        x = new.apply(_backwards(x.type.shape, axis), x)
+    index = new.apply(op, x)
+    if is_last:
+        last = new.typed_constant(np.array(x.type.shape[axis] - 1), DType.INT32)
+        index = new.apply(SUB, last, index)
+    return new.result(new.apply(Cast(DType.INT64), index))
+
+
+def _backwards(shape: tuple[int, ...], axis: int) -> Slice:
+    """The axis in reverse."""
+    steps = [-1 if a == axis else 1 for a in range(len(shape))]
+    start = [extent - 1 if a == axis else 0 for a, extent in enumerate(shape)]
+    return Slice(tuple(start), shape, tuple(steps))
+
+
+def _hardmax(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Hardmax: 1 at the first maximum along the last axis, else 0."""
+    new = RealNodes(node)
+    x = new.input(0)
+    axis = x.type.rank - 1
+    index = new.apply(ArgMax(axis), x)
+    places = new.typed_constant(np.arange(x.type.shape[axis]), DType.INT32)
+    is_there = new.apply(PlainCompare(Relation.EQUAL), index, places)
+    return new.result(new.apply(Cast(DType.FLOAT32), is_there))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -178,8 +207,18 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name.startswith("Arg"):
         return _onnx_index(node)
-    make = ReduceMax if node.name == "ReduceMax" else ReduceMin
-    return reduction.onnx_nodes(node, lambda n, axes: requantised(n, make(axes), n.input(0)))
+    if node.name == "Hardmax":
+        return _hardmax(node)
+    return reduction.onnx_nodes(node, _onnx_extreme)
+
+
+def _onnx_extreme(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+    """ONNX ReduceMax, ReduceMin."""
+    larger, x = node.name == "ReduceMax", node.input(0)
+    if x.type.dtype is DType.FLOAT32:
+        function = ReductionFunction.MAX if larger else ReductionFunction.MIN
+        return reduced_plain(node, axes, function)
+    return requantised(node, ReduceMax(axes) if larger else ReduceMin(axes), x)
 
 
 SAMPLES = (

@@ -32,7 +32,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types
-from penstock.ir.operator_facts import CARRIED, REALS, onnx, relay
+from penstock.ir.operator_facts import CARRIED, FUNCTION, REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
@@ -54,7 +54,6 @@ from penstock.ops.plain import (
     PlainSquaredDifference,
     PlainSub,
 )
-from penstock.ops.reshape import Reshape
 
 Scaling = tuple[int, int]
 """(multiplier, shift) in fixed point."""
@@ -165,7 +164,7 @@ class Add(_Sum):
     """Element-wise sum with requantisation and clamp; inputs may be broadcast."""
 
     TFLITE = ("ADD",)
-    ONNX = onnx(REALS, "Add", "Sum")
+    ONNX = onnx(REALS, "Add", "Sum") | onnx(FUNCTION, "Mean")
     RELAY = relay("add", "qnn.add")
     COMMUTATIVE = True
     SIGN = 1
@@ -416,7 +415,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return _sloped(node)
         case "Max" | "Min":
             return _extreme_of_all(node)
-        case "Sum" | "Add" if len(node.inputs) != 2:
+        case "Sum" | "Add" | "Mean" if len(node.inputs) != 2 or node.name == "Mean":
             return _sum_of_all(node)
         case "Sub":
             return exact_elementwise(node, Sub(), PlainSub(UNLIMITED))
@@ -428,10 +427,11 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 def _sum_of_all(node: OnnxNode) -> Iterable[Made]:
     real = RealNodes(node)
-    first, *others = (real.input(k) for k, _ in enumerate(node.inputs))
-    total = real.apply(Reshape(first.type.shape), first)
+    total, *others = (real.input(k) for k, _ in enumerate(node.inputs))
     for other in others:
         total = real.apply(PlainAdd(UNLIMITED), total, other)
+    if node.name == "Mean":
+        total = real.apply(PlainDiv(UNLIMITED), total, float(len(node.inputs)))
     return real.result(total)
 
 

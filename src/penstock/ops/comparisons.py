@@ -21,7 +21,18 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
+from penstock.ir.operator_facts import (
+    CARRIED,
+    FUNCTION,
+    PLAIN,
+    PLAIN_MODEL,
+    REALS,
+    AxisOrder,
+    OnnxName,
+    RelayName,
+    onnx,
+    relay,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit import broadcast
@@ -34,8 +45,11 @@ from penstock.opkit.checks import (
     resolved_axis,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.nodes import in_scale_of_output, real_elementwise, reshaped
+from penstock.opkit.nodes import RealNodes, in_scale_of_output, real_elementwise, reshaped
+from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.samples import int8, integers, reals, sample, weights
+from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
+from penstock.ops.slice import Slice
 
 EXTRA_BITS = 8
 
@@ -89,7 +103,15 @@ class Compare(Elementwise):
         )
 
 
-PLAIN_TYPES = (DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT32)
+PLAIN_TYPES = (
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.BOOL,
+    DType.FLOAT32,
+)
 
 
 ONNX_RELATIONS = {
@@ -110,7 +132,11 @@ class PlainCompare(Elementwise):
 
     relation: Relation
 
-    ONNX = onnx(REALS, *ONNX_RELATIONS)
+    ONNX = (
+        onnx(PLAIN, *ONNX_RELATIONS)
+        | onnx(REALS, "IsInf", "IsNaN")
+        | onnx(FUNCTION, "Shrink", "ThresholdedRelu")
+    )
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "comparison")
@@ -153,10 +179,40 @@ def _compared(node: ForeignNode) -> Iterable[Made]:
 def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX comparisons, of real numbers or of plain integers."""
     op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
-    types = {value.type.dtype for value in inputs}
-    if types <= {DType.INT32, DType.INT64, DType.BOOL}:
-        return (node.made(op, *inputs),)
+    if all(x.type.dtype is not DType.FLOAT32 and x.type.quantisation is None for x in inputs):
+        new = RealNodes(node)
+        return new.result(new.apply(op, *inputs))
     return real_elementwise(node, op)
+
+
+def _special(node: OnnxNode) -> Iterable[Made]:
+    """ONNX IsNaN, and IsInf of the signs that its attributes name."""
+    new = RealNodes(node)
+    x = new.input(0)
+    if node.name == "IsNaN":
+        return new.result(new.apply(PlainCompare(Relation.NOT_EQUAL), x, x))
+    positive, negative = (node.integer(f"detect_{sign}", 1) for sign in ("positive", "negative"))
+    if positive and negative:
+        x = new.apply(PlainAbs(), x)
+    bound = np.inf if positive else -np.inf if negative else np.nan
+    infinity = new.typed_constant(np.array(bound), DType.FLOAT32)
+    return new.result(new.apply(PlainCompare(Relation.EQUAL), x, infinity))
+
+
+def _beyond_threshold(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ThresholdedRelu; Shrink, which also keeps numbers below the negative threshold, and
+    brings both nearer to 0."""
+    new = RealNodes(node)
+    x, y = new.input(0), 0.0
+    above = PlainCompare(Relation.GREATER)
+    if node.name == "ThresholdedRelu":
+        is_above = new.apply(above, x, node.real("alpha", 1.0))
+        return new.result(new.apply(Select(), is_above, x, y))
+    bound, bias = node.real("lambd", 0.5), node.real("bias", 0.0)
+    is_below = new.apply(PlainCompare(Relation.LESS), x, -bound)
+    lower = new.apply(Select(), is_below, new.apply(PlainAdd(), x, bias), y)
+    upper = new.apply(PlainSub(), x, bias)
+    return new.result(new.apply(Select(), new.apply(above, x, bound), upper, lower))
 
 
 class Connective(Enum):
@@ -233,7 +289,7 @@ class Select(Elementwise):
     a, b, y    any type   one scale and zero point; y = a where the condition holds, else b"""
 
     TFLITE = ("SELECT", "SELECT_V2", "ONE_HOT")
-    ONNX = onnx(CARRIED, "Where") | onnx(REALS, "Trilu")
+    ONNX = onnx(CARRIED, "Where") | onnx(REALS, "Trilu") | onnx(PLAIN_MODEL, "OneHot")
     RELAY = relay("where")
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -303,6 +359,9 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
 
 def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Where and Trilu; choices are first converted to the output's quantisation."""
+    if node.name == "OneHot":
+        yield from _one_hot_onnx(node)
+        return
     if node.name == "Trilu":
         yield from _triangle(node)
         return
@@ -312,6 +371,30 @@ def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from made
         choices.append(value)
     yield node.made(Select(), node.input(0), *choices)
+
+
+def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX OneHot: the second value where the place along the new axis is the index, or the index
+    plus the depth, else the first."""
+    new, indices = RealNodes(node), node.input(0)
+    (depth,) = (int(k) for k in real_numbers(node, 1).ravel())
+    require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
+    rank = indices.type.rank
+    axis = resolved_axis(node.integer("axis", -1), rank + 1)
+    spread = new.reshape(
+        new.integers(indices), (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
+    )
+    places = np.arange(depth).reshape(-1, *(1,) * (rank - axis))
+    first, second = (
+        new.apply(
+            PlainCompare(Relation.EQUAL), spread, new.typed_constant(places - less, DType.INT32)
+        )
+        for less in (0, depth)
+    )
+    values, found = new.plain(2), new.apply(Logical(Connective.LOGICAL_OR), first, second)
+    require(values.type.shape == (2,), f"values have shape {list(values.type.shape)}, not [2]")
+    off, on = (new.apply(Slice((k,), (1,), (1,)), values) for k in (0, 1))
+    return new.result(new.apply(Select(), found, on, off))
 
 
 def _triangle(node: OnnxNode) -> Iterable[Made]:
@@ -344,6 +427,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX comparisons, And, Or, Not, Xor, Where, Trilu."""
+    if node.name in ("Shrink", "ThresholdedRelu"):
+        return _beyond_threshold(node)
+    if node.name in ("IsInf", "IsNaN"):
+        return _special(node)
     if node.name in PlainCompare.ONNX:
         return _compared_onnx(node)
     return _connected_onnx(node) if node.name in Logical.ONNX else _chosen_onnx(node)

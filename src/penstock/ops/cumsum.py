@@ -27,7 +27,7 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types
-from penstock.ir.operator_facts import REALS, onnx, relay
+from penstock.ir.operator_facts import PLAIN, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
@@ -142,7 +142,7 @@ def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 class PlainCumsum(_Sums):
     """Cumulative sum of plain numbers along `axis`."""
 
-    ONNX = onnx(REALS, "CumSum")
+    ONNX = onnx(PLAIN, "CumSum")
 
     def result_type(self, inputs: Types) -> TensorType:
         found = self.checked(inputs)
@@ -177,13 +177,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX CumSum, of real numbers."""
+    """ONNX CumSum, of real numbers or int32."""
     axes = node.constant_ints(1)
     require(len(axes) == 1, f"axes are {list(axes)}, must be one")
     exclusive, reverse = bool(node.integer("exclusive")), bool(node.integer("reverse"))
     real = RealNodes(node)
     sums = PlainCumsum(node.axis(axes[0]), exclusive, reverse)
-    return real.result(real.apply(sums, real.input(0)))
+    is_plain = node.input(0).type.dtype in _KERNELS
+    return real.result(real.apply(sums, real.plain(0) if is_plain else real.input(0)))
 
 
 SAMPLES = (

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
+
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -34,8 +36,8 @@ from penstock.opkit.selection import (
     listed_type,
     selected_type,
 )
+from penstock.ops.comparisons import Select
 from penstock.ops.gather import Gather
-from penstock.ops.plain import PlainAdd, PlainSub
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -193,16 +195,23 @@ _MODES = ("constant", "reflect", "edge", "wrap")
 def _padded_reals(
     node: OnnxNode, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Iterable[Made]:
-    """Nodes that pad real numbers less the border with zeros, and add the border."""
+    """Nodes that pad real numbers with zeros, which the border then replaces, axis by axis."""
     real = RealNodes(node)
-    x = real.input(0)
-    border = real.constant(_onnx_border(node), "border")
+    x, border = real.input(0), _onnx_border(node)
     for crop in _cropping(x.type.shape, before, after):
         x = real.apply(crop, x)
-    x = real.apply(PlainSub(), x, border)
     before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
+    inside = x.type.shape
     x = real.apply(Pad(before, after, 0), x)
-    return real.result(real.apply(PlainAdd(), x, border))
+    for axis, extent in enumerate(inside if border else ()):
+        if x.type.shape[axis] > extent:
+            places = np.arange(x.type.shape[axis]) - before[axis]
+            is_outside = ((places < 0) | (places >= extent)).reshape(
+                -1, *(1,) * (len(inside) - axis - 1)
+            )
+            mask = real.typed_constant(is_outside, DType.BOOL)
+            x = real.apply(Select(), mask, border, x)
+    return real.result(x)
 
 
 def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -249,13 +258,13 @@ def _onnx_fill(node: OnnxNode, x: Value) -> int:
 
 
 def _onnx_border(node: OnnxNode) -> float:
-    """The value of padding.  Raises ModelError unless it is finite."""
+    """The value of padding.  Raises ModelError if it is no number."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()
         require(len(values) == 1, f"border has {len(values)} elements, must have 1")
         real = float(values[0])
-    require(math.isfinite(real), f"border is {real}, must be a finite number")
+    require(not math.isnan(real), f"border is {real}, must be a number")
     return real
 
 

@@ -28,16 +28,17 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
-from penstock.ir.operator_facts import REALS, onnx, relay
+from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import float_functions
 from penstock.opkit.activation import POSITIVE, Limits
-from penstock.opkit.broadcast import Clamped, Plain, arithmetic
+from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.nodes import real_elementwise
+from penstock.opkit.nodes import RealNodes, real_elementwise
 from penstock.opkit.samples import integers, reals, sample
+from penstock.ops.conversions import Cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Round(Plain):
     """Nearest integer; the even one of two."""
 
     TFLITE = ("ROUND",)
+    ONNX = onnx(FUNCTION, "Round")
     RELAY = relay("round")
     ARITHMETIC = arithmetic("round", float32=_rounded)
 
@@ -279,7 +281,7 @@ def _power(a: Floats, b: Floats) -> Floats:
 class Power(Plain):
     """Element-wise power of real numbers; inputs may be broadcast."""
 
-    ONNX = onnx(REALS, "Pow")
+    ONNX = onnx(PLAIN, "Pow")
     INPUTS = 2
     ARITHMETIC = arithmetic("power", float32=_power)
 
@@ -321,6 +323,34 @@ class FloorMod(Plain):
     ARITHMETIC = arithmetic("floor_mod", int32=_remainder)
 
 
+def _real_remainder(a: Floats, b: Floats) -> Floats:
+    return np.where(b == 0, np.float32(np.nan), np.fmod(a, b))
+
+
+def _floored_remainder(a: Floats, b: Floats) -> Floats:
+    found = _real_remainder(a, b)
+    return np.where((found != 0) & ((a < 0) != (b < 0)), found + b, found)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMod(Plain):
+    """The remainder of real numbers, with the sign of the dividend, or of the divisor if `floored`;
+    NaN for the divisor 0."""
+
+    floored: bool = True
+
+    ONNX = onnx(PLAIN, "Mod")
+    INPUTS = 2
+    ARITHMETIC = arithmetic("mod", float32=_floored_remainder)
+
+    def arithmetic(self, site: Site) -> Arithmetic:
+        return Arithmetic(_floored_remainder if self.floored else _real_remainder, "mod_f32")
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (*Plain.kernel(self, site).params, ("floored", int(self.floored)))
+        return Kernel("mod_f32", params, by_rows=True)
+
+
 _ONLY_PLAIN: Mapping[str, Plain] = {
     name: op
     for op in (Ceil(), Floor(), Round(), Neg(), Square(), FloorDiv(), FloorMod())
@@ -335,7 +365,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    return real_elementwise(node, Power() if node.name == "Pow" else PlainDiv())
+    """ONNX Div, Mod, Pow, Round of real numbers; powers of integers are rounded towards 0."""
+    ops: Mapping[str, Plain] = {"Div": PlainDiv(), "Pow": Power(), "Round": Round()}
+    op = ops.get(node.name) or PlainMod(not node.integer("fmod", 0))
+    dtype = node.input(0).type.dtype
+    if node.name != "Pow" or dtype in (DType.FLOAT32, DType.INT8):
+        return real_elementwise(node, op)
+    new = RealNodes(node)
+    power = new.apply(op, new.input(0), new.input(1))
+    # The error of a power must not round a whole number down.
+    raised = new.apply(PlainMul(), power, new.constant(1 + 2.0**-20, "above"))
+    return new.result(new.apply(Cast(dtype), raised))
 
 
 _IMAGE, _INTEGERS = reals(1, 4, 3, 5), integers(1, 4, 3, 5)
@@ -349,6 +389,8 @@ SAMPLES = (
     sample(Neg(), _INTEGERS),
     sample(Neg(), integers(7)),
     sample(Power(), _IMAGE, _IMAGE),
+    sample(PlainMod(), _IMAGE, reals(5)),
+    sample(PlainMod(floored=False), _IMAGE, _IMAGE),
     sample(Power(), reals(2, 4, 3, 5), reals()),
     sample(FloorDiv(), _INTEGERS, _INTEGERS),
     sample(FloorDiv(), _INTEGERS, integers()),

@@ -3,6 +3,7 @@
 A module of this folder is an operator file if it defines subclasses of `OperatorDefaults`.  Its
 function `from_foreign` turns TFLite nodes with one of the operators' TFLITE names into nodes of the
 graph, and `from_onnx` does so for ONNX nodes; operators without such names are created by passes.
+A module without operators of its own may compose nodes of others: its `ONNX` states the names.
 `SAMPLES` holds small instances for tests.
 """
 
@@ -137,10 +138,16 @@ def foreign_names() -> Mapping[str, FromForeign]:
 def onnx_names() -> Mapping[str, tuple[OnnxName, FromOnnx]]:
     """By name of an ONNX operator, how its nodes are presented and the function that imports
     them."""
-    return {
+    of_ops = {
         name: (presentation, file.from_onnx)
         for file in operator_files()
         if file.from_onnx is not None
         for op in file.ops
         for name, presentation in op.ONNX.items()
     }
+    composed = {
+        name: (presentation, module.from_onnx)
+        for module in _modules()
+        for name, presentation in getattr(module, "ONNX", {}).items()
+    }
+    return of_ops | composed

@@ -20,19 +20,22 @@ import numpy as np
 from penstock.fixedpoint import multiply, round_half_away
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_int8, require_rank
-from penstock.opkit.nodes import requantised
+from penstock.opkit.nodes import RealNodes, is_real, requantised
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.resize import (
+    MODEL_AXES,
     ResizedAxis,
     Sampling,
     coordinates_of,
     foreign_resize,
+    real_positions,
     resized_axes,
     rounding_of,
 )
@@ -47,8 +50,11 @@ from penstock.opkit.selection import (
     fitted,
     listed_type,
 )
+from penstock.ops.comparisons import Select
 from penstock.ops.gather import Gather
+from penstock.ops.plain import PlainAdd, PlainMul
 
+CROP = "tf_crop_and_resize"
 WEIGHT_BITS = 11
 """Fraction bits of weights: sums of products fit int32 for linear and for cubic weights."""
 LARGEST_WEIGHT = 2**15 - 1
@@ -239,20 +245,85 @@ def _cubic(node: OnnxNode, axis: ResizedAxis, positions: Array) -> Taps:
     return _rounded(axis.extent, lower - 1, weights)
 
 
+def _interpolated(node: OnnxNode) -> Iterable[Made]:
+    """Resizing of real numbers: weighted sums along one axis after the other."""
+    new = RealNodes(node)
+    x = new.input(0)
+    is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
+    for a, axis in enumerate(resized_axes(node)):
+        if axis.is_unchanged and not is_crop:
+            continue
+        positions = real_positions(node, axis, MODEL_AXES[a])
+        shape = tuple(axis.outputs if b == a else 1 for b in range(4))
+        total: Value | None = None
+        start, weights = _folded(axis.extent, *_real_weights(node, axis, positions))
+        for k in range(weights.shape[1]):
+            if not weights[:, k].any():
+                continue
+            factors = new.typed_constant(weights[:, k].reshape(shape), DType.FLOAT32)
+            part = new.apply(PlainMul(), new.apply(Gather(a, tuple(start + k)), x), factors)
+            total = part if total is None else new.apply(PlainAdd(), total, part)
+        assert total is not None
+        x = total
+        outside = (positions < 0) | (positions > axis.extent - 1)
+        if is_crop and outside.any():
+            mask = new.typed_constant(outside.reshape(shape), DType.BOOL)
+            x = new.apply(Select(), mask, node.real("extrapolation_value", 0.0), x)
+    return new.result(x)
+
+
+def _real_weights(node: OnnxNode, axis: ResizedAxis, positions: Array) -> tuple[Array, Array]:
+    """The first input index and the weights of each output index; sums of weights are 1.
+
+    A position on an input index is right of its left neighbour; with `antialias`, the filter of
+    a reduction is as wide as the distance of outputs."""
+    mode = node.text("mode", "nearest").removeprefix("bi")
+    width = {"nearest": 1, "linear": 1, "cubic": 2}[mode]
+    scale = min(float(axis.scale), 1.0) if node.integer("antialias") else 1.0
+    reach = -int(np.floor(-width / scale) + 1) + 1
+    first = np.ceil(positions).astype(np.int64) - reach
+    distances = (first[:, None] + np.arange(2 * reach) - positions[:, None]) * scale
+    if mode == "cubic":
+        weights = _cubic_weights(np.abs(distances), node.real("cubic_coeff_a", -0.75))
+    elif mode == "linear":
+        weights = np.clip(1 - np.abs(distances), 0, 1)
+    else:
+        nearest = axis.at(positions.astype(np.float32), rounding_of(node))
+        weights = (first[:, None] + np.arange(2 * reach) == np.array(nearest)[:, None]) * 1.0
+    if node.integer("exclude_outside"):
+        taps = first[:, None] + np.arange(2 * reach)
+        weights = np.where((taps >= 0) & (taps < axis.extent), weights, 0)
+    return first, weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-30)
+
+
+def _cubic_weights(x: Array, a: float) -> Array:
+    """Source: ONNX operator specification, Resize; Keys, "Cubic convolution interpolation"."""
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
 def _rounded(extent: int, first: Array, weights: Array) -> Taps:
     """Taps in fixed point.  Indices outside the axis read its ends; of each output index, the
     largest weight takes what rounding leaves of the sum."""
+    start, folded = _folded(extent, first, weights)
+    outputs = len(folded)
+    steps = np.rint(folded * (1 << WEIGHT_BITS)).astype(np.int64)
+    rest = np.rint(folded.sum(axis=1) * (1 << WEIGHT_BITS)).astype(np.int64) - steps.sum(axis=1)
+    # Constant images stay constant only if weights add up to one exactly.
+    steps[np.arange(outputs), folded.argmax(axis=1)] += rest
+    return Taps(tuple(start.tolist()), tuple(steps.ravel().tolist()))
+
+
+def _folded(extent: int, first: Array, weights: Array) -> tuple[Array, Array]:
+    """First indices and weights inside the axis, at whose ends indices outside are read."""
     outputs, size = weights.shape
     start = np.clip(first, 0, max(0, extent - size))
     folded = np.zeros((outputs, min(size, extent)))
     for k in range(size):
         at = np.clip(first + k, 0, extent - 1) - start
         folded[np.arange(outputs), at] += weights[:, k]
-    steps = np.rint(folded * (1 << WEIGHT_BITS)).astype(np.int64)
-    rest = np.rint(folded.sum(axis=1) * (1 << WEIGHT_BITS)).astype(np.int64) - steps.sum(axis=1)
-    # Constant images stay constant only if weights add up to one exactly.
-    steps[np.arange(outputs), folded.argmax(axis=1)] += rest
-    return Taps(tuple(start.tolist()), tuple(steps.ravel().tolist()))
+    return start, folded
 
 
 POSITION_BITS = 10
@@ -399,7 +470,9 @@ class ResizeNearest(Selection):
     sampling: Sampling = Sampling.LEGACY
 
     TFLITE = ("RESIZE_NEAREST_NEIGHBOR",)
-    ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest), "Resize", "Upsample")
+    ONNX = onnx(
+        OnnxName(AxisOrder.CHANNELS_LAST, carries=_is_nearest, floats=True), "Resize", "Upsample"
+    )
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -434,6 +507,10 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     x, mode = node.input(0), node.text("mode", "nearest")
     require_rank(x.type, (4,), "input")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
+    if is_real(node) and (mode != "nearest" or is_crop):
+        yield from _interpolated(node)
+        return
     if mode != "nearest":
         yield from from_onnx_resize(node)
         return

@@ -33,6 +33,8 @@ from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ReduceMax
+from penstock.ops.gather import Gather
+from penstock.ops.pad import Pad
 from penstock.ops.plain import (
     PlainAbs,
     PlainAdd,
@@ -44,9 +46,11 @@ from penstock.ops.plain import (
     PlainRsqrt,
     PlainSqrt,
     PlainSub,
+    Power,
     Square,
 )
 from penstock.ops.running import Halves, RequantiseLast, RunningSum
+from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ class PlainSum(Reduction):
             OnnxName(AxisOrder.CHANNELS_LAST, floats=True),
             "InstanceNormalization",
             "GroupNormalization",
+            "LRN",
         )
     )
 
@@ -216,23 +221,24 @@ def _divided_by_norm(node: OnnxNode) -> Iterable[Made]:
 
 def _layer_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX LayerNormalization, of vectors with a row each."""
-    if any(output.name for output in node.outputs[1:]):
-        raise node.unsupported("means and deviations are outputs, must not be")
     x = node.input(0)
     shape, axis = x.type.shape, node.integer("axis", -1)
     require(-len(shape) <= axis < len(shape), f"axis is {axis}, rank is {len(shape)}")
     inner = shape[axis % len(shape) :]
     vectors = (math.prod(shape) // math.prod(inner), 1, math.prod(inner))
     real = RealNodes(node)
-    y = _standardised(real, real.reshape(x, vectors), (2,))
+    y, mean, factor = _standardised(real, real.reshape(x, vectors), (2,))
     y = _scaled(node, real, y, lambda numbers: np.broadcast_to(numbers, inner).ravel())
-    return real.result(real.reshape(y, shape))
+    kept = (*shape[: len(shape) - len(inner)], *(1,) * len(inner))
+    every = (real.reshape(y, shape), *(real.reshape(v, kept) for v in (mean, factor)))
+    wanted = {k: v for k, v in enumerate(every) if k < len(node.outputs) and node.output(k).name}
+    return real.results(wanted)
 
 
 def _instance_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX InstanceNormalization."""
     real = RealNodes(node)
-    y = _standardised(real, node.input(0), (1, 2))
+    y, _, _ = _standardised(real, node.input(0), (1, 2))
     return real.result(_scaled(node, real, y, lambda numbers: numbers))
 
 
@@ -246,14 +252,15 @@ def _group_norm(node: OnnxNode) -> Iterable[Made]:
     )
     count = channels // groups
     real = RealNodes(node)
-    y = _standardised(real, real.reshape(x, (batch, height * width, groups, count)), (1, 3))
+    y, _, _ = _standardised(real, real.reshape(x, (batch, height * width, groups, count)), (1, 3))
     y = real.reshape(y, x.type.shape)
     times = count if node.opset < 21 else 1
     return real.result(_scaled(node, real, y, lambda numbers: np.repeat(numbers, times)))
 
 
-def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
-    """x less its mean along axes, divided by its standard deviation.
+def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
+    """x less its mean along axes, divided by its standard deviation; the mean, and the reciprocal
+    of the deviation.
 
     The mean is corrected by that of the differences: where all elements are equal, so that the
     deviation is the root of epsilon, the rounding of the mean would count many times."""
@@ -265,15 +272,50 @@ def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
     centred = real.apply(PlainSub(), near, rest)
     variance = real.apply(PlainDiv(), _sum_of_squares(real, centred, axes), count)
     factor = real.apply(PlainRsqrt(), real.apply(PlainAdd(), variance, epsilon))
-    return real.apply(PlainMul(), centred, factor)
+    return real.apply(PlainMul(), centred, factor), mean, factor
 
 
 def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array], Array]) -> Value:
     """y times input 1, plus input 2 if there is one, whose constants are arranged to fit y."""
-    y = real.apply(PlainMul(), y, real.constant(arranged(real_numbers(node, 1)), "factors"))
-    if node.optional(2) is None:
-        return y
-    return real.apply(PlainAdd(), y, real.constant(arranged(real_numbers(node, 2)), "offsets"))
+    for k, op, label in ((1, PlainMul(), "factors"), (2, PlainAdd(), "offsets")):
+        given = node.optional(k)
+        if given is None:
+            continue
+        if given.data is not None:
+            numbers = real.constant(arranged(real_numbers(node, k)), label)
+        else:
+            numbers = _arranged(real, real.input(k), arranged)
+        y = real.apply(op, y, numbers)
+    return y
+
+
+def _arranged(real: RealNodes, numbers: Value, arranged: Callable[[Array], Array]) -> Value:
+    """Computed numbers, arranged as constants are."""
+    places = arranged(np.arange(numbers.type.elements).reshape(numbers.type.shape))
+    flat = real.reshape(numbers, (numbers.type.elements,))
+    if places.ravel().tolist() == list(range(numbers.type.elements)):
+        return real.reshape(flat, places.shape)
+    return real.apply(Gather(0, tuple(int(k) for k in places.ravel())), flat)
+
+
+def _local_response(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LRN: x / (bias + alpha / size * squares of near channels) ** beta."""
+    real, size = RealNodes(node), node.integer("size")
+    x = real.input(0)
+    before, (*outer, channels) = (size - 1) // 2, x.type.shape
+    require(size > 0, f"size is {size}, must be positive")
+    zeros = (0,) * len(outer)
+    pads = Pad((*zeros, before), (*zeros, size - 1 - before), 0)
+    wide = real.apply(pads, real.apply(Square(), x))
+    shape, steps = (*outer, channels), (1,) * x.type.rank
+    total, *others = (real.apply(Slice((*zeros, k), shape, steps), wide) for k in range(size))
+    for other in others:
+        total = real.apply(PlainAdd(), total, other)
+    share = real.constant(node.real("alpha", 1e-4) / size, "share")
+    bias = real.constant(node.real("bias", 1.0), "bias")
+    sums = real.apply(PlainAdd(), real.apply(PlainMul(), total, share), bias)
+    power = real.apply(Power(), sums, real.constant(node.real("beta", 0.75), "beta"))
+    return real.result(real.apply(PlainDiv(), real.input(0), power))
 
 
 def _covers_image(op: Mean, site: Site) -> bool:
@@ -353,6 +395,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return _layer_norm(node)
         case "InstanceNormalization":
             return _instance_norm(node)
+        case "LRN":
+            return _local_response(node)
         case "GroupNormalization":
             return _group_norm(node)
         case _:

@@ -26,6 +26,7 @@ from penstock.fixedpoint import (
 )
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Op
 from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import transcendental
@@ -48,15 +49,18 @@ from penstock.opkit.lookup import (
     scale_ratio,
     sigmoid_table,
 )
-from penstock.opkit.nodes import is_real
+from penstock.opkit.nodes import RealNodes, in_scale_of_output, is_real
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.transcendental import inverse_sqrt
+from penstock.ops.binary import Maximum, Minimum
 from penstock.ops.plain import (
     PlainAbs,
     PlainElu,
     PlainExp,
     PlainLog,
     PlainLogistic,
+    PlainMaximum,
+    PlainMinimum,
     PlainRelu,
     PlainRsqrt,
     PlainSqrt,
@@ -482,12 +486,42 @@ def _check(node: ForeignNode) -> None:
             pass
 
 
+def _clipped(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Clip with computed bounds, or with a lower one above the upper one, which counts."""
+    new = RealNodes(node)
+    if is_real(node):
+        values = [new.input(k) if node.optional(k) else None for k in range(3)]
+        ops: tuple[Op, Op] = (PlainMaximum(), PlainMinimum())
+    else:
+        found = [in_scale_of_output(node, k) if node.optional(k) else None for k in range(3)]
+        for value in filter(None, found):
+            new.take(value[1])
+        values = [value[0] if value else None for value in found]
+        ops = (Maximum(), Minimum())
+    x, *bounds = values
+    for op, bound in zip(ops, bounds, strict=True):
+        x = x if x is None or bound is None else new.apply(op, x, bound)
+    assert x is not None
+    return new.result(x)
+
+
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX functions of one variable that TFLite defines, too."""
+    if node.name == "Clip" and _has_special_bounds(node):
+        return _clipped(node)
     op, parameters = _of_onnx(node)
     if is_real(node):
         return real_form(node, node.name, parameters)
     return (node.made(op, node.input(0)),)
+
+
+def _has_special_bounds(node: OnnxNode) -> bool:
+    bounds = [node.optional(k) for k in (1, 2)]
+    if any(value is not None and value.data is None for value in bounds):
+        return True
+    if None in bounds or not is_real(node):
+        return False
+    return bool(np.any(node.constant(1) > node.constant(2)))
 
 
 def _of_onnx(node: OnnxNode) -> tuple[Lookup, tuple[float, ...]]:

@@ -31,7 +31,7 @@ from penstock.frontends.onnx.operators import (
     MOVING,
     QUANTISE,
     SAME,
-    SHAPE,
+    SHAPES,
 )
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -195,13 +195,22 @@ class _Analysis:
         else:
             known = {*self.exact, *((self.near.keys() | fixed.keys()) - self.read)}
         found = {name for name in needed - known if name and self.types[name] == REAL}
-        return _float_tensors(self.file, self.names, found, known, tables, assumed=self.assumed)
+        return _float_tensors(
+            self.file,
+            self.names,
+            found,
+            known,
+            tables,
+            self.types,
+            self.offsets,
+            assumed=self.assumed,
+        )
 
     def _computed_nodes(self) -> Iterator[FileNode]:
         """Nodes that do not only depend on constants and shapes."""
         known = {"", *self.constants.names()}
         for node in self.file.nodes:
-            if node.name == SHAPE or known.issuperset(node.inputs):
+            if node.name in SHAPES or known.issuperset(node.inputs):
                 known.update(node.outputs)
             else:
                 yield node
@@ -233,7 +242,8 @@ class _Analysis:
         if self.assumed or node.outputs[0] not in self.chains:
             return False
         inexact = any(n not in self.exact and n not in self.constants for n in node.inputs if n)
-        return node.name not in self.names or (inexact and not self._selects(node))
+        asked = self.names.get(node.name)
+        return asked is None or asked.only_reals or (inexact and not self._selects(node))
 
     def _forward(self, node: FileNode) -> None:
         self._forward_exact(node)
@@ -247,7 +257,7 @@ class _Analysis:
             activation_scale(node, self.constants)
             self.offsets[target] = OFFSETS[self.types[target]]
         elif node.name == DEQUANTISE:
-            offset = self.offsets.get(name)
+            offset = self.offsets.get(name, OFFSETS.get(self.types[name]))
             if offset is not None:
                 self.exact[target] = activation_scale(
                     node, self.constants, self.types[name], offset
@@ -377,6 +387,8 @@ def _float_tensors(
     needed: set[str],
     known: set[str],
     tables: set[str],
+    types: Mapping[str, str],
+    offsets: Mapping[str, int],
     *,
     assumed: bool,
 ) -> frozenset[str]:
@@ -384,18 +396,19 @@ def _float_tensors(
     those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
     """
     found = set(needed)
+    plain = {name for name, type in types.items() if type != REAL} - offsets.keys()
     for node in file.nodes:
-        if node.name in (*MOVING, CAST) and node.inputs[0] in found:
-            found.update(set(node.outputs) - known)
+        if node.name in (*MOVING, CAST) and node.inputs[0] in found | plain:
+            found.update({n for n in node.outputs if types[n] == REAL} - known)
     before: set[str] = set()
     while before != found:
         before = set(found)
         for node in file.nodes:
             if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
                 reads = enumerate(node.inputs)
-                taken = {n for k, n in reads if _takes(node, k, names, found, assumed)}
+                taken = {n for k, n in reads if _takes(node, k, names, found | plain, assumed)}
                 found -= {n for n in node.inputs if n not in taken}
-            if not _makes(node, names, found, assumed):
+            if not _makes(node, names, found | plain, assumed):
                 found.difference_update(node.outputs)
     return frozenset(found)
 
@@ -406,7 +419,7 @@ def _takes(
     """Whether input k of a node may be float32."""
     if node.name in (*MOVING, CAST):
         return floats.issuperset(node.outputs)
-    if node.name == SHAPE:
+    if node.name in SHAPES:
         return True
     if assumed and node.name in MOVING_REALS:
         return floats.issuperset(node.outputs)

@@ -7,14 +7,13 @@ are integer elements.  Every floating-point type counts as float32 (`file.decode
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 
 import numpy as np
 import onnx
 
 from penstock.errors import ModelError
 from penstock.frontends.onnx.file import REALS, File, FileNode
-from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE, operator_schema
 from penstock.ir.foreign import MALFORMED, Attribute
 
 REAL = "float32"
@@ -38,15 +37,6 @@ def operand_positions(node: FileNode, opset: int) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
     wanted = _formal(schema.outputs, 0)
     return tuple(k for k in range(len(node.inputs)) if _formal(schema.inputs, k) == wanted)
-
-
-@cache
-def operator_schema(name: str, opset: int) -> onnx.defs.OpSchema | None:
-    """ONNX's definition of an operator; None for operators of other domains."""
-    try:
-        return onnx.defs.get_schema(name, max_inclusive_version=opset, domain="")
-    except onnx.defs.SchemaError:
-        return None
 
 
 def _normal(dtype: str) -> str:

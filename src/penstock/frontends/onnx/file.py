@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.onnx.operators import operator_schema
 from penstock.frontends.reading import printable
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
@@ -233,6 +234,30 @@ class File:
         return frozenset((*self.constants, *borders, *written))
 
 
+def with_constants(file: File, arrays: Mapping[str, Array]) -> File:
+    """The model with some inputs, by name, as constants."""
+    inputs = tuple(border for border in file.inputs if border.name not in arrays)
+    constants = {name: _of_file(x) for name, x in arrays.items()}
+    return replace(file, inputs=inputs, constants={**file.constants, **constants})
+
+
+def node_of(node: Any, where: str) -> FileNode:
+    """A node of a protobuf; `where` says which."""
+    attributes: dict[str, Attribute] = {}
+    tensors: dict[str, Array] = {}
+    for a in node.attribute:
+        if a.type == onnx.AttributeProto.TENSOR:
+            tensors[a.name] = _of_file(np.asarray(numpy_helper.to_array(a.t)))
+        else:
+            attributes[a.name] = _attribute(a)
+    return FileNode(node.op_type, where, tuple(node.input), tuple(node.output), attributes, tensors)
+
+
+def _of_file(elements: Array) -> Array:
+    """Elements as a file has them: real numbers are float32."""
+    return elements.astype(np.float32) if elements.dtype.kind == "f" else elements
+
+
 class _Malformed(Exception):
     """The protobuf is readable but inconsistent; the text describes the problem."""
 
@@ -306,7 +331,7 @@ class _Reader:
         found = [o.version for o in self._model.opset_import if o.domain in ("", "ai.onnx")]
         if not found:
             raise _Malformed("it does not say which version of ONNX's operators it uses")
-        if not OLDEST_OPSET <= found[0] < 1000:
+        if not (found[0] >= OLDEST_OPSET or self._is_unchanged(found[0])) or found[0] >= 1000:
             raise UnsupportedError(
                 "onnx-002",
                 f"the model uses opset {found[0]}, must be {OLDEST_OPSET} or later",
@@ -314,6 +339,14 @@ class _Reader:
                 help="export the model with a later opset_version",
             )
         return int(found[0])
+
+    def _is_unchanged(self, opset: int) -> bool:
+        """Whether the operators of an older opset are as in `OLDEST_OPSET`."""
+        return bool(self._model.graph.node) and all(
+            (schema := operator_schema(node.op_type, OLDEST_OPSET)) is not None
+            and schema.since_version <= opset
+            for node in self._model.graph.node
+        )
 
     def _unique(self, raw: str) -> str:
         """A printable name, made unique if two names become equal."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from penstock.errors import ModelError
-from penstock.frontends.onnx.element_types import operator_schema
 from penstock.frontends.onnx.file import FileNode
+from penstock.frontends.onnx.operators import operator_schema
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.tensor import Array
 from penstock.limits import SizeLimitError, take
@@ -82,14 +83,8 @@ def _single(
     opset = min(opset, onnx.defs.onnx_opset_version())
     named = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
     names = ["" if x is None else f"x{k}" for k, x in enumerate(inputs)]
-    made = helper.make_node(node.name, names, [f"y{k}" for k in range(len(node.outputs))])
-    schema = operator_schema(node.name, opset)
-    for name, value in node.attributes.items():
-        formal: Any = schema.attributes.get(name) if schema else None
-        kind = formal.type.value if formal else None
-        made.attribute.append(helper.make_attribute(name, value, attr_type=kind))
-    for name, tensor in node.tensors.items():
-        made.attribute.append(helper.make_attribute(name, numpy_helper.from_array(tensor)))
+    outputs = tuple(f"y{k}" for k in range(len(node.outputs)))
+    made = proto_of(replace(node, inputs=tuple(names), outputs=outputs), opset)
     short = {name for name, x in named.items() if with_values and x.size <= SHORT}
     graph = helper.make_graph(
         [made],
@@ -105,6 +100,19 @@ def _single(
         [numpy_helper.from_array(np.asarray(named[name]), name) for name in short],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def proto_of(node: FileNode, opset: int) -> Any:
+    """A node as a protobuf."""
+    found = helper.make_node(node.name, node.inputs, node.outputs)
+    schema: Any = operator_schema(node.name, opset)
+    for name, value in node.attributes.items():
+        formal = schema.attributes.get(name) if schema else None
+        kind = formal.type.value if formal else None
+        found.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    for name, tensor in node.tensors.items():
+        found.attribute.append(helper.make_attribute(name, numpy_helper.from_array(tensor)))
+    return found
 
 
 def _result_shapes(model: onnx.ModelProto) -> list[tuple[int | None, ...]]:

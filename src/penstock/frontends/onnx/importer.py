@@ -6,6 +6,7 @@ are imported here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,15 +27,19 @@ from penstock.frontends.onnx.domains import (
 from penstock.frontends.onnx.element_types import REAL, check_attribute_kinds, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
+from penstock.frontends.onnx.functions import expanded
 from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
+    AT_COMPUTED,
     CAST,
+    CONSTANT,
     EIGHT_BITS,
     ELEMENTWISE,
     KNOWN,
+    OF_INTEGERS,
     RESHAPING,
     SAME,
-    SHAPE,
+    SHAPES,
 )
 from penstock.frontends.onnx.presentation import Presenter, check_interface
 from penstock.frontends.onnx.rewrites import rewritten
@@ -51,8 +56,6 @@ from penstock.opkit.checks import require_elements
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 from penstock.ops.tabulated import ElementTable
-
-PLAIN = ("bool", "int32", "int64")  # Element types that Cast makes of real numbers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
     _check_outputs(file)
     check_attribute_kinds(file)
     in_file, file = file, _live(rewritten(file))
+    defined = expanded(file, _is_known, dict(reading.dimensions))
+    file = file if defined is None else _live(rewritten(defined))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     constants, types, taken = ModelConstants(file), element_types(file), file.names()
@@ -94,6 +99,11 @@ def _live(file: File) -> File:
             needed.update(node.inputs)
             kept.append(node)
     return replace(file, nodes=tuple(reversed(kept)))
+
+
+def _is_known(node: FileNode) -> bool:
+    """Whether a node is imported without ONNX's definition of its operator."""
+    return node.name in {*KNOWN, *ELEMENTWISE, *CONSTANT, *onnx_names()}
 
 
 def _not_written(node: FileNode, name: str) -> UnsupportedError:
@@ -136,7 +146,7 @@ def _check_operators(file: File) -> None:
     numbers = {"", *file.constants}
     unknown: list[FileNode] = []
     for node in file.nodes:
-        if node.name == SHAPE or numbers.issuperset(node.inputs):
+        if node.name in SHAPES or numbers.issuperset(node.inputs):
             numbers.update(node.outputs)
         elif node.name not in known:
             unknown.append(node)
@@ -237,7 +247,7 @@ class _Importer:
         scales = self._copies_of_input(border, where)
         value = Value(name, TensorType(shape, *self._stored_input(border, scales, where)))
         _check_size(value, where)
-        if len(scales) > 1:
+        if value.type.dtype is DType.FLOAT32:
             self._tensors.where = where
             for scale in scales:
                 copy = self._tensors.name(f"{name}/quantised{len(self._copies)}")
@@ -247,7 +257,16 @@ class _Importer:
                 self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, order))
         elif scales:
             self._copies[name, scales[0]] = name
-        self._tensors.put(name, OrderedTensor(value, order))
+        stored = value
+        if value.type.dtype is DType.UINT8 and self._offset(name) is not None:
+            self._tensors.where = where
+            label = self._domains.labels.get(name, unit_scale(128))
+            type = TensorType(shape, DType.INT8, label)
+            first = self._tensors.derived(
+                Quantize(), value, replace(type, quantisation=unit_scale(128)), f"{name}/stored"
+            )
+            stored = self._tensors.relabelled(first, label)
+        self._tensors.put(name, OrderedTensor(stored, order))
         return value
 
     def _stored_input(
@@ -256,6 +275,8 @@ class _Importer:
         name = border.name
         offset = self._offset(name)
         if offset is not None:
+            if self._reading.same_interface and offset:
+                return DType.UINT8, Quantisation((1.0,), (0,))
             return DType.INT8, self._domains.labels.get(name, unit_scale(offset))
         if self._domains.types[name] != REAL:
             if border.dtype in (d.value for d in DType):
@@ -267,7 +288,8 @@ class _Importer:
                 why="integer inputs are " + ", ".join(d.value for d in DType if d.value != REAL),
                 help="cast the input in the model",
             )
-        return (DType.INT8, scales[0]) if len(scales) == 1 else (DType.FLOAT32, None)
+        is_stored = len(scales) == 1 and not self._reading.same_interface
+        return (DType.INT8, scales[0]) if is_stored else (DType.FLOAT32, None)
 
     def _copies_of_input(self, border: Border, where: str) -> tuple[Quantisation, ...]:
         """The quantisations under which an input of real numbers is read."""
@@ -275,6 +297,8 @@ class _Importer:
         if self._domains.types[name] != REAL or name in self._domains.floats:
             return ()
         scales = self._domains.reals[name].every
+        if not scales and not self._domains.reals[name].is_read:
+            return ()  # nothing but its shape is read
         if not scales or border.dtype not in ("float16", "bfloat16", "float32"):
             raise UnsupportedError(
                 "onnx-007",
@@ -316,10 +340,17 @@ class _Importer:
             writer = next(node for node in self._file.nodes if name in node.outputs)
             raise _not_written(writer, name)
         found = self._read(name, None, f'{self._file.name}: output "{name}"')
-        if self._offset(name) is not None and border.dtype not in EIGHT_BITS:
-            found = self._widened(name)
+        wide = border.dtype not in EIGHT_BITS or (
+            self._reading.same_interface and border.dtype == "uint8"
+        )
+        if self._offset(name) is not None and wide:
+            found = self._plain(name)
         self._check_elements(found, self._tensors.where)
-        return self._tensors.in_order(found, own(len(self._tensors.shape(found))))
+        value = self._tensors.in_order(found, own(len(self._tensors.shape(found))))
+        if self._reading.same_interface and border.dtype == REAL and value.type.quantisation:
+            type = TensorType(value.type.shape, DType.FLOAT32)
+            value = self._tensors.derived(Dequantize(), value, type, f"{name}/real")
+        return value
 
     def _node(self, node: FileNode) -> None:
         if self._constants.compute(node):
@@ -366,9 +397,8 @@ class _Importer:
         if source in self._constants:
             raise wrong(node, "its input is a constant, its parameters are not")
         match node.name:
-            case operators.SHAPE:
-                shape = folding.shape_slice(node, self._tensors.shape(source))
-                self._constants.put(target, np.array(shape, np.int64))
+            case name if name in SHAPES:
+                self._constants.put(target, self._of_shape(node, source))
             case operators.QUANTISE:
                 self._quantise(node, source, target)
             case operators.DEQUANTISE:
@@ -385,6 +415,20 @@ class _Importer:
                         cause=f"operator {node.name}",
                     )
                 self._move_copies(node, source, target)
+                for mask in filter(None, node.outputs[1:2]):  # of a Dropout, which keeps all
+                    self._constants.put(mask, np.ones(self._tensors.shape(source), np.bool_))
+
+    def _of_shape(self, node: FileNode, source: str) -> Array:
+        """The result of a node that depends on the shape of its input alone."""
+        shape = self._tensors.shape(source)
+        if node.name == operators.SHAPE:
+            return np.array(folding.shape_slice(node, shape), np.int64)
+        if node.name == operators.SIZE:
+            return np.array(math.prod(shape), np.int64)
+        like = np.zeros(shape, self._domains.types[source])
+        found = folding.folded(node, [like], self._file.opset)
+        assert found is not None, f"{node.name} is folded"
+        return found[0]
 
     def _is_training(self, node: FileNode) -> bool:
         if len(node.inputs) < 3 or not node.inputs[2]:
@@ -428,7 +472,8 @@ class _Importer:
 
     def _dequantise(self, node: FileNode, source: str, target: str) -> None:
         scale = self._domains.reals[target].exact
-        if self._offset(source) is None or scale is None:
+        source = self._stored(source)
+        if scale is None:
             raise UnsupportedError(
                 "onnx-007",
                 f"{node.name} is between {self._domains.types[source]} and real numbers, must be "
@@ -458,32 +503,34 @@ class _Importer:
             scale = self._domains.reals[target].exact
             assert scale is not None
             self._tensors.labelled(source, self._new_copy(target, scale), scale)
-        elif types[source] == REAL and types[target] in PLAIN:
-            self._truncate(node, source, target)
         else:
-            raise UnsupportedError(
-                "onnx-009",
-                f"Cast from {types[source]} to {types[target]} is not supported",
-                where=node.where,
-                why="it must keep the numbers, and begin with integers of 8 bits, or make int32, "
-                "int64 or bool of real numbers",
-                help="quantise the tensor with QuantizeLinear instead",
-                cause="operator Cast",
-            )
+            self._convert(node, source, target)
 
-    def _truncate(self, node: FileNode, source: str, target: str) -> None:
-        """Cast of real numbers to truth values, or to integers towards 0."""
-        placed = self._tensors.placed(self._read(source, None, node.where))
-        real = placed.value
-        if real.type.dtype is not DType.FLOAT32:
-            type = TensorType(real.type.shape, DType.FLOAT32)
-            real = self._tensors.derived(
-                Dequantize(), real, type, self._tensors.name(f"{target}/real")
-            )
-        dtype = DType(self._domains.types[target])
-        type = TensorType(real.type.shape, dtype)
-        value = self._tensors.derived(Cast(dtype), real, type, target)
+    def _convert(self, node: FileNode, source: str, target: str) -> None:
+        """Cast between real numbers, integers and truth values, of which a reader or the source is
+        not stored as int8; real numbers are rounded towards 0."""
+        dtype = self._stored_dtype(node, self._domains.types[target])
+        placed = self._tensors.placed(self._plain(self._read(source, None, node.where)))
+        x = placed.value
+        if self._domains.types[source] == REAL and x.type.dtype is not DType.FLOAT32:
+            type = TensorType(x.type.shape, DType.FLOAT32)
+            x = self._tensors.derived(Dequantize(), x, type, self._tensors.name(f"{target}/real"))
+        type = TensorType(x.type.shape, dtype)
+        value = self._tensors.derived(Cast(dtype), x, type, target)
         self._tensors.put(target, OrderedTensor(value, placed.order))
+
+    def _stored_dtype(self, node: FileNode, name: str) -> DType:
+        """The element type of that name.  Raises UnsupportedError if graphs have none."""
+        if name in {d.value for d in DType}:
+            return DType(name)
+        raise UnsupportedError(
+            "onnx-009",
+            f"{node.name} to {name} is not supported",
+            where=node.where,
+            why="element types are " + ", ".join(d.value for d in DType),
+            help="cast the tensor to one of these in the model",
+            cause=f"operator {node.name}",
+        )
 
     def _on_integers(self, node: FileNode, name: str) -> UnsupportedError:
         return UnsupportedError(
@@ -520,21 +567,37 @@ class _Importer:
         self._copies[name, scale] = copy
         return copy
 
-    def _widened(self, name: str) -> str:
-        """The integers that are stored as int8 in their own element type."""
-        offset, type = self._offset(name), DType(self._domains.types[name])
+    def _plain(self, name: str) -> str:
+        """A tensor of integers in its own element type; another tensor as it is."""
+        offset = self._offset(name)
+        if offset is None:
+            return name
         placed = self._tensors.placed(name)
-        wide = TensorType(placed.value.type.shape, type)
-        label = self._tensors.name(f"{name}/wide")
-        value = self._tensors.derived(Cast(type), placed.value, wide, label)
+        label, value = self._tensors.name(f"{name}/plain"), placed.value
         if offset:
-            raise UnsupportedError(
-                "onnx-009",
-                f'"{name}" holds uint8 elements as {type.value}',
-                where=self._tensors.where,
-                why="they are stored as int8",
-                help="quantise the tensor to int8",
-            )
+            shape = value.type.shape
+            value = self._tensors.relabelled(value, unit_scale(offset))
+            type = TensorType(shape, DType.UINT8, Quantisation((1.0,), (0,)))
+            value = self._tensors.derived(Quantize(DType.UINT8), value, type, label)
+        dtype = DType(self._domains.types[name])
+        if value.type.dtype is dtype:
+            value = self._tensors.relabelled(value, None)
+        else:
+            type = TensorType(value.type.shape, dtype)
+            value = self._tensors.derived(Cast(dtype), value, type, label)
+        self._tensors.put(label, OrderedTensor(value, placed.order))
+        return label
+
+    def _stored(self, name: str) -> str:
+        """A tensor of integers of 8 bits, stored as int8."""
+        if self._offset(name) is not None:
+            return name
+        placed = self._tensors.placed(name)
+        label, value = self._tensors.name(f"{name}/stored"), placed.value
+        if value.type.dtype is DType.UINT8:
+            value = self._tensors.relabelled(value, Quantisation((1.0,), (0,)))
+            type = TensorType(value.type.shape, DType.INT8, unit_scale(128))
+            value = self._tensors.derived(Quantize(), value, type, label)
         self._tensors.put(label, OrderedTensor(value, placed.order))
         return label
 
@@ -592,7 +655,14 @@ class _Importer:
         `number`."""
         presentation, from_onnx = onnx_names()[node.name]
         elements = self._elements(node, presentation)
-        inputs = tuple(self._operand(node, name, wanted, elements) for name in node.inputs)
+        form = f"{node.name}{OF_INTEGERS}"
+        if elements is not None or not self._is_of_integers(node):
+            is_dynamic = any(name in self._tensors for name in node.inputs[1:2])
+            form = f"{node.name}{AT_COMPUTED}" if is_dynamic else node.name
+        presentation, from_onnx = onnx_names().get(form, (presentation, from_onnx))
+        inputs = tuple(
+            self._operand(node, name, wanted, elements, presentation.plain) for name in node.inputs
+        )
         other = wanted or next(filter(None, scales), None)
         outputs = [
             self._result(node, number, k, scale, other, elements) for k, scale in enumerate(scales)
@@ -607,6 +677,11 @@ class _Importer:
             if kept and output.name in found:
                 self._check_type(node, name, found[output.name])
                 self._put(name, found[output.name], shown.order)
+
+    def _is_of_integers(self, node: FileNode) -> bool:
+        """Whether a node computes with integers, and its operator has a form for them."""
+        types = {self._domains.types[name] for name in node.inputs if name}
+        return f"{node.name}{OF_INTEGERS}" in onnx_names() and types.isdisjoint((REAL, "bool"))
 
     def _check_type(self, node: FileNode, name: str, value: Value) -> None:
         """Raises UnsupportedError if an operator computed real numbers where ONNX has integers."""
@@ -626,6 +701,8 @@ class _Importer:
         names = node.inputs if presentation.integers else ()
         if presentation.carries_in(node.attributes):
             names = operands(node, self._file.opset)
+        if len({self._offset(name) for name in names if name in self._tensors}) > 1:
+            return None
         for name in names:
             offset = self._offset(name)
             if offset is not None:
@@ -634,7 +711,12 @@ class _Importer:
         return None
 
     def _operand(
-        self, node: FileNode, name: str, wanted: Quantisation | None, elements: _Elements | None
+        self,
+        node: FileNode,
+        name: str,
+        wanted: Quantisation | None,
+        elements: _Elements | None,
+        plain: bool,
     ) -> str:
         if elements is not None and name and self._domains.types[name] == elements.type:
             return self._alike(node, name, elements)
@@ -642,9 +724,9 @@ class _Importer:
             return name
         if self._offset(name) is None:
             return self._read(name, wanted, node.where)
-        if self._domains.types[name] in EIGHT_BITS:
+        if self._domains.types[name] in EIGHT_BITS and not plain:
             raise self._on_integers(node, name)
-        return self._widened(name)
+        return self._plain(name)
 
     def _alike(self, node: FileNode, name: str, elements: _Elements) -> str:
         """An operand of integers of 8 bits, under the label that the node's operands share."""

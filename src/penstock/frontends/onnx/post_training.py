@@ -19,7 +19,7 @@ from penstock.errors import ModelError, ToolError, UsageError, did_you_mean
 from penstock.frontends.onnx.file import Border, File, decode, load_all
 from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
-from penstock.ir.array_archive import ArchiveError, read_arrays
+from penstock.ir.array_archive import ArchiveError, read_array, read_arrays
 from penstock.ir.tensor import Array
 
 # Calibration samples: inputs of a float model, in an .npz archive with one array per input.
@@ -70,6 +70,37 @@ def _arrays(path: Path, inputs: Sequence[Border], limit_bytes: int) -> dict[str,
             why=str(error),
             help=how,
         ) from error
+
+
+def read_constants(file: File, reading: Reading) -> dict[str, Array]:
+    """The arrays that become constants of a model, by the names of its inputs.
+
+    Raises ModelError for files that cannot be read, and for arrays that are not as the input."""
+    borders, found = {border.name: border for border in file.inputs}, dict[str, Array]()
+    for name, path in reading.constants:
+        border = borders[name]
+        try:
+            array = read_array(path, reading.size_limit_bytes)
+        except (OSError, ArchiveError) as error:
+            raise ModelError(
+                "calibration-005",
+                f'the constant for input "{name}" cannot be read: {error}',
+                where=str(path),
+                help="write the array with numpy.save",
+            ) from error
+        is_alike = border.dtype in REALS if array.dtype.kind == "f" else False
+        if not (is_alike or array.dtype.name == border.dtype) or not _fits(
+            array.shape, border.shape
+        ):
+            raise ModelError(
+                "calibration-006",
+                f'"{name}" is {_written(array.dtype.name, array.shape)}, must be '
+                f"{_written(border.dtype, border.shape)}",
+                where=str(path),
+                help="write an array with the shape and the element type of the input",
+            )
+        found[name] = array
+    return found
 
 
 def _keyword(name: str) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from penstock.errors import UnsupportedError, UsageError
 from penstock.frontends.onnx import folding
 from penstock.frontends.onnx.file import File, FileNode
@@ -78,7 +76,6 @@ class Presenter:
             case AxisOrder.ALIKE | AxisOrder.VECTORS:
                 return self._with_one_order(node, vectors=axes is AxisOrder.VECTORS)
             case AxisOrder.MODEL:
-                self._computed_input(node)
                 return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
 
     def _with_channels_last(self, node: FileNode) -> OnnxNode:
@@ -169,7 +166,7 @@ class Presenter:
                     help="quantise it per tensor",
                 )
             moved = found.elements.reshape(wide).transpose(order)
-            return replace(found, elements=np.ascontiguousarray(moved)).value(name)
+            return replace(found, elements=moved.copy()).value(name)
         if wide != shape:
             widened = self.tensors.name(f"{name}/rank{len(order)}")
             self.tensors.reshape(name, widened, wide)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import onnx
 
 from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
@@ -283,6 +284,9 @@ def _explicit_zeros(file: File) -> File:
     """Rewrite 3 for operators on integers."""
     new, types = _Growing.of(file), element_types(file)
     for node in file.nodes:
+        if node.name == "CastLike" and node.outputs:
+            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(types[node.outputs[0]]))
+            node = replace(node, name="Cast", inputs=node.inputs[:1], attributes={"to": code})
         x, *others = node.inputs or ("",)
         if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
             new.nodes.append(node)

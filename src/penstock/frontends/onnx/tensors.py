@@ -155,12 +155,15 @@ class Tensors:
     def labelled(self, name: str, target: str, label: Quantisation) -> None:
         """Records that `target` has the elements of `name` under another quantisation."""
         found = self.placed(name)
-        type = replace(found.value.type, quantisation=label)
-        value = found.value
-        if type != value.type:
-            name = self.name(f"{value.name}/elements")
-            value = self.derived(Reshape(type.shape), value, type, name)
-        self.put(target, OrderedTensor(value, found.order))
+        self.put(target, OrderedTensor(self.relabelled(found.value, label), found.order))
+
+    def relabelled(self, value: Value, label: Quantisation | None) -> Value:
+        """The elements of a value under another quantisation, or without one."""
+        type = replace(value.type, quantisation=label)
+        if type == value.type:
+            return value
+        name = self.name(f"{value.name}/elements")
+        return self.derived(Reshape(type.shape), value, type, name)
 
     def derived(self, op: Op, value: Value, type: TensorType, name: str) -> Value:
         """The result of an operator of one value, computed once.  The name may get a suffix."""

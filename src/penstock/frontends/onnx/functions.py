@@ -1,0 +1,163 @@
+"""Functions: operators that ONNX defines by other operators, replaced by these.
+
+Only operators that have no file of their own are replaced, and only by definitions without
+subgraphs.  Shapes that are known then become constants, since definitions compute with them.
+
+Source: ONNX operator specification, function bodies in the package `onnx`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from penstock.frontends.onnx.element_types import element_types
+from penstock.frontends.onnx.file import File, FileNode, node_of
+from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
+from penstock.frontends.onnx.integer_functions import NAMES, definition, is_standard
+from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
+from penstock.ir.tensor import Array
+
+MOST_ROUNDS = 8  # How deep definitions use functions.
+
+
+def expanded(
+    file: File, is_known: Callable[[FileNode], bool], extents: Mapping[str, int]
+) -> File | None:
+    """The model with definitions for operators that are not known; None if it has none.
+
+    `is_known`: whether a node is imported as it is; `extents`: of symbolic dimensions."""
+    found = None
+    for _ in range(MOST_ROUNDS):
+        named = element_types(file)
+        wanted = {
+            k
+            for k, node in enumerate(file.nodes)
+            if not (is_known(node) and is_standard(node, file, named))
+        }
+        types = _types(file, extents) if wanted else {}
+        shapes = {name: _extents(type) for name, type in types.items()}
+        nodes, constants = list[FileNode](), dict(file.constants)
+        for k, node in enumerate(file.nodes):
+            body = _definition(node, types, file.opset) if k in wanted else None
+            if body is not None:
+                nodes += _instance(node, k, body, file.opset)
+                continue
+            ours = definition(node, k, file, named, shapes) if k in wanted else None
+            nodes += [node] if ours is None else ours[0]
+            constants |= {} if ours is None else ours[1]
+        if len(nodes) == len(file.nodes):
+            break
+        made = replace(file, nodes=tuple(nodes), constants=constants)
+        found = file = _with_known_shapes(made, extents)
+    return found
+
+
+def _types(file: File, extents: Mapping[str, int]) -> Mapping[str, Any]:
+    """Types of tensors by name, as far as they are known."""
+    short = {name: x for name, x in file.constants.items() if x.size <= SHORT}
+    known = {name: x for name, x in file.constants.items() if name not in short}
+    inputs = [
+        helper.make_tensor_value_info(
+            border.name,
+            helper.np_dtype_to_tensor_dtype(np.dtype(border.dtype)),
+            [extents.get(e, e) if isinstance(e, str) else e for e in border.shape],
+        )
+        for border in file.inputs
+    ]
+    inputs += [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in known.items()
+    ]
+    graph = helper.make_graph(
+        [proto_of(node, file.opset) for node in file.nodes],
+        "functions",
+        inputs,
+        [onnx.ValueInfoProto(name=border.name) for border in file.outputs],
+        [numpy_helper.from_array(x, name) for name, x in short.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", file.opset)])
+    try:
+        inferred: Any = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception:  # the inference fails with any exception; nothing else is known then
+        inferred = graph
+    found = {v.name: v.type for v in (*inferred.input, *inferred.output, *inferred.value_info)}
+    for name, x in short.items():
+        dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
+        found[name] = helper.make_tensor_type_proto(dtype, x.shape)
+    return found
+
+
+def _definition(node: FileNode, types: Mapping[str, Any], opset: int) -> Any:
+    """The body of a function; None if the operator has none without subgraphs."""
+    schema: Any = operator_schema(node.name, opset)
+    found = onnx.FunctionProto()
+    if (
+        schema is None
+        or node.name in NAMES
+        or any(name and name not in types for name in node.inputs)
+    ):
+        return None
+    if schema.has_function:
+        found.CopyFrom(schema.function_body)
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if not versions:
+            return None
+        given = [(types[n] if n else onnx.TypeProto()).SerializeToString() for n in node.inputs]
+        found.ParseFromString(
+            schema.get_context_dependent_function_with_opset_version(
+                max(versions), proto_of(node, opset).SerializeToString(), given
+            )
+        )
+    graphs = (a for inner in found.node for a in inner.attribute if a.HasField("g") or a.graphs)
+    return found if found.node and next(graphs, None) is None else None
+
+
+def _instance(node: FileNode, index: int, body: Any, opset: int) -> Iterator[FileNode]:
+    """The nodes of a function's body for one node."""
+    schema: Any = operator_schema(node.name, opset)
+    label = next(filter(None, node.outputs), node.name)
+    outputs = {formal: y for formal, y in zip(body.output, node.outputs, strict=False) if y}
+    names = {"": "", **dict.fromkeys(body.input, "")}
+    names |= {**dict(zip(body.input, node.inputs, strict=False)), **outputs}
+    given = {a.name: a for a in (*body.attribute_proto, *proto_of(node, opset).attribute)}
+    for inner in body.node:
+        found = onnx.NodeProto(op_type=inner.op_type)
+        found.input.extend(names[n] for n in inner.input)
+        found.output.extend(names.setdefault(n, f"{label}#{index}/{n}") for n in inner.output)
+        for attribute in inner.attribute:
+            stated = attribute
+            if attribute.ref_attr_name:
+                formal = schema.attributes.get(attribute.ref_attr_name)
+                default = formal.default_value if formal else onnx.AttributeProto()
+                stated = given.get(attribute.ref_attr_name, default)
+            if stated.type:
+                found.attribute.append(stated)
+                found.attribute[-1].name = attribute.name
+        yield node_of(found, node.where)
+
+
+def _with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
+    """The model with constants for the shapes of tensors whose shapes are known."""
+    types, constants = _types(file, extents), dict[str, Array]()
+    for node in file.nodes:
+        shape = _extents(types.get(node.inputs[0])) if node.name in (SHAPE, SIZE) else None
+        if shape is not None:
+            found = np.prod(shape) if node.name == SIZE else shape_slice(node, shape)
+            constants[node.outputs[0]] = np.array(found, np.int64)
+    nodes = tuple(node for node in file.nodes if constants.keys().isdisjoint(node.outputs))
+    return replace(file, nodes=nodes, constants={**file.constants, **constants})
+
+
+def _extents(type: Any) -> tuple[int, ...] | None:
+    """The shape of a tensor type; None if it is not known."""
+    if type is None or not type.tensor_type.HasField("shape"):
+        return None
+    extents = [d.dim_value if d.HasField("dim_value") else None for d in type.tensor_type.shape.dim]
+    return None if None in extents else tuple(int(e) for e in extents if e is not None)

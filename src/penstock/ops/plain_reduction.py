@@ -1,0 +1,149 @@
+"""PlainReduction: the maximum, minimum, product or sum along axes.
+
+    x  float32, int8, uint8, int16, int32 or int64 without quantisation, up to rank 4; bool for
+       a maximum or minimum
+    y  as x   extent 1 along `axes`; elements in order of indices, float32 rounded each time,
+              integers modulo 2^bits
+
+NaN does not count in a maximum or minimum, unless it is first.
+
+Source: ONNX operator specification, ReduceMax, ReduceMin, ReduceProd, and others on integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from penstock.ir.foreign import Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.operator_facts import PLAIN, REALS, onnx
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit import reduction
+from penstock.opkit.checks import require_count, require_dtype
+from penstock.opkit.nodes import RealNodes
+from penstock.opkit.reduction import Axes, Reduction
+from penstock.opkit.samples import integers, reals, sample
+from penstock.ops.integer_pairs import DIV, INTEGERS, MAX, MUL, SUB
+
+NUMBERS = (DType.FLOAT32, *INTEGERS)
+
+
+class ReductionFunction(Enum):
+    """A function of the elements along axes; the value is its number in the kernel."""
+
+    MAX = 0
+    MIN = 1
+    PROD = 2
+    SUM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReduction(Reduction):
+    """The maximum, minimum, product or sum along axes."""
+
+    function: ReductionFunction
+    axes: tuple[int, ...]
+
+    ONNX = onnx(REALS, "ReduceProd") | onnx(
+        PLAIN,
+        *("ReduceL1 of integers", "ReduceMax of integers", "ReduceMean of integers"),
+        *("ReduceMin of integers", "ReduceProd of integers", "ReduceSum of integers"),
+        "ReduceSumSquare of integers",
+    )
+
+    @property
+    def reduced_axes(self) -> Axes:
+        return self.axes
+
+    def result_type(self, inputs: Types) -> TensorType:
+        (x,) = require_count(inputs, 1, "reduction")
+        is_choice = self.function in (ReductionFunction.MAX, ReductionFunction.MIN)
+        types = (*NUMBERS, DType.BOOL) if is_choice else NUMBERS
+        require_dtype(x, types, "input")
+        return self.reduced_type(inputs, x.dtype, types)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = inputs[0][read.slices]
+        kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)
+        # Reduced axes last and in order, so that elements are taken in the order of their indices.
+        moved = x.transpose(*kept, *sorted(self.axes))
+        moved = moved.reshape(*(x.shape[axis] for axis in kept), -1)
+        with np.errstate(all="ignore"):
+            match self.function:
+                case ReductionFunction.PROD:
+                    found = np.multiply.accumulate(moved, axis=-1, dtype=x.dtype)[..., -1]
+                case ReductionFunction.SUM:
+                    found = np.add.accumulate(moved, axis=-1, dtype=x.dtype)[..., -1]
+                case _:
+                    found = _extreme(moved, larger=self.function is ReductionFunction.MAX)
+        return found.reshape(out.shape)
+
+    def kernel(self, site: Site) -> Kernel:
+        dtype = site.output.dtype
+        params = (
+            ("bytes", dtype.size_bytes),
+            ("is_real", int(dtype is DType.FLOAT32)),
+            ("is_signed", int(dtype not in (DType.UINT8, DType.BOOL))),
+            ("function", self.function.value),
+        )
+        return Kernel("reduce_plain", (*self.params(site), *params), by_rows=True)
+
+
+def _extreme(x: Array, *, larger: bool) -> Array:
+    """Along the last axis."""
+    if x.dtype.kind != "f":
+        return x.max(axis=-1) if larger else x.min(axis=-1)
+    worst = np.float32(-np.inf if larger else np.inf)
+    numbers = np.where(np.isnan(x), worst, x)
+    found = numbers.max(axis=-1) if larger else numbers.min(axis=-1)
+    # Equal zeros: the first one stays.
+    first = np.take_along_axis(x, np.argmax(numbers == found[..., None], -1)[..., None], -1)[..., 0]
+    return np.where(np.isnan(x[..., 0]), x[..., 0], first)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceProd, and reductions of integers."""
+    return reduction.onnx_nodes(node, _reduced)
+
+
+def reduced_plain(node: OnnxNode, axes: Axes, function: ReductionFunction) -> Iterable[Made]:
+    """Nodes that reduce input 0 as real numbers, or as plain ones."""
+    new = RealNodes(node)
+    return new.result(new.apply(PlainReduction(function, axes), new.plain(0)))
+
+
+def _reduced(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+    name = node.name.removeprefix("Reduce").upper()
+    if name in ReductionFunction.__members__:
+        return reduced_plain(node, axes, ReductionFunction[name])
+    new = RealNodes(node)
+    x = new.plain(0)
+    if name == "SUMSQUARE":
+        x = new.apply(MUL, x, x)
+    elif name == "L1":
+        zero = new.typed_constant(np.array(0), x.type.dtype)
+        x = new.apply(MAX, x, new.apply(SUB, zero, x))
+    y = new.apply(PlainReduction(ReductionFunction.SUM, axes), x)
+    if name == "MEAN":
+        count = math.prod(x.type.shape[axis] for axis in axes)
+        y = new.apply(DIV, y, new.typed_constant(np.array(count), x.type.dtype))
+    return new.result(y)
+
+
+SAMPLES = (
+    *(sample(PlainReduction(f, (1, 2)), reals(1, 5, 3, 4)) for f in ReductionFunction),
+    *(sample(PlainReduction(f, (0, 2)), integers(3, 2, 5)) for f in ReductionFunction),
+    *(
+        sample(PlainReduction(ReductionFunction.SUM, (1,)), TensorType((3, 7), dtype))
+        for dtype in INTEGERS
+    ),
+    sample(PlainReduction(ReductionFunction.MAX, (1,)), TensorType((3, 7), DType.BOOL)),
+)

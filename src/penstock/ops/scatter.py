@@ -1,0 +1,277 @@
+"""Slices and elements at computed places: ScatterNd, and ONNX's gathering, made of GatherNd.
+
+    x        any shape  float32, an integer type or bool
+    indices  (.., K)    int32    each last-axis vector is a position along the first K axes of x
+    updates  indices.shape[:-1] + x.shape[K:]  as x
+    y        as x       x, in which the slice at each position is replaced by, or combined with,
+                        its update, in order of positions
+
+Indices outside of x, which ONNX forbids, are clamped; negative ones count from the end.
+
+Source: ONNX operator specification, ScatterND, ScatterElements, TensorScatter, Gather, GatherND,
+GatherElements, ReverseSequence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import Made
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
+from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
+from penstock.opkit.nodes import RealNodes
+from penstock.opkit.samples import integers, reals, sample
+from penstock.ops.comparisons import PlainCompare, Relation, Select
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.gather import GatherNd
+from penstock.ops.integer_pairs import ADD, MOD, MUL, SUB
+from penstock.ops.transpose import Transpose
+
+CARRIED_MODEL = OnnxName(AxisOrder.MODEL, carries=True, floats=True)
+
+
+class Reduction(Enum):
+    """How a slice is combined with its update; the value is its number in the kernel."""
+
+    NONE = 0
+    ADD = 1
+    MUL = 2
+    MAX = 3
+    MIN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNd(OperatorDefaults):
+    """A copy of a tensor into which slices are written at computed positions."""
+
+    reduction: Reduction = Reduction.NONE
+
+    ONNX = onnx(
+        PLAIN_MODEL,
+        *("GatherElements", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND"),
+        "TensorScatter",
+    ) | onnx(CARRIED_MODEL, "Gather at computed indices", "GatherND at computed indices")
+
+    def result_type(self, inputs: Types) -> TensorType:
+        x, indices, updates = require_count(inputs, 3, "ScatterNd")
+        require_dtype(indices, (DType.INT32,), "indices")
+        require_dtype(updates, (x.dtype,), "updates")
+        depth = indices.shape[-1] if indices.rank else 0
+        require(
+            0 < depth <= x.rank,
+            f"positions have {depth} indices, must have 1 to {x.rank}, the rank of the input",
+        )
+        shape = (*indices.shape[:-1], *x.shape[depth:])
+        require(
+            updates.shape == shape, f"updates have shape {list(updates.shape)}, not {list(shape)}"
+        )
+        return TensorType(x.shape, x.dtype)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, indices, updates = inputs
+        depth = indices.shape[-1]
+        found = np.array(x)
+        positions = np.clip(indices.reshape(-1, depth), 0, np.array(x.shape[:depth]) - 1)
+        rows = updates.reshape(len(positions), *x.shape[depth:])
+        with np.errstate(all="ignore"):
+            for position, row in zip(map(tuple, positions), rows, strict=True):
+                found[position] = _combined(self.reduction, found[position], row)
+        return found[out.slices]
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return tuple(Region.whole(x.shape if not out.empty else (0,) * x.rank) for x in site.inputs)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return tuple(Affine.constant(x.shape, site.output.rank) for x in site.inputs)
+
+    def kernel(self, site: Site) -> Kernel:
+        x, indices, _ = site.inputs
+        depth = indices.shape[-1]
+        size = x.dtype.size_bytes
+        strides = [math.prod(x.shape[k + 1 :]) * size for k in range(depth)]
+        return Kernel(
+            "scatter_nd",
+            params=(
+                ("total_bytes", x.size_bytes),
+                ("count", indices.elements // depth),
+                ("depth", depth),
+                ("slice_elements", math.prod(x.shape[depth:])),
+                ("element_bytes", size),
+                ("is_real", int(x.dtype is DType.FLOAT32)),
+                ("is_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
+                ("reduction", self.reduction.value),
+            ),
+            tables=(
+                ("extents", Table.of(np.array(x.shape[:depth], np.int32))),
+                ("strides", Table.of(np.array(strides, np.int32))),
+            ),
+            whole_in_place=(0,) if site.constants[0] is None else (),
+        )
+
+
+def _combined(reduction: Reduction, a: Array, b: Array) -> Array:
+    match reduction:
+        case Reduction.NONE:
+            return b
+        case Reduction.ADD:
+            return np.add(a, b, dtype=a.dtype)
+        case Reduction.MUL:
+            return np.multiply(a, b, dtype=a.dtype)
+        case Reduction.MAX:
+            return np.where(a > b, a, b)
+        case Reduction.MIN:
+            return np.where(a < b, a, b)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX's operators that read or write at computed places."""
+    new = RealNodes(node)
+    reads = node.name.startswith(("Gather", "Reverse"))
+    x = node.input(0) if reads else new.plain(0)
+    match node.name:
+        case "Gather":
+            y = _at_indices(new, x)
+        case "GatherND":
+            y = new.apply(GatherNd(), x, _positions(new, x, node.integer("batch_dims")))
+        case "GatherElements":
+            y = at_places(new, x, _axis_places(new, x))
+        case "ReverseSequence":
+            y = _reversed(new, x)
+        case "ScatterND":
+            op = _scattering(node)
+            y = new.apply(op, x, _positions(new, x, 0), new.plain(2))
+        case "TensorScatter":
+            y = _updated(new, x)
+        case _:
+            y = _scattered(new, _scattering(node), x, _axis_places(new, x), new.plain(2))
+    return new.result(y)
+
+
+def _scattering(node: OnnxNode) -> ScatterNd:
+    return ScatterNd(Reduction[node.text("reduction", "none").upper()])
+
+
+def wrapped(new: RealNodes, indices: Value, extent: int) -> Value:
+    """Indices as int32, of which negative ones count from the end."""
+    found, bound = new.integers(indices), np.array(extent)
+    if found.data is not None:
+        return new.typed_constant(found.data.array(found.type) % bound, DType.INT32)
+    return new.apply(MOD, found, new.typed_constant(bound, DType.INT32))
+
+
+def _at_indices(new: RealNodes, x: Value) -> Value:
+    """Positions along an axis that is moved to the front."""
+    axis = resolved_axis(new.node.integer("axis"), x.type.rank)
+    if axis:
+        x = new.apply(Transpose((axis, *(a for a in range(x.type.rank) if a != axis))), x)
+    indices = wrapped(new, new.plain(1), x.type.shape[0])
+    outer, rank = indices.type.rank, indices.type.rank + x.type.rank - 1
+    y = new.apply(GatherNd(), x, new.reshape(indices, (*indices.type.shape, 1)))
+    if axis:
+        places = (*range(outer, outer + axis), *range(outer), *range(outer + axis, rank))
+        y = new.apply(Transpose(places), y)
+    return y
+
+
+def _positions(new: RealNodes, x: Value, batch: int) -> Value:
+    """Positions of input 1 in x, those of batches with the indices of their batch."""
+    given = new.integers(new.plain(1))
+    *shape, depth = given.type.shape
+    extents = np.array(x.type.shape[batch : batch + depth])
+    if given.data is not None:
+        found = new.typed_constant(given.data.array(given.type) % extents, DType.INT32)
+    else:
+        found = new.apply(MOD, given, new.typed_constant(extents, DType.INT32))
+    if not batch:
+        return found
+    grid = np.indices((*shape, 1))[:batch, ..., 0]
+    first = new.typed_constant(np.moveaxis(grid, 0, -1), DType.INT32)
+    return new.apply(Concatenation(len(shape)), first, found)
+
+
+def _axis_places(new: RealNodes, x: Value) -> Value:
+    """For each index in input 1 along an axis, the place of its element in the flattened x."""
+    shape, indices = x.type.shape, new.plain(1)
+    axis = resolved_axis(new.node.integer("axis"), len(shape))
+    grid = np.indices(indices.type.shape)
+    others = sum(grid[a] * math.prod(shape[a + 1 :]) for a in range(len(shape)) if a != axis)
+    stride = new.typed_constant(np.array(math.prod(shape[axis + 1 :])), DType.INT32)
+    found = new.apply(MUL, wrapped(new, indices, shape[axis]), stride)
+    return new.apply(ADD, found, new.typed_constant(np.asarray(others), DType.INT32))
+
+
+def at_places(new: RealNodes, x: Value, places: Value) -> Value:
+    """Elements of the flattened x."""
+    flat = new.reshape(x, (x.type.elements,))
+    return new.apply(GatherNd(), flat, new.reshape(places, (*places.type.shape, 1)))
+
+
+def _scattered(new: RealNodes, op: ScatterNd, x: Value, places: Value, updates: Value) -> Value:
+    """The flattened x with elements replaced or combined, in the shape of x."""
+    flat = new.reshape(x, (x.type.elements,))
+    positions = new.reshape(places, (places.type.elements, 1))
+    y = new.apply(op, flat, positions, new.reshape(updates, (updates.type.elements,)))
+    return new.reshape(y, x.type.shape)
+
+
+def _reversed(new: RealNodes, x: Value) -> Value:
+    """ReverseSequence: step t of a sequence of n steps becomes step n - 1 - t, if that exists."""
+    node = new.node
+    time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)
+    require({time, batch} == {0, 1}, f"axes are {time} and {batch}, must be 0 and 1")
+    steps, count = x.type.shape[time], x.type.shape[batch]
+    lengths = new.reshape(new.integers(new.plain(1)), (count, 1) if batch == 0 else (1, count))
+    shape = (1, steps) if time else (steps, 1)
+    places = new.typed_constant(np.arange(steps).reshape(shape), DType.INT32)
+    last = new.apply(SUB, lengths, new.typed_constant(np.array(1), DType.INT32))
+    backwards = new.apply(SUB, last, places)
+    inside = new.apply(PlainCompare(Relation.LESS), places, lengths)
+    found = new.apply(Select(), inside, backwards, places)
+    whole = x.type.shape[:2]
+    others = new.typed_constant(np.indices(whole)[batch][..., np.newaxis], DType.INT32)
+    parts = (new.reshape(found, (*whole, 1)), others)
+    return new.apply(
+        GatherNd(), x, new.apply(Concatenation(2), *(parts if time == 0 else parts[::-1]))
+    )
+
+
+def _updated(new: RealNodes, x: Value) -> Value:
+    """TensorScatter: steps of each batch of a cache are replaced from an index on."""
+    node, update, shape = new.node, new.plain(1), x.type.shape
+    axis = resolved_axis(node.integer("axis", -2), len(shape))
+    steps = np.arange(update.type.shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    places = new.typed_constant(steps, DType.INT32)
+    if node.optional(2) is not None:
+        first = new.integers(new.plain(2))
+        places = new.apply(ADD, new.reshape(first, (shape[0], *(1,) * (len(shape) - 1))), places)
+    if node.text("mode", "linear") == "circular":
+        places = wrapped(new, places, shape[axis])
+    grid = np.indices(update.type.shape)
+    others = sum(grid[a] * math.prod(shape[a + 1 :]) for a in range(len(shape)) if a != axis)
+    stride = new.typed_constant(np.array(math.prod(shape[axis + 1 :])), DType.INT32)
+    base = new.typed_constant(np.asarray(others), DType.INT32)
+    return _scattered(
+        new, ScatterNd(), x, new.apply(ADD, new.apply(MUL, places, stride), base), update
+    )
+
+
+SAMPLES = (
+    sample(ScatterNd(), reals(4, 3, 5), integers(2, 1), reals(2, 3, 5)),
+    sample(ScatterNd(Reduction.ADD), reals(2, 7), integers(3, 2), reals(3)),
+    *(
+        sample(ScatterNd(r), integers(4, 5), integers(3, 1), integers(3, 5))
+        for r in list(Reduction)[1:]
+    ),
+    sample(ScatterNd(Reduction.MAX), reals(9), integers(6, 1), reals(6)),
+)

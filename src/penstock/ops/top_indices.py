@@ -1,0 +1,98 @@
+"""TopIndices: indices of the largest or smallest elements along the last axis, the best first.
+
+    x  any shape  float32, or an integer type without quantisation
+    y  as x, `count` along the last axis  int32
+
+Of equal elements, the first index comes first; NaN is below every number.
+
+Source: ONNX operator specification, TopK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.foreign import Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_count
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.axes import FollowingAxes, Sources
+from penstock.opkit.checks import require, require_count, require_dtype
+from penstock.opkit.nodes import RealNodes
+from penstock.opkit.samples import integers, reals, sample
+from penstock.ops.conversions import Cast
+from penstock.ops.integer_pairs import ADD, INTEGERS
+from penstock.ops.scatter import at_places
+
+
+@dataclass(frozen=True, slots=True)
+class TopIndices(FollowingAxes):
+    """Indices of the `count` largest elements along the last axis, or of the smallest ones."""
+
+    count: int
+    largest: bool = True
+
+    ONNX = onnx(OnnxName(AxisOrder.VECTORS, floats=True, plain=True), "TopK")
+
+    def result_type(self, inputs: Types) -> TensorType:
+        (x,) = require_count(inputs, 1, "TopIndices")
+        require_dtype(x, (DType.FLOAT32, *INTEGERS), "input")
+        depth = x.shape[-1] if x.rank else 0
+        require(0 < self.count <= depth, f"count is {self.count}, must be within [1, {depth}]")
+        return TensorType((*x.shape[:-1], self.count), DType.INT32)
+
+    def sources(self, site: Site) -> tuple[Sources, ...]:
+        return ((*range(site.output.rank - 1), None),)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x = inputs[0][self.needs(site, out)[0].slices]
+        if x.dtype.kind == "f":
+            keys = np.where(np.isnan(x), np.inf, -x if self.largest else x)
+            order = np.lexsort((np.isnan(x), keys), axis=-1)
+        else:
+            wide = x.astype(np.int64)
+            order = np.argsort(~wide if self.largest else wide, axis=-1, kind="stable")
+        return order[..., out.slices[-1]].astype(np.int32)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * site.inputs[0].shape[-1])
+
+    def kernel(self, site: Site) -> Kernel:
+        x = site.inputs[0]
+        depth = x.shape[-1]
+        params = (
+            ("width", x.elements // depth // row_count(x.shape)),
+            ("depth", depth),
+            ("count", self.count),
+            ("bytes", x.dtype.size_bytes),
+            ("is_real", int(x.dtype is DType.FLOAT32)),
+            ("is_signed", int(x.dtype is not DType.UINT8)),
+            ("sign", 1 if self.largest else -1),
+        )
+        return Kernel("top_indices", params, by_rows=True)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX TopK of a constant number; values are read at the indices."""
+    new = RealNodes(node)
+    x = new.plain(0)
+    (count,) = node.constant_ints(1)
+    found = new.apply(TopIndices(count, bool(node.integer("largest", 1))), x)
+    shape = x.type.shape
+    base = np.arange(x.type.elements // shape[-1]) * shape[-1]
+    first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
+    values = at_places(new, x, new.apply(ADD, found, first))
+    return new.results({0: values, 1: new.apply(Cast(DType.INT64), found)})
+
+
+SAMPLES = (
+    sample(TopIndices(3), reals(2, 4, 3, 5)),
+    sample(TopIndices(2, largest=False), reals(7)),
+    sample(TopIndices(4), integers(3, 9)),
+    sample(TopIndices(1, largest=False), TensorType((2, 3, 4), DType.UINT8)),
+)

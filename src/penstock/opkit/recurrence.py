@@ -1,4 +1,4 @@
-"""Bases of recurrent layers, one output row for each time step; RealRecurrence: on real numbers.
+"""Bases of recurrent layers, one output row for each time step; RealRecurrence: on int8 inputs.
 
     x  (1, T, B, I)      int8     row t: the inputs of step t, for each sequence of the batch
     s  (B, U)            float32  each state before step 0; the hidden state h is the last
@@ -28,11 +28,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import (
     require,
+    require_count,
     require_dtype,
     require_int8,
     require_rank,
 )
 from penstock.opkit.float_functions import Floats
+from penstock.opkit.layers import QUAD, in_quads
 
 FRACTION_BITS = 27
 """Bits of the fixed-point hidden state after the binary point."""
@@ -176,6 +178,110 @@ class RealRecurrence(Recurrence):
     def scratch_vectors(self) -> int:
         """Fixed-point vectors of one sequence that the kernel keeps in its scratch memory."""
         return 1
+
+
+Gates = tuple[Floats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRecurrence(Recurrence):
+    """Recurrent layer on float32: operands and regions; subclasses define a step.
+
+        x  (1, T, B, gates * U)  float32  row t: weighted inputs of step t, with biases
+        s  (B, U)                float32  each state before step 0; the hidden state is the last
+        r  (gates * U, U)        float32  weights of the hidden state
+        y  (1, T, B, n * U)      float32  row t: the n states after step t
+
+    `EXTRA_MEMBER`: member of the kernel's parameters for the constants after the weights."""
+
+    KERNEL: ClassVar[str]
+    EXTRA_MEMBER: ClassVar[str] = ""
+    REFERENCE_ULPS = 256
+    """The reference adds in any order."""
+
+    @property
+    def extra(self) -> int:
+        """Vectors of constants after the weights; 0 if there are none."""
+        return 0
+
+    def result_type(self, inputs: Types) -> TensorType:
+        name = type(self).__name__
+        require_count(inputs, 2 + self.STATES + (self.extra > 0), name)
+        for k, each in enumerate(inputs):
+            require_dtype(each, (DType.FLOAT32,), f"input {k}")
+        require_rank(inputs[0], (4,), "input")
+        one, steps, batch, depth = inputs[0].shape
+        units, rest = divmod(depth, self.GATES)
+        expected: list[tuple[int, ...]] = [*((batch, units),) * self.STATES, (depth, units)]
+        if self.extra:
+            expected.append((self.extra * units,))
+        require(
+            one == 1 and units > 0 and not rest and [x.shape for x in inputs[1:]] == expected,
+            f"inputs of {name} have shapes {[list(x.shape) for x in inputs]}, which contradict "
+            "each other",
+        )
+        return TensorType((1, steps, batch, self.STATES * units), DType.FLOAT32)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x = inputs[0]
+        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
+        batch = slice(*columns)
+        # The previous row of the output, the last input, holds the states after the step before.
+        if first > 0:
+            before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
+            states = tuple(np.split(before, self.STATES, axis=-1))
+        else:
+            states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
+        constants = inputs[1 + self.STATES : len(site.inputs)]
+        rows: list[Array] = []
+        with np.errstate(all="ignore"):
+            for row in x[0, first:end, batch]:
+                gates = tuple(np.split(row, self.GATES, axis=-1))
+                states = self.step(states, gates, constants)
+                rows.append(np.concatenate(states, axis=-1))
+        return np.stack(rows)[np.newaxis, ..., slice(*channels)]
+
+    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
+        """The states after a step, given those before and the weighted inputs of each gate."""
+        raise NotImplementedError
+
+    def work(self, site: Site, out: Region) -> Work:
+        units = site.inputs[1].shape[1]
+        return Work(out.elements * (self.GATES // self.STATES) * units, out.elements)
+
+    def kernel(self, site: Site) -> Kernel:
+        batch, units = site.inputs[1].shape
+        r = site.constant(1 + self.STATES)
+        return Kernel(
+            self.KERNEL,
+            (("batch", batch), ("units", units), *self.parameters()),
+            tables=self.weights(r),
+            constants=((2 + self.STATES, self.EXTRA_MEMBER),) if self.extra else (),
+            folded=(1 + self.STATES,),
+            scratch_bytes=self.scratch_floats(units) * DType.FLOAT32.size_bytes,
+            by_rows=True,
+            recurrent=True,
+        )
+
+    def weights(self, r: Array) -> tuple[tuple[str, Table], ...]:
+        """The weights as the kernel reads them."""
+        return (("recurrent", Table.of(in_quads(r[None]))),)
+
+    def parameters(self) -> Params:
+        """Further parameters of the kernel."""
+        return ()
+
+    def scratch_floats(self, units: int) -> int:
+        """Working memory of the kernel, in floats."""
+        return -(-self.GATES * units // QUAD) * QUAD
+
+
+def products(x: Floats, weights: Floats) -> Floats:
+    """Products (B, outputs) of vectors (B, U) and rows of weights (outputs, U), in order."""
+    total = np.zeros((len(x), len(weights)), np.float32)
+    for k in range(x.shape[1]):
+        total += x[:, k, None] * weights[:, k]
+    return total
 
 
 def _require_weights(weights: TensorType) -> None:

@@ -28,15 +28,23 @@ from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
-from penstock.opkit.recurrence import RealRecurrence, hidden_products, hidden_scales
+from penstock.opkit.recurrence import (
+    PlainRecurrence,
+    RealRecurrence,
+    hidden_products,
+    hidden_scales,
+)
 from penstock.opkit.samples import int8, real_bias, reals, sample, weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Dequantize
+from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.lstm import SWAP, rows_of_steps
+from penstock.ops.plain_recurrent import PlainGru, PlainLstm, PlainRnn
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -110,7 +118,7 @@ CELL_OUTPUT = 2
 def names(states: int, *names: str) -> Mapping[str, OnnxName]:
     """ONNX names of a layer with `states` states."""
     inputs = tuple(range(HIDDEN_INPUT, HIDDEN_INPUT + states))
-    return onnx(OnnxName(AxisOrder.MODEL, real_inputs=inputs), *names)
+    return onnx(OnnxName(AxisOrder.MODEL, real_inputs=inputs, floats=True), *names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class _Layer:
     `batch_first`: the attribute `layout`."""
 
     node: OnnxNode
-    op: RealRecurrence
+    op: RealRecurrence | PlainRecurrence
     backwards: tuple[bool, ...]
     batch_first: bool
     steps: int
@@ -135,7 +143,9 @@ class _Layer:
         return self.name if direction == 0 else f"{self.name}/backwards"
 
 
-def nodes(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> Iterable[Made]:
+def nodes(
+    node: OnnxNode, op: RealRecurrence | PlainRecurrence, activations: tuple[str, ...]
+) -> Iterable[Made]:
     """Nodes that compute a recurrent layer by `op`.
 
     activations: the supported ones, of one direction."""
@@ -145,6 +155,10 @@ def nodes(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> I
         node.input(0), layer.steps, layer.batch, not layer.batch_first, f"{layer.name}/inputs"
     )
     yield from arranged
+    if isinstance(op, PlainRecurrence) and x.type.dtype is not DType.FLOAT32:
+        real = Value(f"{layer.name}/real_inputs", TensorType(x.type.shape, DType.FLOAT32))
+        yield Made(Dequantize(), (x,), real)
+        x = real
     for direction in range(len(layer.backwards)):
         made = tuple(_direction(layer, x, direction))
         rows.append(made[-1].output)
@@ -154,7 +168,9 @@ def nodes(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> I
             yield from _output(layer, rows, k)
 
 
-def _read(node: OnnxNode, op: RealRecurrence, activations: tuple[str, ...]) -> _Layer:
+def _read(
+    node: OnnxNode, op: RealRecurrence | PlainRecurrence, activations: tuple[str, ...]
+) -> _Layer:
     """Raises UnsupportedError for variants that no kernel computes, ModelError for inconsistent
     operands."""
     direction = node.text("direction", "forward")
@@ -206,10 +222,49 @@ def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
         arranged = tuple(_initial_state(layer, k, d))
         yield from arranged
         states.append(arranged[-1].output if arranged else _constant_state(layer, k, d))
-    w, r = (weights_at(layer.node, k, d) for k in (1, 2))
-    inputs = (x, *states, w, r, _bias(layer, d))
+    if isinstance(layer.op, PlainRecurrence):
+        weighted = _weighted_inputs(layer, x, d)
+        yield weighted
+        r = _real_constant(layer, 2, d, "recurrent")
+        inputs = (weighted.output, *states, r, *_extra(layer, layer.op, d))
+    else:
+        w, r = (weights_at(layer.node, k, d) for k in (1, 2))
+        inputs = (x, *states, w, r, _bias(layer, layer.op, d))
     type = layer.op.result_type(tuple(value.type for value in inputs))
     yield Made(layer.op, inputs, Value(f"{layer.label(d)}/steps", type))
+
+
+def _weighted_inputs(layer: _Layer, x: Value, d: int) -> Made:
+    """The products of all inputs with weights, as real numbers, with the biases."""
+    op = PlainFullyConnected(UNLIMITED, keep_dimensions=True)
+    w = _real_constant(layer, 1, d, "weights")
+    of_inputs, of_hidden = _biases(layer, d)
+    if isinstance(layer.op, PlainGru) and layer.op.reset_after:
+        of_hidden = np.concatenate((of_hidden[: -layer.units], np.zeros(layer.units)))
+    bias = Value.constant(f"{layer.label(d)}/bias", (of_inputs + of_hidden).astype(np.float32))
+    type = op.result_type((x.type, w.type, bias.type))
+    return Made(op, (x, w, bias), Value(f"{layer.label(d)}/weighted_inputs", type))
+
+
+def _extra(layer: _Layer, op: PlainRecurrence, d: int) -> tuple[Value, ...]:
+    """The constants after the weights of the hidden state."""
+    match op:
+        case PlainGru(reset_after=True):
+            numbers = _biases(layer, d)[1][-layer.units :]
+            return (Value.constant(f"{layer.label(d)}/after", numbers.astype(np.float32)),)
+        case PlainLstm(peepholes=True):
+            return (_real_constant(layer, PEEPHOLES, d, "peepholes"),)
+        case _:
+            return ()
+
+
+def _real_constant(layer: _Layer, k: int, d: int, label: str) -> Value:
+    """Constant input k of one direction, as real numbers."""
+    found = real_numbers(layer.node, k)
+    require(
+        d < len(found), f"input {k} has shape {list(found.shape)}, its first axis counts directions"
+    )
+    return Value.constant(f"{layer.label(d)}/{label}", found[d].astype(np.float32))
 
 
 def _reversed(x: Value, name: str) -> Made:
@@ -258,8 +313,14 @@ def _require_states(layer: _Layer, shape: tuple[int, ...]) -> None:
     require(shape == wanted, f"an initial state has shape {list(shape)}, must be {list(wanted)}")
 
 
-def _bias(layer: _Layer, d: int) -> Value:
+def _bias(layer: _Layer, op: RealRecurrence, d: int) -> Value:
     """The biases of one direction as the operator takes them."""
+    found = op.bias(*_biases(layer, d)).astype(np.float32)
+    return Value.constant(f"{layer.label(d)}/bias", found)
+
+
+def _biases(layer: _Layer, d: int) -> tuple[Array, Array]:
+    """The biases of one direction, of the inputs and of the hidden state."""
     count = layer.op.GATES * layer.units
     directions = len(layer.backwards)
     both = np.zeros((directions, 2 * count))
@@ -269,8 +330,7 @@ def _bias(layer: _Layer, d: int) -> Value:
         both.shape == (directions, 2 * count),
         f"B has shape {list(both.shape)}, must be {[directions, 2 * count]}",
     )
-    found = layer.op.bias(both[d, :count], both[d, count:]).astype(np.float32)
-    return Value.constant(f"{layer.label(d)}/bias", found)
+    return both[d, :count], both[d, count:]
 
 
 def _output(layer: _Layer, rows: list[Value], k: int) -> Iterator[Made]:
@@ -347,7 +407,7 @@ class Gru(RealRecurrence):
     STATES = 1
     KERNEL = "gru_s8_f32"
 
-    ONNX = names(1, "GRU")
+    ONNX = names(1, "GRU", "RNN")
 
     @property
     def biases(self) -> int:
@@ -426,22 +486,42 @@ class RealLstm(RealRecurrence):
         return after, logistic(shown) * tanh(after)
 
 
+def _is_plain(node: OnnxNode) -> bool:
+    """Whether inputs or weights of a layer are real numbers without quantisation."""
+    return any(
+        node.input(k).type.dtype is DType.FLOAT32 and not (k and node.assumed) for k in range(3)
+    )
+
+
 def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
-    if node.optional(PEEPHOLES) is not None:
+    has_peepholes, is_plain = node.optional(PEEPHOLES) is not None, _is_plain(node)
+    if has_peepholes and not is_plain:
         raise node.unsupported(
             f'input {PEEPHOLES} "{node.input(PEEPHOLES).name}", peephole connections, is given, '
             "must be absent"
         )
     if node.integer("input_forget"):
         raise node.unsupported("attribute input_forget is 1, must be 0")
-    return nodes(node, RealLstm(), ("Sigmoid", "Tanh", "Tanh"))
+    op = PlainLstm(peepholes=has_peepholes) if is_plain else RealLstm()
+    return nodes(node, op, ("Sigmoid", "Tanh", "Tanh"))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    if node.name == "LSTM":
-        return _onnx_lstm(node)
-    op = Gru(reset_after=node.integer("linear_before_reset") != 0)
-    return nodes(node, op, ("Sigmoid", "Tanh"))
+    match node.name:
+        case "LSTM":
+            return _onnx_lstm(node)
+        case "RNN":
+            return _onnx_rnn(node)
+        case _:
+            reset_after = node.integer("linear_before_reset") != 0
+            op = PlainGru(reset_after) if _is_plain(node) else Gru(reset_after)
+            return nodes(node, op, ("Sigmoid", "Tanh"))
+
+
+def _onnx_rnn(node: OnnxNode) -> Iterable[Made]:
+    """A simple layer, whose directions have one activation, on real numbers."""
+    is_rectified = {text.lower() for text in node.texts("activations", ())} == {"relu"}
+    return nodes(node, PlainRnn(is_rectified), ("Relu",) if is_rectified else ("Tanh",))
 
 
 SAMPLES = (

@@ -304,8 +304,8 @@ class _Importer:
                 "onnx-007",
                 f"the input is {border.dtype}, and no scale is known for it",
                 where=where,
-                why="inputs are int8 in the graph: a QuantizeLinear or DequantizeLinear says how",
-                help="quantise the model with its inputs, or give --assume-int8",
+                why="inputs of real numbers are float16, bfloat16 or float32",
+                help="export the model with a float32 input",
             )
         return scales
 

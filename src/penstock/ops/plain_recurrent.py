@@ -1,0 +1,141 @@
+"""Steps of recurrent layers on float32: simple (RNN), LSTM and GRU.
+
+    x  (1, T, B, gates * U)  float32  row t: weighted inputs of step t, with biases, gate by gate
+    s  (B, U)                float32  each state before step 0; the hidden state h is the last
+    r  (gates * U, U)        float32  weights of the hidden state, constant
+    y  (1, T, B, n * U)      float32  row t: the n states after step t, computed from row t of x
+                                      and row t - 1 of y
+
+Products are added in the order of the units; each operation is rounded.  The weighted inputs are a
+fully connected layer (`ops/real_recurrent.py`).
+
+Source: ONNX operator specification, RNN, LSTM and GRU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.op import Arrays, Params, Table
+from penstock.ir.tensor import Array
+from penstock.opkit.float_functions import logistic, tanh
+from penstock.opkit.layers import QUAD, in_quads
+from penstock.opkit.recurrence import Gates, PlainRecurrence, products
+from penstock.opkit.samples import real_bias, real_weights, reals, sample
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRnn(PlainRecurrence):
+    """hidden' = tanh(x + r hidden), or its positive part with `rectified`."""
+
+    rectified: bool = False
+
+    GATES = 1
+    STATES = 1
+    KERNEL = "rnn_f32"
+
+    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
+        total = gates[0] + products(states[0], constants[0])
+        return (np.where(total < 0, np.float32(0), total) if self.rectified else tanh(total),)
+
+    def parameters(self) -> Params:
+        return (("rectified", int(self.rectified)),)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainGru(PlainRecurrence):
+    """Gates: update, reset, candidate.
+
+    update, reset = logistic(x + r hidden)
+    candidate     = tanh(x + r (reset * hidden))
+                    tanh(x + reset * (r hidden + after))   with `reset_after`, constant `after`
+    hidden'       = (1 - update) * candidate + update * hidden"""
+
+    reset_after: bool = False
+
+    GATES = 3
+    STATES = 1
+    KERNEL = "gru_f32"
+    EXTRA_MEMBER = "after"
+
+    @property
+    def extra(self) -> int:
+        return int(self.reset_after)
+
+    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
+        (hidden,), r = states, constants[0]
+        units = hidden.shape[1]
+        first, last = r[: 2 * units], r[2 * units :]
+        sums = np.concatenate(gates[:2], axis=-1) + products(hidden, first)
+        update, reset = np.split(logistic(sums), 2, axis=-1)
+        if self.reset_after:
+            recurrent = reset * (products(hidden, last) + constants[1])
+        else:
+            recurrent = products(reset * hidden, last)
+        candidate = (np.float32(1) - update) * tanh(gates[2] + recurrent)
+        return (np.add(candidate, update * hidden, dtype=np.float32),)
+
+    def weights(self, r: Array) -> tuple[tuple[str, Table], ...]:
+        units = r.shape[1]
+        parts = {"recurrent": r[: 2 * units], "candidate": r[2 * units :]}
+        return tuple((name, Table.of(in_quads(part[None]))) for name, part in parts.items())
+
+    def scratch_floats(self, units: int) -> int:
+        return 4 * units + 2 * QUAD
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLstm(PlainRecurrence):
+    """Gates: input, output, forget, candidate.
+
+    gate    = activation(x + r hidden + peephole * cell)   logistic, of the candidate tanh
+    cell'   = forget * cell + input * candidate
+    hidden' = output * tanh(cell')
+
+    With `peepholes`, constants (3 * U) weigh the cell state in the first three gates; in the output
+    gate it is the new one."""
+
+    peepholes: bool = False
+
+    GATES = 4
+    STATES = 2
+    KERNEL = "lstm_f32"
+    EXTRA_MEMBER = "peepholes"
+
+    @property
+    def extra(self) -> int:
+        return 3 if self.peepholes else 0
+
+    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
+        cell, hidden = states
+        sums = np.concatenate(gates, axis=-1) + products(hidden, constants[0])
+        into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
+        peepholes = np.split(constants[1], 3) if self.peepholes else None
+        if peepholes is not None:
+            into, kept = into + peepholes[0] * cell, kept + peepholes[2] * cell
+        added = logistic(into) * tanh(candidate)
+        after = np.add(logistic(kept) * cell, added, dtype=np.float32)
+        if peepholes is not None:
+            shown = shown + peepholes[1] * after
+        return after, logistic(shown) * tanh(after)
+
+
+SAMPLES = (
+    sample(PlainRnn(), reals(1, 5, 2, 3), reals(2, 3), real_weights(3, 3)),
+    sample(PlainRnn(rectified=True), reals(1, 3, 1, 6), reals(1, 6), real_weights(6, 6)),
+    sample(PlainGru(), reals(1, 4, 1, 15), reals(1, 5), real_weights(15, 5)),
+    sample(
+        PlainGru(reset_after=True), reals(1, 3, 2, 9), reals(2, 3), real_weights(9, 3), real_bias(3)
+    ),
+    sample(PlainLstm(), reals(1, 4, 1, 16), reals(1, 4), reals(1, 4), real_weights(16, 4)),
+    sample(
+        PlainLstm(peepholes=True),
+        reals(1, 3, 2, 12),
+        reals(2, 3),
+        reals(2, 3),
+        real_weights(12, 3),
+        real_bias(9),
+    ),
+)

@@ -12,17 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Attribute, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import FINITE, UNLIMITED
 from penstock.opkit.broadcast import RANK, Clamped, Elementwise, with_merged_axes
-from penstock.opkit.checks import require
+from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.onnx_constants import exact_operand, real_numbers
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
 from penstock.ops.reshape import Reshape
+
+LATEST_FORM = 18
+"""Operator set whose operators the ONNX forms of TFLite nodes follow."""
 
 
 def intermediate(value: Value, shape: tuple[int, ...], label: str) -> Value:
@@ -48,6 +51,59 @@ def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tu
         return value, ()
     viewed = Value(name, value.type.with_shape(shape), value.data)
     return viewed, () if value.data is not None else (Made(Reshape(shape), (value,), viewed),)
+
+
+def is_plain_foreign(node: ForeignNode) -> bool:
+    """Whether a TFLite node computes real numbers."""
+    return bool(node.outputs) and node.output().type.dtype is DType.FLOAT32
+
+
+def onnx_form(
+    node: ForeignNode, name: str, *inputs: Value | None, **attributes: Attribute
+) -> OnnxNode:
+    """A TFLite node on real numbers as the ONNX node of that name which computes the same.
+
+    inputs: by default those of the node."""
+    rank = node.input(0).type.rank
+    return OnnxNode(
+        name,
+        node.where,
+        inputs or node.inputs,
+        node.outputs,
+        attributes,
+        order=tuple(range(rank)),
+        opset=LATEST_FORM,
+    )
+
+
+def in_shape_of_output(node: ForeignNode, nodes: Iterable[Made]) -> Iterator[Made]:
+    """Nodes of an ONNX form, of which the last computes the output of the TFLite node; a reshape
+    follows where that has another shape.
+
+    Raises UnsupportedError if they compute another element type."""
+    y, made = node.output(), [*_with_names_of_constants(nodes)]
+    last = made.pop()
+    require_dtype(last.output.type, (y.type.dtype,), "output")
+    yield from made
+    if last.output.type.shape == y.type.shape:
+        yield replace(last, output=y)
+        return
+    kept = intermediate(y, last.output.type.shape, "before_reshape")
+    yield replace(last, output=kept)
+    yield Made(Reshape(y.type.shape), (kept,), y)
+
+
+def _with_names_of_constants(nodes: Iterable[Made]) -> Iterator[Made]:
+    """The nodes, in which constants that differ have names that differ."""
+    known: dict[str, Value] = {}
+
+    def named(value: Value) -> Value:
+        while value.data is not None and known.setdefault(value.name, value) != value:
+            value = replace(value, name=f"{value.name}{len(known)}")
+        return value
+
+    for made in nodes:
+        yield replace(made, inputs=tuple(map(named, made.inputs)))
 
 
 def requantised(

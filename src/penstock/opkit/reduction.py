@@ -22,7 +22,7 @@ from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8
-from penstock.opkit.nodes import reshaped, with_shape
+from penstock.opkit.nodes import onnx_form, reshaped, with_shape
 
 Axes = tuple[int, ...]
 
@@ -109,6 +109,12 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
         x, axes, views = _viewed(node, axes)
         yield from views
     yield from with_shape(make(axes), (x,), reduced(x.type.shape, axes), y)
+
+
+def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
+    """A TFLite reduction of real numbers as the ONNX node of that name."""
+    axes = constant_axes(node, 1, node.input(0).type.rank)
+    return onnx_form(node, name, node.input(0), axes=axes, noop_with_empty_axes=1)
 
 
 def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]]) -> Iterator[Made]:

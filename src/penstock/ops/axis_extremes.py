@@ -25,7 +25,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
-from penstock.opkit.nodes import RealNodes, requantised, with_shape
+from penstock.opkit.nodes import (
+    RealNodes,
+    in_shape_of_output,
+    is_plain_foreign,
+    requantised,
+    with_shape,
+)
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation
@@ -81,6 +87,10 @@ class ReduceMin(_Extreme):
 
 
 def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
+    if is_plain_foreign(node):
+        name = "ReduceMax" if node.name == "REDUCE_MAX" else "ReduceMin"
+        form = reduction.onnx_form_of(node, name)
+        return in_shape_of_output(node, reduction.onnx_nodes(form, _onnx_extreme))
     x, y = node.input(0).type, node.output().type
     is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
     require_dtype(y, (DType.BOOL if is_logical else DType.INT8,), "output")

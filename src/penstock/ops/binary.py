@@ -40,7 +40,15 @@ from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activ
 from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
-from penstock.opkit.nodes import RealNodes, exact_elementwise, in_scale_of_output, is_real
+from penstock.opkit.nodes import (
+    RealNodes,
+    exact_elementwise,
+    in_scale_of_output,
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+)
 from penstock.opkit.onnx_constants import exact_operand
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
@@ -163,7 +171,7 @@ def _result_scaling(scaling: Scaling) -> Params:
 class Add(_Sum):
     """Element-wise sum with requantisation and clamp; inputs may be broadcast."""
 
-    TFLITE = ("ADD",)
+    TFLITE = ("ADD", "ADD_N")
     ONNX = onnx(REALS, "Add", "Sum") | onnx(FUNCTION, "Mean")
     RELAY = relay("add", "qnn.add")
     COMMUTATIVE = True
@@ -387,8 +395,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite's arithmetic.  Raises UnsupportedError unless the tensors of MAXIMUM and MINIMUM share
     one scale."""
     match node.name:
+        case "PRELU" if is_plain_foreign(node):
+            return in_shape_of_output(node, _sloped(onnx_form(node, "PRelu")))
         case "PRELU":
             return elementwise_nodes(Prelu(), node, 2)
+        case "ADD_N" if is_plain_foreign(node):
+            return in_shape_of_output(node, _sum_of_all(onnx_form(node, "Sum")))
+        case "ADD_N":
+            raise node.unsupported("a sum of tensors that are not float32")
         case "SQUARED_DIFFERENCE":
             return typed_nodes(node, PlainSquaredDifference(), SquaredDifference())
         case "MAXIMUM" | "MINIMUM":

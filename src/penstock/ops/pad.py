@@ -25,7 +25,15 @@ from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
-from penstock.opkit.nodes import RealNodes, alike, is_real, requantised
+from penstock.opkit.nodes import (
+    RealNodes,
+    alike,
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+    requantised,
+)
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import (
     AxisMap,
@@ -273,6 +281,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "MIRROR_PAD":
         edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
         op = MirrorPad(before, after, edge)
+    elif is_plain_foreign(node) and node.optional(2) is not None:
+        pads = Value.constant("pads", np.array([*before, *after], np.int64))
+        form = onnx_form(node, "Pad", node.input(0), pads, node.input(2))
+        yield from in_shape_of_output(node, _padded_reals(form, before, after))
+        return
     else:
         op = Pad(before, after, _fill(node))
     yield Made(op, (node.input(0),), node.output())

@@ -281,6 +281,7 @@ def _power(a: Floats, b: Floats) -> Floats:
 class Power(Plain):
     """Element-wise power of real numbers; inputs may be broadcast."""
 
+    TFLITE = ("POW",)
     ONNX = onnx(PLAIN, "Pow")
     INPUTS = 2
     ARITHMETIC = arithmetic("power", float32=_power)
@@ -353,7 +354,7 @@ class PlainMod(Plain):
 
 _ONLY_PLAIN: Mapping[str, Plain] = {
     name: op
-    for op in (Ceil(), Floor(), Round(), Neg(), Square(), FloorDiv(), FloorMod())
+    for op in (Ceil(), Floor(), Round(), Neg(), Square(), FloorDiv(), FloorMod(), Power())
     for name in op.TFLITE
 }
 """Operators that have no kernel for int8, by their TFLite names."""

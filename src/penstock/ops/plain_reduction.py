@@ -19,7 +19,7 @@ from enum import Enum
 
 import numpy as np
 
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import PLAIN, REALS, onnx
@@ -27,7 +27,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.nodes import RealNodes, in_shape_of_output
 from penstock.opkit.reduction import Axes, Reduction
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.integer_pairs import DIV, INTEGERS, MAX, MUL, SUB
@@ -51,6 +51,7 @@ class PlainReduction(Reduction):
     function: ReductionFunction
     axes: tuple[int, ...]
 
+    TFLITE = ("REDUCE_PROD",)
     ONNX = onnx(REALS, "ReduceProd") | onnx(
         PLAIN,
         *("ReduceL1 of integers", "ReduceMax of integers", "ReduceMean of integers"),
@@ -107,6 +108,11 @@ def _extreme(x: Array, *, larger: bool) -> Array:
     # Equal zeros: the first one stays.
     first = np.take_along_axis(x, np.argmax(numbers == found[..., None], -1)[..., None], -1)[..., 0]
     return np.where(np.isnan(x[..., 0]), x[..., 0], first)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite REDUCE_PROD of plain numbers."""
+    return in_shape_of_output(node, from_onnx(reduction.onnx_form_of(node, "ReduceProd")))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

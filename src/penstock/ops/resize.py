@@ -27,7 +27,14 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_int8, require_rank
-from penstock.opkit.nodes import RealNodes, is_real, requantised
+from penstock.opkit.nodes import (
+    RealNodes,
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+    requantised,
+)
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.resize import (
     MODEL_AXES,
@@ -550,7 +557,52 @@ def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
     )
 
 
+def _real_bilinear(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RESIZE_BILINEAR of real numbers, its four products in the order of the reference.
+
+    Source: `reference/resize_bilinear.h`."""
+    *outputs, sampling = foreign_resize(node)
+    new = RealNodes(onnx_form(node, "Resize"))
+    x = new.input(0)
+    sides = [
+        _sides(extent, count, sampling)
+        for extent, count in zip(x.type.shape[1:3], outputs, strict=True)
+    ]
+    total: Value | None = None
+    for right, lower in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        part = x
+        for axis, (indices, _) in ((1, sides[0][lower]), (2, sides[1][right])):
+            part = new.apply(Gather(axis, indices), part)
+        for shape, (_, weights) in (((-1, 1, 1), sides[0][lower]), ((-1, 1), sides[1][right])):
+            part = new.apply(PlainMul(), part, new.constant(weights.reshape(shape), "w"))
+        total = part if total is None else new.apply(PlainAdd(), total, part)
+    assert total is not None
+    return new.result(total)
+
+
+def _sides(
+    extent: int, outputs: int, sampling: Sampling
+) -> tuple[tuple[tuple[int, ...], Array], tuple[tuple[int, ...], Array]]:
+    """Along an axis, the input indices before and after each output, and their weights, in single
+    precision as in the reference."""
+    scale = np.float32(extent) / np.float32(outputs)
+    if sampling is Sampling.ALIGN_CORNERS and outputs > 1:
+        scale = np.float32(extent - 1) / np.float32(outputs - 1)
+    positions = np.arange(outputs, dtype=np.float32)
+    if sampling is Sampling.HALF_PIXEL:
+        positions = (positions + np.float32(0.5)) * scale - np.float32(0.5)
+    else:
+        positions = positions * scale
+    before = np.maximum(np.floor(positions), 0).astype(np.int64)
+    after = np.minimum(np.ceil(positions), extent - 1).astype(np.int64)
+    share = positions - before.astype(np.float32)
+    return (tuple(before.tolist()), 1 - share), (tuple(after.tolist()), share)
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    if node.name == "RESIZE_BILINEAR" and is_plain_foreign(node):
+        yield from in_shape_of_output(node, _real_bilinear(node))
+        return
     make = ResizeBilinear if node.name == "RESIZE_BILINEAR" else ResizeNearest
     yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
 

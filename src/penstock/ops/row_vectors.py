@@ -45,7 +45,13 @@ from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
-from penstock.opkit.nodes import real_elementwise, requantised
+from penstock.opkit.nodes import (
+    in_shape_of_output,
+    is_plain_foreign,
+    onnx_form,
+    real_elementwise,
+    requantised,
+)
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import (
     DIFFERENCE_BITS,
@@ -58,6 +64,7 @@ from penstock.opkit.transcendental import (
     scaled_differences,
 )
 from penstock.ops.conversions import QuantizeWide
+from penstock.ops.sums import divided_by_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +308,7 @@ def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
 
 
 NORMALISED_BITS = 7
+LEAST_NORM = 1e-6  # of real numbers
 MOST_SQUARES = (2**31 - 1) // 255**2
 """Elements of a vector whose squares are sure to add up in 32 bits."""
 
@@ -331,6 +339,10 @@ class L2Normalization(_RowVectors):
 def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
+    if is_plain_foreign(node):
+        form = onnx_form(node, "LpNormalization", axis=-1, p=2, least_norm=LEAST_NORM)
+        yield from in_shape_of_output(node, divided_by_norm(form))
+        return
     require_output_steps(node, 128, 0)
     _require_addable(node, MOST_SQUARES)
     yield from elementwise_nodes(L2Normalization(), node, 1)

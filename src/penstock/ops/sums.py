@@ -26,7 +26,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.nodes import (
+    RealNodes,
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+)
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
@@ -206,8 +212,8 @@ def _sum_of_squares(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
     return real.apply(PlainSum(axes), real.apply(Square(), x))
 
 
-def _divided_by_norm(node: OnnxNode) -> Iterable[Made]:
-    """ONNX LpNormalization."""
+def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LpNormalization; `least_norm`: smaller norms divide as this one."""
     real, axes, p = RealNodes(node), (node.axis(node.integer("axis", -1)),), node.integer("p", 2)
     require(p in (1, 2), f"p is {p}, must be 1 or 2")
     x = real.input(0)
@@ -215,7 +221,9 @@ def _divided_by_norm(node: OnnxNode) -> Iterable[Made]:
         norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
     else:
         norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
-    divisor = real.apply(PlainMaximum(), norm, real.constant(LEAST_NORM, "least_norm"))
+    divisor = real.apply(
+        PlainMaximum(), norm, real.constant(node.real("least_norm", LEAST_NORM), "least_norm")
+    )
     return real.result(real.apply(PlainDiv(), real.input(0), divisor))
 
 
@@ -362,7 +370,7 @@ class Sum(_ScaledTotal):
 
     Source: TFLite SUM, as computed by TFLite Micro; `reference/reduce.h`."""
 
-    TFLITE = ("SUM",)
+    TFLITE = ("SUM", "LOCAL_RESPONSE_NORMALIZATION")
     ONNX = onnx(REALS, "ReduceSum")
     RELAY = relay("sum")
     MEAN = False
@@ -377,7 +385,17 @@ def _sum(node: OnnxNode, axes: Axes) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    return reduction.understood(node, Mean if node.name == "MEAN" else Sum)
+    if node.name == "LOCAL_RESPONSE_NORMALIZATION":
+        size = 2 * node.integer("radius") + 1
+        numbers = {name: node.real(name) for name in ("bias", "beta")}
+        form = onnx_form(
+            node, "LRN", node.input(0), size=size, alpha=node.real("alpha") * size, **numbers
+        )
+        return in_shape_of_output(node, _local_response(form))
+    if not is_plain_foreign(node):
+        return reduction.understood(node, Mean if node.name == "MEAN" else Sum)
+    name = "ReduceMean" if node.name == "MEAN" else "ReduceSum"
+    return in_shape_of_output(node, from_onnx(reduction.onnx_form_of(node, name)))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -390,7 +408,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         case "ReduceSum":
             return reduction.onnx_nodes(node, _sum)
         case "LpNormalization":
-            return _divided_by_norm(node)
+            return divided_by_norm(node)
         case "LayerNormalization":
             return _layer_norm(node)
         case "InstanceNormalization":

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.fixedpoint import Int64s
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import FUNCTION, onnx
 from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.nodes import RealNodes, in_shape_of_output, onnx_form
 from penstock.opkit.samples import reals, sample
 from penstock.ops.plain import (
     PlainAbs,
@@ -132,6 +132,7 @@ class Trigonometric(Plain):
     function: AngleFunction
 
     REFERENCE_ULPS = 4
+    TFLITE = ("SIN", "COS")
     ONNX = onnx(
         FUNCTION,
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sign", "Sin"),
@@ -152,7 +153,13 @@ class Trigonometric(Plain):
 class Sign(Plain):
     """1, 0 or -1 by the sign of a real number; NaN stays."""
 
+    TFLITE = ("SIGN",)
     ARITHMETIC = arithmetic("sign", float32=np.sign)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SIN, COS and SIGN of real numbers."""
+    return in_shape_of_output(node, from_onnx(onnx_form(node, node.name.capitalize())))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -49,7 +49,14 @@ from penstock.opkit.lookup import (
     scale_ratio,
     sigmoid_table,
 )
-from penstock.opkit.nodes import RealNodes, in_scale_of_output, is_real
+from penstock.opkit.nodes import (
+    RealNodes,
+    in_scale_of_output,
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+)
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.transcendental import inverse_sqrt
 from penstock.ops.binary import Maximum, Minimum
@@ -450,6 +457,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     _check(node)
     if node.name in _TYPED:
         return typed_nodes(node, *_TYPED[node.name])
+    if is_plain_foreign(node):
+        return in_shape_of_output(node, from_onnx(_real_foreign(node)))
     match node.name:
         case "GELU":
             op = Gelu(bool(node.integer("approximate")))
@@ -458,6 +467,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         case _:
             op = HardSwish()
     return elementwise_nodes(op, node, 1)
+
+
+def _real_foreign(node: ForeignNode) -> OnnxNode:
+    match node.name:
+        case "GELU":
+            approximate = "tanh" if node.integer("approximate") else "none"
+            return onnx_form(node, "Gelu", approximate=approximate)
+        case "LEAKY_RELU":
+            return onnx_form(node, "LeakyRelu", alpha=node.real("alpha"))
+        case _:
+            return onnx_form(node, "HardSwish")
 
 
 def _check(node: ForeignNode) -> None:

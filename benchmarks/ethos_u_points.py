@@ -84,7 +84,7 @@ def cells_of(point: PlacedPoint) -> tuple[int, int, int, int]:
         point.height_bytes,
         point.schedule.cost.calls,
         sum(len(plan.parts) > 1 for plan in plans),
-        sum(len(plan.accelerator_prefetches) for plan in plans),
+        sum(len(plan.prefetches) for plan in plans),
     )
 
 

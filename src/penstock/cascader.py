@@ -140,7 +140,6 @@ def single_cascade(
         composed,
         plans,
         memory,
-        copier=None,
         keep_inputs=False,
         peak_bytes=0,
         gaps=Gaps(0.0, 0.0),

@@ -118,7 +118,7 @@ def test_clang_assumes_no_more_alignment_than_constants_have(
     model: str, options: Options, tmp_path: Path
 ) -> None:
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
-    delivered = compiled(model, "two-region", options)  # copies constants
+    delivered = compiled(model, "two-region", options)
     done, folder = delivered.compilation, tmp_path / "bundle"
     delivered.write(folder)
     (folder / "padding.c").write_text(PADDING)

@@ -48,7 +48,7 @@ from strategies import node_of, seeds
 
 TARGET = load_target("host")
 MEMORIES = MemorySystem(
-    TARGET.memories_for("arena"), TARGET.memory_for("constant"), TARGET.engines[0], TARGET.copier
+    TARGET.memories_for("arena"), TARGET.memory_for("constant"), TARGET.engines[0]
 )
 MOST_STRIPE = 4
 

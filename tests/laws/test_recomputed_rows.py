@@ -67,9 +67,7 @@ class Setting:
     @cached_property
     def below(self) -> BelowRows:
         engine = TARGET.engines[0]
-        memories = MemorySystem(
-            TARGET.memories_for("arena"), TARGET.memory_for("constant"), engine, TARGET.copier
-        )
+        memories = MemorySystem(TARGET.memories_for("arena"), TARGET.memory_for("constant"), engine)
         model = Engines(Processor(engine))
         accounting = CostAccounting(self.parts, model, memories)
         return BelowRows(accounting, OPTIONS, TargetBands(TARGET, model, memories), 0, 0.0)

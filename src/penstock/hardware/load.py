@@ -20,7 +20,7 @@ from penstock.errors import TargetError, UsageError
 from penstock.guides import guide
 from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_error, wrong_field
 from penstock.hardware.schema import TargetFile
-from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
+from penstock.hardware.target import CALLER, CompilerFlags, Engine, MemoryRegion, Target
 
 # The compiler flags that a target file may state without being trusted: a closed vocabulary.
 #
@@ -196,11 +196,10 @@ def _check_names(read: TargetFile, data: dict[str, Any], file: str) -> None:
     """Raises TargetError if two memories, or two engines, have one name."""
     memories = [("memories", k, memory.name) for k, memory in enumerate(read.memories)]
     engines = [("engines", k, engine.name) for k, engine in enumerate(read.engines)]
-    copiers = [("copier", "name", read.copier.name)] if read.copier else []
     _check_distinct(memories, (), data, file)
     accelerators = [("accelerators", k, each.name) for k, each in enumerate(read.accelerators)]
     _check_distinct(accelerators, (), data, file)
-    _check_distinct((*engines, *copiers), (CALLER,), data, file)
+    _check_distinct(engines, (CALLER,), data, file)
 
 
 def _check_distinct(
@@ -262,7 +261,6 @@ def _convert(read: TargetFile) -> Target:
             for m in read.memories
         ),
         tuple(Engine(**e.model_dump()) for e in read.engines),
-        None if read.copier is None else Copier(read.copier.name, read.copier.setup_cycles),
         read.clock,
         tuple((accelerator.name, accelerator.instances) for accelerator in read.accelerators),
     )

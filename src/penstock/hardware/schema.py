@@ -210,13 +210,6 @@ class EngineTable(TargetTable):
     cycles_per_call: MeanCycles
 
 
-class CopierTable(TargetTable):
-    """`[copier]`: an engine that copies between memories while the processor computes."""
-
-    name: Name
-    setup_cycles: Cycles
-
-
 class AcceleratorTable(TargetTable):
     """`[[accelerators]]`: an accelerator of the chip that has several instances."""
 
@@ -263,7 +256,6 @@ class TargetFile(TargetTable):
         description="one table [[engines]]: a target has one processor (accelerators are added "
         "with --accelerator)",
     )
-    copier: CopierTable | None = Field(None, description="a table [copier]")
     accelerators: tuple[AcceleratorTable, ...] = Field(
         (),
         max_length=LONGEST_LIST,

@@ -58,17 +58,6 @@ class Engine:
     cycles_per_call: float
 
 
-@dataclass(frozen=True, slots=True)
-class Copier:
-    """An engine that copies between memories while the processor computes (DMA).
-
-    Starting a copy costs the processor `setup_cycles`; the copy then takes as long as the slower of
-    the two memories needs."""
-
-    name: str
-    setup_cycles: int
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class CompilerFlags(Brief):
     """Flags of the two supported C compilers, and whether to optimise for speed or size."""
@@ -92,7 +81,6 @@ class Target(Brief):
     compiler: CompilerFlags
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
-    copier: Copier | None = None
     clock_hz: int | None = None
     instances: tuple[tuple[str, int], ...] = ()
 

@@ -166,7 +166,5 @@ def band_source(target: Target, accelerators: tuple[Accelerator, ...] = ()) -> B
 def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
     """Return the cost model of a target, and its memories as the search sees them."""
     processor = target.engines[0]
-    memories = MemorySystem(
-        target.memories_for("arena"), target.memory_for("constant"), processor, target.copier
-    )
+    memories = MemorySystem(target.memories_for("arena"), target.memory_for("constant"), processor)
     return Engines(Processor(processor)), memories

@@ -67,7 +67,7 @@ def band_writer(
         columns[section.value] = section.tensor, first
         if section.value in band.parts.outside - band.kept.keys():
             tensor = values[section.tensor]
-            view = writer.view(tensor, {})
+            view = writer.view(tensor)
             column_bytes = tensor.type.shape[-1] * tensor.type.dtype.size_bytes
             offset = binary("+", view.offset, binary("*", first, column_bytes))
             outside[section.value] = replace(view, offset=offset)

@@ -50,12 +50,11 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
             *writer.buffers(),
             *scratch_buffers(expanded, addresses),
             *band_buffers(expanded, addresses),
-            *_copied(expanded, addresses),
             *_prefetched(expanded, addresses),
             *constants,
         ),
-        tuple(writer.view(v, {}) for v in schedule.parts.inputs),
-        tuple(writer.view(v, {}) for v in graph.outputs),
+        tuple(writer.view(v) for v in schedule.parts.inputs),
+        tuple(writer.view(v) for v in graph.outputs),
         init=(),
         reset=tuple(_reset(expanded, writer)),
         run=(
@@ -67,14 +66,9 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
 
 
 def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> Iterator[Command]:
-    """Commands of all cascades, each after its copies and the early copies of the next one."""
+    """Commands of all cascades."""
     cascades = expanded.cascades
     for cascade, after in zip_longest(cascades, cascades[1:]):
-        copies = cascade.plan.copies
-        yield from (writer.copy(copy) for copy in copies if not copy.early)
-        if after is not None:
-            yield from (writer.copy(copy) for copy in after.plan.copies if copy.early)
-        yield from (writer.wait(copy) for copy in copies if copy.early)
         tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
         calls = partial(_calls, addresses, writer, cascade, fills)
@@ -104,7 +98,7 @@ def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:
     for queue in parts.queues:
         yield FillTensor(counter_view(queue), 0)
     for state in (*parts.graph.states, *parts.graph.queues):
-        target = writer.view(state.before, {})
+        target = writer.view(state.before)
         byte = only_byte(state.initial)
         name = initial_name(expanded, state)
         source = View.whole(name, initial_constant(name, state).type, name)
@@ -114,19 +108,10 @@ def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:
 def _fills(cascade: ExpandedCascade, after: ExpandedCascade | None) -> Fills:
     """The prefetches that the first call of a cascade issues: its own, and the early ones of the
     next cascade."""
-    mine = (fill for fill in cascade.plan.accelerator_prefetches if not fill[0].early)
-    following = after.plan.accelerator_prefetches if after is not None else ()
-    next_ones = (fill for fill in following if fill[0].early)
+    mine = (fill for fill in cascade.plan.prefetches if not fill.early)
+    following = after.plan.prefetches if after is not None else ()
+    next_ones = (fill for fill in following if fill.early)
     return {int(cascade.calls[0, 0]): (*mine, *next_ones)}
-
-
-def _copied(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
-    return tuple(
-        Buffer(name, Kind.ARENA, copy.target, addresses.offsets[name], copy.size_bytes)
-        for cascade in expanded.cascades
-        for copy in cascade.plan.copies
-        for name in [prefetch_name(expanded.schedule, copy)]
-    )
 
 
 def _prefetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
@@ -135,7 +120,7 @@ def _prefetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffe
     named = (
         (prefetch_name(schedule, prefetch), prefetch.size_bytes)
         for plan in schedule.plans
-        for prefetch, _ in plan.accelerator_prefetches
+        for prefetch in plan.prefetches
     )
     home = schedule.memory.default
     return tuple(

@@ -74,7 +74,7 @@ class _Tensors:
         if self.writer.expanded.storage_owner(value) is None:
             return None
         if value.name not in self._known:
-            view = self.writer.view(value, {})
+            view = self.writer.view(value)
             rows = view.rows
             if rows.rotation is not None:
                 return None
@@ -193,8 +193,7 @@ class _Costs:
     ) -> PlacedCall:
         schedule, offsets = self.expanded.schedule, self.addresses.offsets
         k = schedule.order[position]
-        prefetches = plan.accelerator_prefetches
-        mine = next((prefetch for prefetch, copy in prefetches if copy.part == k), None)
+        mine = next((prefetch for prefetch in plan.prefetches if prefetch.part == k), None)
         return self.tensors.of_call(
             self.steps[position],
             rows,
@@ -205,9 +204,9 @@ class _Costs:
 
     def _fills(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Iterator[Fill]:
         """The prefetches of a cascade's first call, in order."""
-        mine = [p for p, _ in cascade.plan.accelerator_prefetches if not p.early]
-        following = after.plan.accelerator_prefetches if after is not None else ()
-        later = [p for p, _ in following if p.early]
+        mine = [p for p in cascade.plan.prefetches if not p.early]
+        following = after.plan.prefetches if after is not None else ()
+        later = [p for p in following if p.early]
         yield from map(self._fill, [*mine, *later])
 
     def _fill(self, prefetch: Prefetch) -> Fill:

@@ -19,20 +19,18 @@ from penstock.program.program import (
     Buffer,
     Call,
     Command,
-    Copy,
     Kind,
     Loop,
     Pull,
     Rotation,
     Rows,
     View,
-    Wait,
 )
 from penstock.program.steps import as_step
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.queue_memory import QueueMemory
 from penstock.scheduling.model.rows import rows_coincide
 from penstock.scheduling.model.stripe import highest_stripe
@@ -44,8 +42,7 @@ from penstock.scheduling.simulate.placement_problems import (
     workspace_name,
 )
 
-FirstCallPrefetch = tuple[Prefetch, AcceleratorCopy]
-Fills = Mapping[int, tuple[FirstCallPrefetch, ...]]
+Fills = Mapping[int, tuple[Prefetch, ...]]
 """By position of a part, the prefetches that its first call performs."""
 
 
@@ -75,27 +72,6 @@ class Writer:
         every = self.expanded.schedule.parts.queues
         return {name: queue for queue in every for name in (queue.ring, *queue.inside)}
 
-    def copy(self, copy: Prefetch) -> Command:
-        """The command that copies a constant."""
-        value = self.expanded.constants[copy.constant]
-        source = View.whole(value.name, value.type, value.name)
-        name = prefetch_name(self.expanded.schedule, copy)
-        target = View.whole(value.name, value.type, name)
-        rows = value.type.shape[row_axis(value.type.rank)]
-        token = name if copy.early else None
-        return Copy(source, target, 0, rows, self._copier, token)
-
-    def wait(self, copy: Prefetch) -> Command:
-        """The command that waits for the copy of a constant."""
-        return Wait(self._copier, prefetch_name(self.expanded.schedule, copy))
-
-    @property
-    def _copier(self) -> str:
-        """Name of the copy engine, which the target has where a plan contains copies."""
-        copier = self.expanded.schedule.copier
-        assert copier is not None
-        return copier
-
     def calls(
         self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr
     ) -> tuple[Command, ...]:
@@ -106,7 +82,7 @@ class Writer:
         """The call that computes rows [first, end), at most a stripe, of the part at a position."""
         part = self.expanded.schedule.steps[position]
         if part.streamed_input is not None:
-            return Pull(self.view(part.streamed_input, {}), first, end)
+            return Pull(self.view(part.streamed_input), first, end)
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)
@@ -117,15 +93,13 @@ class Writer:
                 (*box.upper[:axis], end, *box.upper[axis + 1 :]),
             )
         schedule = self.expanded.schedule
-        copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
-        inputs = tuple(self.view(value, copied) for value in node.inputs)
-        output = self.view(node.output, {})
+        inputs = tuple(map(self.view, node.inputs))
+        output = self.view(node.output)
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         if part.kernel.workspace is not None:
             scratch = workspace_name(schedule, part)
         k = schedule.order[position]
-        prefetches = plan.accelerator_prefetches
-        mine = next((self.prefetched(p) for p, copy in prefetches if copy.part == k), None)
+        mine = next((self.prefetched(p) for p in plan.prefetches if p.part == k), None)
         call = Call(
             node.op,
             node.site,
@@ -137,7 +111,7 @@ class Writer:
             scratch,
             node.origin,
             prefetched=mine,
-            prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
+            prefetches=tuple(map(self.prefetched, fills.get(position, ()))),
         )
         body = self._body(position, part, as_step(call))
         body = (*self._prefetching(fills.get(position, ())), *body)
@@ -171,15 +145,15 @@ class Writer:
             node.site,
             part.kernel,
             part.engine,
-            tuple(self.view(value, {}) for value in node.inputs),
-            replace(self.view(node.output, {}), tensor=name),
+            tuple(map(self.view, node.inputs)),
+            replace(self.view(node.output), tensor=name),
             Box((0,) * len(shape), shape),
             origin=node.origin,
         )
 
     def advance(self, queue: QueueMemory) -> Command:
         """The command that rotates the ring of a queue at the end of a run."""
-        window = self.view(queue.queue.window, {})
+        window = self.view(queue.queue.window)
         return Advance(window, counter_view(queue), queue.queue.new_rows)
 
     def prefetched(self, prefetch: Prefetch) -> View:
@@ -187,28 +161,28 @@ class Writer:
         name = prefetch_name(self.expanded.schedule, prefetch)
         return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
 
-    def _prefetching(self, every: tuple[FirstCallPrefetch, ...]) -> Iterator[Command]:
+    def _prefetching(self, every: tuple[Prefetch, ...]) -> Iterator[Command]:
         """Commands that prefetch constants, executed only by the call that computes row 0."""
         schedule = self.expanded.schedule
-        for prefetch, copy in every:
-            part = schedule.parts.parts[copy.part]
-            source = Address(table_name(schedule, part, copy.prefetch.table))
+        for prefetch in every:
+            part, copy = schedule.parts.parts[prefetch.part], prefetch.copy
+            source = Address(table_name(schedule, part, copy.table))
             target = Address(prefetch_name(schedule, prefetch))
-            yield Loop("fetch", FIRST, 1, 1, copy.prefetch.commands(source, target))
+            yield Loop("fetch", FIRST, 1, 1, copy.commands(source, target))
 
-    def view(self, value: Value, copied: Mapping[str, str]) -> View:
+    def view(self, value: Value) -> View:
         """The view through which kernels access a value."""
-        view = self._own_view(value, copied)
+        view = self._own_view(value)
         if value.name not in self.columns:
             return view
         tensor, first_column = self.columns[value.name]
         return replace(view, tensor=tensor, first_column=first_column)
 
-    def _own_view(self, value: Value, copied: Mapping[str, str]) -> View:
+    def _own_view(self, value: Value) -> View:
         """The view of a value as a tensor of its own."""
         owner = self.expanded.storage_owner(value)
         if owner is None:
-            return View.whole(value.name, value.type, copied.get(value.name, value.name))
+            return View.whole(value.name, value.type, value.name)
         first_byte = self.expanded.schedule.parts.first_byte(value)
         if owner.name in self.outside:
             view = self.outside[owner.name]

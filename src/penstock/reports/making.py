@@ -120,9 +120,7 @@ def make_report(
             live_bytes(schedule, memories[0]) if memories else {},
         ),
         timelines=memories,
-        engine_times=attempt(
-            "engines over time", lambda: engine_times(schedule, target), lambda: None
-        ),
+        engine_times=attempt("engines over time", lambda: engine_times(schedule), lambda: None),
     )
 
 
@@ -194,10 +192,6 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
     for name in parts.accelerators:
         found.setdefault(name, _more(None, name, 0, NOTHING))
     for plan in schedule.plans:
-        if plan.copying != NOTHING:
-            assert schedule.copier is not None
-            name = schedule.copier
-            found[name] = _more(found.get(name), name, 0, plan.copying)
         if plan.waiting != NOTHING:
             name = parts.parts[plan.parts[0]].engine
             found[name] = _more(found.get(name), name, 0, plan.waiting)

@@ -10,8 +10,8 @@
 Tick 0 is the caller writing the inputs. Each kernel call is one tick. In the last tick, the caller
 reads the outputs. `scheduling/simulate/` uses the same ticks.
 
-    processor   ####  ##....#########      #: computes, .: waits for a copy
-    copy engine       ====                 =: copies a constant
+    processor   ####        #########      #: computes
+    accelerator     ....####               .: waits for a prefetch
                 +------------------> cycles
 
 The cycles of a layer are exact; those of its calls are in proportion to the rows that they compute,
@@ -32,18 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.brief import Brief
-from penstock.hardware.target import Target
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import walk, written_views
 from penstock.reports.steps import costed_steps, numbered_steps
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     placement_problems,
-    prefetch_name,
     scratch_name,
 )
 
@@ -155,7 +150,6 @@ class Activity(Enum):
 
     COMPUTES = "computes"
     WAITS = "waits"
-    COPIES = "copies"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -269,15 +263,13 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
 def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
     buffers = {buffer.name: buffer for buffer in program.buffers}
     schedule = expanded.schedule
-    copies = {prefetch_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
     banded = _banded_tensors(schedule)
     for life in (life for _, problem in placement_problems(expanded) for life in problem.buffers):
         buffer = buffers.get(life.name)
-        if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):
-            kind = Kind.CONSTANT if life.name in copies else Kind.SCRATCH
+        if buffer is not None and buffer.kind is Kind.SCRATCH:
             end = buffer.address + buffer.size_bytes
             piece = LivePiece(buffer.address, end, life.lower, life.upper)
-            yield MemorySpan(life.name, kind.value, (piece,))
+            yield MemorySpan(life.name, Kind.SCRATCH.value, (piece,))
         elif life.name in banded:  # its buffers are those of the bands, one band after the other
             lower = min(buffers[name].address for name in banded[life.name] if name in buffers)
             piece = LivePiece(lower, lower + life.size_bytes, life.lower, life.upper)
@@ -328,16 +320,15 @@ def merged_areas(pieces: Iterable[LivePiece]) -> tuple[LivePiece, ...]:
     return tuple(found)
 
 
-def engine_times(schedule: Schedule, target: Target) -> EngineTimes:
+def engine_times(schedule: Schedule) -> EngineTimes:
     expanded = ExpandedSchedule(schedule)
     spans: list[EngineSpan] = []
     calls: list[float] = []
-    now = before = 0.0
+    now = 0.0
     for cascade in expanded.cascades:
-        plan, begun = cascade.plan, now
+        plan = cascade.plan
         layers = tuple(step.tensor for step in costed_steps(schedule, cascade))
-        waits = plan.copying.cycles + plan.waiting.cycles
-        spans += _copies(schedule, plan, target, before, begun)
+        waits = plan.waiting.cycles
         durations = list(_durations(schedule, cascade))
         first = schedule.parts.parts[plan.parts[0]]
         if waits:
@@ -346,7 +337,7 @@ def engine_times(schedule: Schedule, target: Target) -> EngineTimes:
         ends = list(accumulate(durations, initial=now + waits))
         calls += [now, *ends[1:-1]]  # the first call begins with the stall
         spans += _computing(schedule, cascade, ends)
-        now, before = ends[-1], begun
+        now = ends[-1]
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         spans.append(
             EngineSpan(part.engine, Activity.COMPUTES, now, now + cost.cycles, (part.output.name,))
@@ -392,37 +383,6 @@ def _computing(
         )
     if last is not None:
         yield last
-
-
-def _copies(
-    schedule: Schedule, plan: Plan, target: Target, before: float, begun: float
-) -> Iterator[EngineSpan]:
-    """The copies of the copy engine for a plan, one after the other: early ones begin with
-    the previous cascade, at `before`, the others with the plan's own, at `begun`."""
-    if target.copier is None:
-        return
-    end = before
-    for copy in sorted(plan.copies, key=lambda copy: not copy.early):
-        start = end if copy.early else max(begun, end)
-        end = start + _memories(target).copy_cycles(copy.source, copy.target, copy.size_bytes)
-        layers = _readers(schedule, plan, copy)
-        yield EngineSpan(target.copier.name, Activity.COPIES, start, end, layers)
-
-
-def _memories(target: Target) -> MemorySystem:
-    return MemorySystem(
-        target.memories_for("arena"),
-        target.memory_for("constant"),
-        target.engines[0],
-        target.copier,
-    )
-
-
-def _readers(schedule: Schedule, plan: Plan, copy: Prefetch) -> tuple[str, ...]:
-    parts = (schedule.parts.parts[k] for k in plan.parts)
-    return tuple(
-        part.name for part in parts if copy.constant in {value.name for value in part.inputs}
-    )
 
 
 def live_bytes(schedule: Schedule, arena: Timeline) -> Mapping[str, int]:

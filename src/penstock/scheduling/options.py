@@ -49,12 +49,6 @@ class Options:
         "reductions, with rows and columns of wide images exchanged, and with hidden channels "
         "computed in groups.",
     )
-    copies: bool = _switch(True, "Let a copy engine prefetch constants into faster memory.")
-    double_buffering: bool = _switch(
-        True,
-        "Prefetch the constants of a cascade while the previous cascade runs. A cascade is a "
-        "sequence of layers that run interleaved, row by row.",
-    )
     keep_input: bool = _switch(
         False,
         "Preserve the input buffer during a run; otherwise, its memory is reused once the input "

@@ -73,10 +73,10 @@ def test_commands_name_model_and_target_as_the_user_does(
 
 def test_a_long_command_is_not_wrapped(penstock: CommandLine, model: Path) -> None:
     assert len(str(model)) > 30
-    words = ("--max-stripe", "4", "--max-parts", "7", "--stack", "2KiB", "--no-double-buffering")
+    words = ("--max-stripe", "4", "--max-parts", "7", "--stack", "2KiB", "--no-prune-by-shorter")
     (command, *_) = [command for _, command in proposals(penstock("compile", model, *words))]
     assert len(command) > 120
-    assert "--no-double-buffering" in command
+    assert "--no-prune-by-shorter" in command
 
 
 def test_images_are_not_proposed_as_time_series(penstock: CommandLine) -> None:

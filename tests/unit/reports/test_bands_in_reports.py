@@ -39,5 +39,5 @@ def test_bands_are_layers_of_a_cascade_and_their_arena_is_a_block() -> None:
         blocks = plain(memory_data(timeline, whole, None))["blocks"]
         (arena,) = (block for block in blocks if block["kind"] == "scratch")
         assert len(arena["layers"]) > 1
-        times = engine_times(point.schedule, done.request.target)
+        times = engine_times(point.schedule)
         assert round(times.call_cycles[-1]) == point.schedule.cost.cycles

@@ -7,8 +7,7 @@ from itertools import groupby, pairwise
 import pytest
 
 from penstock import api
-from penstock.reports.timeline import Activity, engine_times
-from penstock.scheduling.options import Options
+from penstock.reports.timeline import engine_times
 from penstock.simulators.machine import Machine
 from toy_accelerator import toy_request
 
@@ -31,14 +30,14 @@ def test_engines_take_turns_as_on_the_machine(compiled: api.Compiled) -> None:
     ran: list[str] = []
     machine = Machine(done.program, lambda name, region, elements: ran.append(engines[name]))
     machine.run(api.drawn_sets(done, 1)[0])
-    spans = engine_times(done.schedule, done.request.target).spans
+    spans = engine_times(done.schedule).spans
     turns = [span.engine for span in spans if span.engine != "caller"]
     assert [engine for engine, _ in groupby(turns)] == [engine for engine, _ in groupby(ran)]
 
 
 def test_spans_follow_each_other_and_last_as_long_as_the_estimate(compiled: api.Compiled) -> None:
     done = compiled.compilation
-    found = engine_times(done.schedule, done.request.target)
+    found = engine_times(done.schedule)
     assert found.spans[0].lower_cycles == 0
     for before, after in pairwise(found.spans):
         assert after.lower_cycles == pytest.approx(before.upper_cycles)
@@ -49,27 +48,8 @@ def test_spans_follow_each_other_and_last_as_long_as_the_estimate(compiled: api.
 
 def test_each_layer_takes_its_cycles_on_its_engine(compiled: api.Compiled) -> None:
     done = compiled.compilation
-    found = engine_times(done.schedule, done.request.target).spans
+    found = engine_times(done.schedule).spans
     for engine in {layer.engine for layer in compiled.layers}:
         wanted = sum(layer.cycles for layer in compiled.layers if layer.engine == engine)
         spent = sum(s.upper_cycles - s.lower_cycles for s in found if s.engine == engine)
         assert spent == pytest.approx(wanted)
-
-
-def test_copies_of_constants_end_before_their_readers_begin() -> None:
-    options = Options(max_stripe=2)
-    done = api.compile("zoo:resnet8", "two-region", options=options, optimize="speed").compilation
-    found = engine_times(done.schedule, done.request.target)
-    copies = [span for span in found.spans if span.activity is Activity.COPIES]
-    copied = [copy for plan in done.schedule.plans for copy in plan.copies]
-    assert len(copies) == len(copied) > 0
-    begun = {
-        name: span.lower_cycles
-        for span in reversed(found.spans)
-        if span.activity is Activity.COMPUTES
-        for name in span.layers
-    }
-    for copy in copies:
-        assert copy.layers
-        assert copy.upper_cycles <= min(begun[name] for name in copy.layers)
-    assert found.call_cycles[-1] == pytest.approx(done.schedule.cost.cycles)

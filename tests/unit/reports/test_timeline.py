@@ -96,7 +96,7 @@ def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> 
             assert step.simulated_cycles == expected
 
 
-def test_every_memory_has_its_timeline_and_copied_constants_are_blocks() -> None:
+def test_every_memory_has_its_timeline() -> None:
     wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2), optimize="speed")
     compiled = api.compile(wanted)
     arena, fast = compiled.timelines
@@ -105,4 +105,4 @@ def test_every_memory_has_its_timeline_and_copied_constants_are_blocks() -> None
     assert [t.height_bytes for t in compiled.timelines] == [m.size_bytes for m in program.ram()]
     names = [span.name for t in compiled.timelines for span in t.spans]
     assert len(set(names)) == len(names)
-    assert "constant" in {span.kind for span in fast.spans}
+    assert {span.kind for span in fast.spans} == {"arena"}

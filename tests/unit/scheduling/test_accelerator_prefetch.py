@@ -23,14 +23,14 @@ from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Loop
-from penstock.scheduling.model.memories import MemorySystem
-from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.options import Options
-from penstock.scheduling.prefetch.accelerator_prefetch import (
+from penstock.scheduling.cascades.prefetches import (
     MOST_PREFETCHES,
     PrefetchCandidates,
     with_accelerator_prefetches,
 )
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
@@ -136,7 +136,7 @@ def compiled(graph: Graph, fetch_cycles: int, options: Options) -> Compilation:
 
 def accounting_of(done: Compilation) -> CostAccounting:
     engine = HOST.engines[0]
-    memories = MemorySystem(HOST.memories_for("arena"), HOST.memory_for("constant"), engine, None)
+    memories = MemorySystem(HOST.memories_for("arena"), HOST.memory_for("constant"), engine)
     return CostAccounting(done.parts, Engines(Processor(engine)), memories)
 
 
@@ -151,9 +151,9 @@ def waiting(schedule: Schedule, accounting: CostAccounting) -> int:
     """Cycles that a schedule waits for its prefetches: no call that prefetches early takes less."""
     cascades, found = ExpandedSchedule(schedule).cascades, 0
     for before, cascade in zip((None, *cascades), cascades, strict=False):
-        every = cascade.plan.accelerator_prefetches
-        found += sum(copy.prefetch.cycles for p, copy in every if not p.early)
-        early = sum(copy.prefetch.cycles for p, copy in every if p.early)
+        every = cascade.plan.prefetches
+        found += sum(p.copy.cycles for p in every if not p.early)
+        early = sum(p.copy.cycles for p in every if p.early)
         if before is not None:
             found += max(0, early - accounting.first_call_cycles(before))
     return round(found)
@@ -172,16 +172,16 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
     done = compiled(chain(parts, rows, width), fetch_cycles, Options(max_stripe=4))
     assert_exact(done, "points")
     memories = MemorySystem(
-        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0], None
+        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
     )
     accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
     for schedule in done.frontier.schedules:
         assert alive(schedule) == schedule.peak_bytes
         calls = 0
         for cascade in ExpandedSchedule(schedule).cascades:
-            prefetches = cascade.plan.accelerator_prefetches
-            assert len([p for p, _ in prefetches if p.early]) <= MOST_PREFETCHES
-            prefetched = {copy.part for _, copy in prefetches}
+            prefetches = cascade.plan.prefetches
+            assert len([p for p in prefetches if p.early]) <= MOST_PREFETCHES
+            prefetched = {p.part for p in prefetches}
             for position, first, end in cascade.calls[:, :3].tolist():
                 k = schedule.order[position]
                 calls += 30 + (end - first) * (FAST if k in prefetched else SLOW)
@@ -192,7 +192,7 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
 def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room: int) -> None:
     done = compiled(chain(parts, rows, 30), 150, Options(max_stripe=4))
     memories = MemorySystem(
-        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0], None
+        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
     )
     accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
     bare = (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans))

@@ -1,4 +1,4 @@
-"""Two memories and a copy engine: the search's choices save cycles and run exactly."""
+"""Two memories: the search's choices save cycles and run exactly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from penstock.hardware.load import load_target
 from penstock.passes.accumulate import accumulate
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.graphs import simplify
-from penstock.program.program import Copy
-from penstock.program.steps import walk
 from penstock.scheduling.cascades.proposals import CascadeProblem
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
@@ -49,11 +47,9 @@ NETWORKS = (
 
 
 @cache
-def compiled(network: str, copies: bool, double_buffering: bool, fast_bytes: int) -> Compilation:
-    """A network for the target with two memories, under restrictions."""
-    options = Options(copies=copies, double_buffering=double_buffering)
-    memory = {"tcm": fast_bytes}
-    return compile_request(api.request(network, "two-region", options=options, memory=memory))
+def compiled(network: str, fast_bytes: int) -> Compilation:
+    """A network for the target with two memories."""
+    return compile_request(api.request(network, "two-region", memory={"tcm": fast_bytes}))
 
 
 def fast_bytes(network: str) -> int:
@@ -62,27 +58,17 @@ def fast_bytes(network: str) -> int:
 
 
 def free(network: str) -> Compilation:
-    return compiled(network, True, True, fast_bytes(network))
+    return compiled(network, fast_bytes(network))
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_both_memories_and_copies_are_used(network: str) -> None:
-    program = free(network).program
-    used = {buffer.memory for buffer in program.buffers}
-    assert used == {"sram", "tcm", "flash"}
-    assert any(isinstance(command, Copy) for command in walk(program.run))
+def test_both_memories_are_used(network: str) -> None:
+    assert {buffer.memory for buffer in free(network).program.buffers} == {"sram", "tcm", "flash"}
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("forbidden", ["copies", "double buffering", "fast memory"])
-def test_whatever_is_forbidden_costs_cycles(network: str, forbidden: str) -> None:
-    limited = compiled(
-        network,
-        forbidden != "copies",
-        forbidden != "double buffering",
-        0 if forbidden == "fast memory" else fast_bytes(network),
-    )
-    assert limited.schedule.cost.cycles > free(network).schedule.cost.cycles
+def test_without_fast_memory_cycles_are_lost(network: str) -> None:
+    assert compiled(network, 0).schedule.cost.cycles > free(network).schedule.cost.cycles
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -106,7 +92,6 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
         TWO_REGIONS.memories_for("arena"),
         TWO_REGIONS.memory_for("constant"),
         TWO_REGIONS.engines[0],
-        TWO_REGIONS.copier,
     )
     order = tuple(range(len(parts.parts)))
     states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
@@ -114,11 +99,10 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     search = RegionSearch(problem, order)
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]
-    assert {v.candidate.prefetches == () for v in valued} == {True, False}
     for found in valued:
         c = found.candidate
-        plan = Plan(order, c.stripe, False, (), c.prefetches)
-        bare = Schedule(parts, (plan,), c.memory, "dma", False, found.peak_bytes, Gaps(0.0, 0.0))
+        plan = Plan(order, c.stripe, False, ())
+        bare = Schedule(parts, (plan,), c.memory, False, found.peak_bytes, Gaps(0.0, 0.0))
         accounting = CostAccounting(parts, model, memories)
         cascades = ExpandedSchedule(bare).cascades
         costed = accounting.costed(bare, cascades[0])
@@ -139,5 +123,5 @@ def test_work_limits_the_choice_of_regions() -> None:
     made = {limited.parts.parts[k].name: c for c, p in enumerate(limited.plans) for k in p.parts}
     moved = [name for name, _ in limited.memory.exceptions]
     assert all(last[name] == made[name] for name in moved)
-    whole = compiled(RESNET, True, True, 32768)
+    whole = compiled(RESNET, 32768)
     assert whole.schedule.cost.cycles <= limited.cost.cycles

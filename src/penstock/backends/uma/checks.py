@@ -46,11 +46,9 @@ def check_target_name(name: object, class_name: str) -> None:
 def check_engine_name(name: str, chip: Target, where: str) -> None:
     """Raise BackendError if an engine of the chip has the accelerator's name.
 
-    The engines are the processors, the copy engine and "caller", which stands for the application.
+    The engines are the processors and "caller", which stands for the application.
     """
     taken = {engine.name for engine in chip.engines} | {"caller"}
-    if chip.copier is not None:
-        taken.add(chip.copier.name)
     if name in taken:
         raise BackendError(
             "backend-051",

@@ -44,7 +44,7 @@ def expanded_band(band: Band, memory: MemoryAssignment) -> ExpandedSchedule:
 
 def _expanded(parts: Parts, plan: Plan, memory: MemoryAssignment) -> ExpandedSchedule:
     return ExpandedSchedule(
-        Schedule(parts, (plan,), memory, None, keep_inputs=True, peak_bytes=0, gaps=_NO_GAPS)
+        Schedule(parts, (plan,), memory, keep_inputs=True, peak_bytes=0, gaps=_NO_GAPS)
     )
 
 

@@ -213,7 +213,6 @@ class BelowRows:
             parts,
             plans,
             memory,
-            None if memories.copier is None else memories.copier.name,
             self.options.keep_input,
             proposal.peak_bytes,
             Gaps(self.order_gap, self._partition_gap(proposal.peak_bytes)),

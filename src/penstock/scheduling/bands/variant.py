@@ -21,7 +21,6 @@ from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.walk import WHOLE
 
@@ -172,15 +171,8 @@ def with_bands(
 
 
 def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
-    prefetches = tuple(_with_part(prefetch, index) for prefetch in plan.prefetches)
+    prefetches = tuple(replace(one, part=index[one.part]) for one in plan.prefetches)
     return replace(plan, parts=tuple(index[k] for k in plan.parts), prefetches=prefetches)
-
-
-def _with_part(prefetch: Prefetch, index: Mapping[int, int]) -> Prefetch:
-    copy = prefetch.accelerator
-    if copy is None:
-        return prefetch
-    return replace(prefetch, accelerator=replace(copy, part=index[copy.part]))
 
 
 def _single_part(parts: Parts, bands: Bands) -> FusedPart:

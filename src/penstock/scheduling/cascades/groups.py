@@ -74,7 +74,7 @@ def grouped_proposal(
     found = [_grouped_proposal(builder, one, options, fused) for one in every]
 
     def rank(one: GroupedProposal) -> tuple[int, int]:
-        schedule = next(one.builder.schedules(one.proposal))
+        schedule = one.builder.schedule(one.proposal)
         cycles = schedule.cost.cycles
         if options.objective == CYCLES:
             return cycles, 0

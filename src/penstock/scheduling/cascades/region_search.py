@@ -1,9 +1,8 @@
-"""Candidate cascades with a choice of memory region for each tensor, and of prefetched constants.
+"""Candidate cascades with a choice of memory region for each tensor.
 
 The inner tensors of a cascade, which only this cascade uses, share a region; each tensor that it
 hands on to later cascades has one of its own.  Network inputs and outputs are always in the default
-region.  Each choice is tried with and without prefetches of the constants that the cascade reads
-repeatedly.
+region.
 
 The candidates are combined by dynamic programming (`proposals.py`), whose state is the memory
 assignment of the live tensors, so the result is optimal over all of these choices.
@@ -28,7 +27,6 @@ from penstock.scheduling.cascades.proposals import (
 )
 from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment
-from penstock.scheduling.prefetch.copy_choices import PrefetchChoices, ValuedPrefetches
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
 
@@ -89,7 +87,12 @@ class RegionSearch:
         capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
-        self._prefetches = PrefetchChoices(parts, order, memories, enabled=options.copies)
+        # Times of reading constants, in 1/1024 cycle: of the first call, and of each later one.
+        self._constant_times = np.zeros((2, len(order)), np.int64)
+        for p, part in enumerate(self._parts):
+            for value in part.constants:
+                stored = memories.constants.name
+                self._constant_times[:, p] += memories.constant_reads(stored, part, value)
 
     def proposal(self, cascades: Sequence[Candidate]) -> Proposal | None:
         """The proposal that runs cascades that cover the order, each with its fastest kernels.
@@ -106,8 +109,7 @@ class RegionSearch:
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            prefetched = self._prefetches.valued(c, c.prefetches)
-            found = self._cost(_UnassignedCascade(c, calls), region, prefetched)
+            found = self._cost(_UnassignedCascade(c, calls), region)
             if found is None:
                 return None
             every = self._kernels.valued(ValuedCandidate(c, *found, *states), FINE)
@@ -121,12 +123,8 @@ class RegionSearch:
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 regions = tuple(self._written_regions(lower, upper))
-                prefetches = tuple(
-                    self._prefetches.valued(cascade.candidate, choice)
-                    for choice in self._prefetches.choices(cascade.calls)
-                )
                 for before in states[lower]:
-                    yield from self._assigned(cascade, before, regions, prefetches)
+                    yield from self._assigned(cascade, before, regions)
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
@@ -139,20 +137,17 @@ class RegionSearch:
         cascade: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
-        prefetches: Sequence[ValuedPrefetches],
     ) -> Iterator[ValuedCandidate]:
         c, last = cascade.candidate, self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
         for choice in regions:
             region = self._region_array((*before.exceptions, *choice.written.exceptions))
             states = (before, live.extended(choice.handed_on))
-            for prefetched in prefetches:
-                found = self._cost(cascade, region, prefetched)
-                if found is not None:
-                    copies = prefetched.prefetches
-                    candidate = replace(c, memory=choice.written, prefetches=copies)
-                    base = ValuedCandidate(candidate, *found, *states)
-                    yield from self._kernels.valued(base, FINE)
+            found = self._cost(cascade, region)
+            if found is not None:
+                candidate = replace(c, memory=choice.written)
+                base = ValuedCandidate(candidate, *found, *states)
+                yield from self._kernels.valued(base, FINE)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
         """The index of the memory region of each storage; 0 is the default region."""
@@ -183,25 +178,23 @@ class RegionSearch:
             else:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
-    def _cost(
-        self, cascade: _UnassignedCascade, region: Numbers, prefetched: ValuedPrefetches
-    ) -> tuple[int, int] | None:
+    def _cost(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, int] | None:
         """`peak_bytes` and `time` of a `ValuedCandidate`; None if another region is too small."""
         self._work += 1
-        c, constants = cascade.candidate, prefetched.constants
+        c = cascade.candidate
+        constants = self._constant_times[:, c.lower : c.upper]
         if region.any():
+            constants = constants.copy()
             regions = region.tolist()
             for p in range(c.lower, c.upper):
                 change = self._call_change(p, regions)
                 if change is not None:
-                    if constants is prefetched.constants:
-                        constants = constants.copy()
                     constants[:, p - c.lower] += change
-        limits = RegionLimits(prefetched.extra, self._capacities, self._access_times)
+        limits = RegionLimits(self._capacities, self._access_times)
         peaks, time, fits = run_with_traffic(
             self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
         )
-        return (int(peaks[0]), time + prefetched.stall) if fits else None
+        return (int(peaks[0]), time) if fits else None
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """How much longer a part takes because operands are outside the default region.

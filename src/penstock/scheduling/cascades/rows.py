@@ -298,7 +298,7 @@ def _prefetch_choices(
 ) -> Iterator[PrefetchChoice]:
     for kernel in part.prefetching:
         assert kernel.prefetch is not None
-        prefetch = Prefetch.by_accelerator(k, kernel.prefetch, memory, PrefetchStart.OWN_CASCADE)
+        prefetch = Prefetch.of(k, kernel.prefetch, memory, PrefetchStart.OWN_CASCADE)
         other = part.with_kernel(kernel)
         work = model.work_cycles(other) - model.work_cycles(part) + round(kernel.prefetch.cycles)
         calls = model.call_cycles(other) - model.call_cycles(part)

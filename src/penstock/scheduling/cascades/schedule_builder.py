@@ -9,6 +9,11 @@ from itertools import accumulate, chain, pairwise
 
 from penstock.optional import attempt_all
 from penstock.pareto import Group, frontier_of_groups, thinned
+from penstock.scheduling.cascades.prefetches import (
+    PrefetchCandidates,
+    PrefetchedSchedule,
+    with_accelerator_prefetches,
+)
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.model.memories import MemorySystem
@@ -17,12 +22,6 @@ from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.order.order import Order
-from penstock.scheduling.prefetch.accelerator_prefetch import (
-    PrefetchCandidates,
-    PrefetchedSchedule,
-    with_accelerator_prefetches,
-)
-from penstock.scheduling.prefetch.double_buffering import FILLS, with_double_buffering
 from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
@@ -41,17 +40,12 @@ class ScheduleBuilder:
     options: Options
     assigned: Parts | None = None
 
-    def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
-        """Yield the proposal's schedule, then variants of it with different plans.
-
-        One variant for each of `FILLS` (shares of a region that live bytes may occupy), in which
-        the copy engine also copies constants for a cascade while the previous one runs.
-        """
+    def schedule(self, proposal: Proposal) -> Schedule:
+        """Return the proposal's schedule."""
         parts, memories = self.accounting.parts, self.accounting.memories
         memory = memories.default_assignment.extended(
             pair for c in proposal.cascades for pair in c.memory.exceptions
         )
-        copier = memories.copier.name if memories.copier is not None else None
         plans = tuple(c.plan(proposal.order) for c in proposal.cascades)
         keep = self.options.keep_input
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
@@ -61,24 +55,17 @@ class ScheduleBuilder:
             parts,
             plans,
             memory,
-            copier,
             keep,
             proposal.peak_bytes,
             gaps,
             updating,
             assigned=self.assigned,
         )
-        costed = self._costed(bare)
-        every = [costed]
-        if memories.copier is not None and self.options.copies and self.options.double_buffering:
-            every += (self._costed(with_double_buffering(costed, memories, fill)) for fill in FILLS)
-        yield from {schedule.plans: schedule for schedule in every}.values()
+        return self._costed(bare)
 
     def every_schedule(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the schedules of all proposals, in ascending order of memory if these are."""
-        yield from chain.from_iterable(
-            attempt_all("a schedule", proposals, lambda p: tuple(self.schedules(p)))
-        )
+        yield from attempt_all("a schedule", proposals, self.schedule)
 
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield Pareto-optimal schedules in (peak memory, cycles), in ascending order of memory.
@@ -91,7 +78,7 @@ class ScheduleBuilder:
             schedule = found.schedule
             if schedule.plans not in known:
                 known.add(schedule.plans)
-                prefetches = any(plan.accelerator_prefetches for plan in schedule.plans)
+                prefetches = any(plan.prefetches for plan in schedule.plans)
                 yield self._costed(schedule) if prefetches else schedule
 
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
@@ -107,7 +94,7 @@ class ScheduleBuilder:
             needed = schedule.peak_bytes
             above = max(needed, follower[1].peak_bytes) if follower is not None else needed
             variants = [PrefetchedSchedule(schedule, schedule.cost.cycles)]
-            if any(plan.accelerator_prefetches for plan in schedule.plans):
+            if any(plan.prefetches for plan in schedule.plans):
                 bare = (self._without_prefetches(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
             # live bytes: its own peak, that of the next schedule, their mean, no limit
@@ -120,15 +107,14 @@ class ScheduleBuilder:
         ones."""
         # Tensors only: variants may have other prefetches and less scratch memory.
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
-        for bound, proposal in zip(bounds, proposals, strict=True):
-            yield from ((bound, schedule) for schedule in self.schedules(proposal))
+        yield from zip(bounds, map(self.schedule, proposals), strict=True)
 
     def _without_prefetches(self, plan: Plan) -> Plan:
         parts = self.accounting.parts.parts
         # a kernel that reads prefetched constants may need less than all others of its part
         least = max(parts[k].least_scratch_bytes for k in plan.parts)
         scratch = max(plan.scratch_bytes, least)
-        return replace(plan, prefetches=plan.copies, scratch_bytes=scratch)
+        return replace(plan, prefetches=(), scratch_bytes=scratch)
 
     def _costed(self, schedule: Schedule) -> Schedule:
         """Return a schedule with the costs of its parts, cold starts and prefetches."""

@@ -277,8 +277,7 @@ def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Propo
 
 
 def _with_least_scratch(cascade: Candidate, order: PartOrder, parts: Parts) -> Candidate:
-    copies = [p.accelerator for p in cascade.prefetches if p.accelerator is not None]
-    prefetches = {copy.part: copy.prefetch for copy in copies}
+    prefetches = {prefetch.part: prefetch.copy for prefetch in cascade.prefetches}
 
     def least(k: int) -> int:
         part = parts.parts[k]

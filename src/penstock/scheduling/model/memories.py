@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.hardware.target import Copier, Engine, MemoryRegion
+from penstock.hardware.target import Engine, MemoryRegion
 from penstock.ir.graph import Value
 from penstock.scheduling.model.part import Part
 
@@ -31,13 +31,11 @@ class MemorySystem:
     constants: the region that stores constants.
     engine: the processor.  Its cycle estimates assume a memory without latency, with the bandwidth
         `engine.bandwidth_bytes_per_cycle`.
-    copier: the copy engine; None if the target has none.
     """
 
     tensors: tuple[MemoryRegion, ...]
     constants: MemoryRegion
     engine: Engine
-    copier: Copier | None
 
     @property
     def every(self) -> tuple[MemoryRegion, ...]:
@@ -114,15 +112,6 @@ class MemorySystem:
         """
         first = self.access(memory, constant.type.size_bytes)
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))
-
-    def copy_cycles(self, source: str, target: str, size_bytes: int) -> int:
-        """Return the cycles of a copy by the copy engine, without the setup time of that engine.
-
-        source, target: names of memory regions.
-        """
-        ends = self.named(source), self.named(target)
-        slowest = min(memory.bandwidth_bytes_per_cycle for memory in ends)
-        return sum(memory.latency_cycles for memory in ends) + -int(-size_bytes // slowest)
 
     def named(self, name: str) -> MemoryRegion:
         """Return the memory region with the given name."""

@@ -99,8 +99,7 @@ class Part(Brief):
     def constants(self) -> tuple[Value, ...]:
         """Constants that the kernel reads as the model stores them, such as weights.
 
-        The copy engine prefetches only such constants.  Scalars, and constants that are converted
-        at compile time, are left out.
+        Scalars, and constants that are converted at compile time, are left out.
         """
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())

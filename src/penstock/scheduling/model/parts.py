@@ -6,7 +6,6 @@ shape) shares the storage of the other tensor, so nodes that only create aliases
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,16 +114,6 @@ class Parts(Brief):
     def can_prefetch(self) -> bool:
         """Whether any part has a kernel that reads prefetched constants."""
         return any(part.prefetching for part in self.parts)
-
-    @cached_property
-    def shared_constants(self) -> frozenset[str]:
-        """Names of the constants that several parts read.
-
-        The copy engine does not prefetch these constants.  The buffer of a copy is named after the
-        constant, so a schedule can contain only one copy of each constant.
-        """
-        counts = Counter(value.name for part in self.parts for value in part.constants)
-        return frozenset(name for name, count in counts.items() if count > 1)
 
     @cached_property
     def names(self) -> frozenset[str]:

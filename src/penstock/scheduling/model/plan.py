@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
@@ -13,7 +13,7 @@ from penstock.ir.op import Kernel
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.stripe import Stripes, count_stripes
 
 
@@ -30,11 +30,9 @@ class Plan(Brief):
         advance of a tensor is high if its first few rows already require many rows of the network's
         inputs (`row_tables.advances`).
     costs: cost of each part, in the order of `parts`; empty before costing.
-    prefetches: copies of constants for this cascade: first those that the copy engine makes, then
-        those that accelerators make.
-    copying: cost of the copy engine's prefetches, including stalls.
-    waiting: cost of the stalls that the accelerators' prefetches cause; zero if `costs` includes
-        these stalls, as costs computed after placement may.
+    prefetches: copies of constants that accelerators make for this cascade.
+    waiting: cost of the stalls that prefetches cause; zero if `costs` includes these stalls, as
+        costs computed after placement may.
     scratch_bytes: size of the scratch memory, which the parts use one after the other.  A part runs
         its preferred kernel if this memory is large enough for it, else its fallback kernel.  If an
         accelerator prefetches constants for a part, the part runs the kernel that reads the copy.
@@ -47,7 +45,6 @@ class Plan(Brief):
     nearest_first: bool
     costs: tuple[Cost, ...]
     prefetches: tuple[Prefetch, ...] = ()
-    copying: Cost = NOTHING
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
     breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
@@ -60,23 +57,7 @@ class Plan(Brief):
         """
         if not self.costs:
             return self
-        return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())
-
-    @property
-    def copies(self) -> tuple[Prefetch, ...]:
-        """Prefetches by the copy engine."""
-        return tuple(p for p in self.prefetches if p.accelerator is None)
-
-    @property
-    def accelerator_prefetches(self) -> tuple[tuple[Prefetch, AcceleratorCopy], ...]:
-        """Prefetches by accelerators, each with its `Prefetch.accelerator`, which is not None."""
-        pairs = ((p, p.accelerator) for p in self.prefetches)
-        return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
-
-    def with_copies(self, copies: Iterable[Prefetch]) -> Plan:
-        """Return the plan with `copies` in place of its present prefetches by the copy engine."""
-        others = (p for p in self.prefetches if p.accelerator is not None)
-        return replace(self, prefetches=(*copies, *others))
+        return replace(self, costs=(), waiting=NOTHING, breakdowns=())
 
     def kernel(self, k: int, part: Part) -> Kernel:
         """Return the kernel of `part` that this plan runs.
@@ -84,9 +65,8 @@ class Plan(Brief):
         k: index of the part in `Parts.parts`.
         """
         for prefetch in self.prefetches:
-            copy = prefetch.accelerator
-            if copy is not None and copy.part == k:
-                return part.kernel_for(copy.prefetch)
+            if prefetch.part == k:
+                return part.kernel_for(prefetch.copy)
         return part.kernel_within(self.scratch_bytes)
 
     def with_selected_kernel(self, k: int, part: Part) -> Part:
@@ -99,7 +79,7 @@ class Plan(Brief):
     @property
     def cost(self) -> Cost:
         """Total cost of the cascade: of its parts, and of its prefetches."""
-        return reduce(Cost.__add__, self.costs, self.copying + self.waiting)
+        return reduce(Cost.__add__, self.costs, self.waiting)
 
 
 class BufferMode(Enum):

@@ -38,7 +38,6 @@ class Schedule(Brief):
     parts: all parts of the graph (nodes with their kernels).
     plans: one per cascade: its parts, stripes and cost.
     memory: memory region of each tensor.
-    copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must not be overwritten.
     peak_bytes: maximum of the live bytes in the default memory region.
     gaps: how far the memory may lie above the optimum, as fractions of a lower bound.
@@ -54,7 +53,6 @@ class Schedule(Brief):
     parts: Parts
     plans: tuple[Plan, ...]
     memory: MemoryAssignment
-    copier: str | None
     keep_inputs: bool
     peak_bytes: int
     gaps: Gaps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -139,7 +139,6 @@ class CostAccounting:
 
         For a part that stands for bands of columns, it is the cost of all bands.
         """
-        copied = {copy.constant: copy.target for copy in cascade.plan.copies}
         memory = schedule.memory
         for k, stripes in zip(cascade.plan.parts, cascade.stripes, strict=True):
             part = self.parts.parts[k]
@@ -147,7 +146,7 @@ class CostAccounting:
             if bands is not None:
                 yield bands.cost
                 continue
-            yield self._calls_cost(part, cascade.plan.kernel(k, part), stripes, memory, copied)
+            yield self._calls_cost(part, cascade.plan.kernel(k, part), stripes, memory)
 
     def whole_call_cost(self, part: Part, memory: MemoryAssignment) -> Cost:
         """Return the cost of a part if one call of its preferred kernel computes its output.
@@ -155,7 +154,7 @@ class CostAccounting:
         memory: the memory assignment of a schedule.
         """
         stripes = (whole_tensor(part.output.type.shape),)
-        return self._calls_cost(part, part.kernel, stripes, memory, {})
+        return self._calls_cost(part, part.kernel, stripes, memory)
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:
         """Return the cost of each of `Parts.updates`, the copies of new elements to states.
@@ -165,15 +164,10 @@ class CostAccounting:
         return tuple(self.whole_call_cost(part, memory) for part in self.parts.updates)
 
     def _calls_cost(
-        self,
-        part: Part,
-        kernel: Kernel,
-        stripes: Stripes,
-        memory: MemoryAssignment,
-        copied: Mapping[str, str],
+        self, part: Part, kernel: Kernel, stripes: Stripes, memory: MemoryAssignment
     ) -> Cost:
-        """Return the cost of calls of a part; `copied` as in `operand_regions`."""
-        operands = self.operand_regions(part, memory, copied)
+        """Return the cost of calls of a part."""
+        operands = self._operand_regions(part, memory)
         calls = PartCalls(part.name, _kernel_number(part, kernel), stripes, *operands)
         if calls not in self._costs:
             regions = (region for config in stripes for region in config.regions())
@@ -192,25 +186,19 @@ class CostAccounting:
     def with_prefetch_costs(
         self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
     ) -> tuple[Plan, ...]:
-        """Return the plans with the costs of their prefetches in two fields.
-
-        `Plan.copying`: the cost of prefetches by the copy engine.
-        `Plan.waiting`: the stalls due to prefetches by accelerators.
+        """Return the plans with the stalls due to their prefetches (`Plan.waiting`).
 
         cascades, plans: consecutive cascades, and the plan of each.
 
-        An early prefetch starts in the cascade before the one that reads the copy.  If the copy
-        engine makes the copy, it overlaps with all of that earlier cascade; if an accelerator makes
-        it, it overlaps only with the first call of that cascade.
+        An early prefetch starts in the cascade before the one that reads the copy, and overlaps
+        with the first call of that cascade.
         """
         found: list[Plan] = []
         before = 0  # stall cycles in the previous cascade, for early prefetches of this one
         for cascade, plan, after in zip_longest(cascades, plans, plans[1:]):
-            copying = self._copying(plan, found[-1] if found else None)
             own = self.stall_cycles(cascade, plan)
             waiting = Cost(before + own) if before + own else NOTHING
-            same = (plan.copying, plan.waiting) == (copying, waiting)
-            found.append(plan if same else replace(plan, copying=copying, waiting=waiting))
+            found.append(plan if plan.waiting == waiting else replace(plan, waiting=waiting))
             before = self.stall_cycles(cascade, plan, after) - own
         return tuple(found)
 
@@ -226,12 +214,9 @@ class CostAccounting:
         plan: the plan of the cascade.
         following: the plan of the next cascade; None: disregard early prefetches.
         """
-        own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
-        early = (
-            tuple(c.prefetch for p, c in following.accelerator_prefetches if p.early)
-            if following is not None
-            else ()
-        )
+        own = tuple(p.copy for p in plan.prefetches if not p.early)
+        later = following.prefetches if following is not None else ()
+        early = tuple(p.copy for p in later if p.early)
         if not own and not early:
             return 0
         position, first, end = cascade.calls[0, :3].tolist()
@@ -260,29 +245,6 @@ class CostAccounting:
             for prefetch in (*call.own, *call.early)
         )
         return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
-
-    def _copying(self, plan: Plan, before: Plan | None) -> Cost:
-        """Return the cost of the copy engine's prefetches for a plan: stalls and bytes copied.
-
-        before: the previous plan with its costs; None for the first plan.  The early prefetches of
-            `plan` run during the previous plan, and stall only for the cycles by which they
-            outlast it.
-        """
-        copier, copies = self.memories.copier, plan.copies
-        if copier is None or not copies:
-            return NOTHING
-        overlapped = before.cost.cycles if before is not None else 0
-        early = now = 0
-        read: dict[str, int] = {}
-        written: dict[str, int] = {}
-        for copy in copies:
-            cycles = self.memories.copy_cycles(copy.source, copy.target, copy.size_bytes)
-            early, now = (early + cycles, now) if copy.early else (early, now + cycles)
-            read[copy.source] = read.get(copy.source, 0) + copy.size_bytes
-            written[copy.target] = written.get(copy.target, 0) + copy.size_bytes
-        setup = len(copies) * copier.setup_cycles
-        waiting = setup + now + max(0, early - overlapped)
-        return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
 
     def _cost(
         self,
@@ -322,19 +284,14 @@ class CostAccounting:
         """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
-    def operand_regions(
-        self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], str]:
+    def _operand_regions(self, part: Part, memory: MemoryAssignment) -> tuple[tuple[str, ...], str]:
         """Return the memory regions of a part's operands: (names for inputs, name for the output).
 
         memory: the memory assignment of the schedule.
-        copied: name of the target region of each prefetched constant, by constant name.
         """
         owners = self.parts.owners
         inputs = (
-            memory.region(owners[value.name])
-            if value.data is None
-            else copied.get(value.name, memory.constants)
+            memory.region(owners[value.name]) if value.data is None else memory.constants
             for value in part.inputs
         )
         return tuple(inputs), memory.region(owners[part.output.name])
@@ -357,9 +314,8 @@ def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
     """Yield, for each cascade, an array that states which of its calls start cold.
 
     A call starts cold if the call before it runs on another engine, or if it is the first call of
-    the schedule.  The first call of a cascade also starts cold if the copy engine prefetches
-    constants for the cascade.  Example: the first cascade has two calls on an accelerator, then one
-    on the processor; its array is [True, False, True].
+    the schedule.  Example: the first cascade has two calls on an accelerator, then one on the
+    processor; its array is [True, False, True].
     cascades: all cascades of a schedule.
     """
     last = ""
@@ -368,8 +324,7 @@ def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
         engines = [cascade.parts.parts[k].engine for k in plan.parts]
         places = cascade.calls[:, 0] - cascade.lower
         numbers = np.array([engines.index(engine) for engine in engines])[places]
-        begins_cold = bool(plan.copies) or engines[places[0]] != last
-        yield np.append(begins_cold, np.diff(numbers) != 0)
+        yield np.append(engines[places[0]] != last, np.diff(numbers) != 0)
         last = engines[places[-1]]
 
 

@@ -127,11 +127,6 @@ class ExpandedSchedule:
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
 
-    @property
-    def constants(self) -> Mapping[str, Value]:
-        """The constants that nodes read, by name."""
-        return {value.name: value for value in self.schedule.parts.graph.constants()}
-
     @cached_property
     def _owners(self) -> Mapping[str, str]:
         return self.schedule.parts.owners

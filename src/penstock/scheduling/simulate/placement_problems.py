@@ -120,15 +120,10 @@ def workspace_name(schedule: Schedule, part: Part) -> str:
 def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
     """Return the name of the buffer that receives a prefetched constant.
 
-    For a copy by the copy engine: "constant/region", where `region` is the target region.
-    For a copy by an accelerator: "part/prefetched", where `part` reads the copy.
-    A number is appended if a value of the graph has this name.
+    It is "part/prefetched", where `part` reads the copy, with a number appended if a value of the
+    graph has this name.
     """
-    if prefetch.accelerator is not None:
-        return _unused_name(
-            schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/prefetched"
-        )
-    return _unused_name(schedule, f"{prefetch.constant}/{prefetch.target}")
+    return _unused_name(schedule, f"{schedule.parts.parts[prefetch.part].name}/prefetched")
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
@@ -198,14 +193,11 @@ def scratch_alignment(parts: Iterable[Part]) -> int:
 
 def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (name of the memory region, buffer) for prefetched constants and scratch buffers."""
-    yield from _prefetched(expanded, by_accelerator=False)
-    yield from _prefetched(expanded, by_accelerator=True)
+    yield from _prefetched(expanded)
     yield from _scratch(expanded)
 
 
-def _prefetched(
-    expanded: ExpandedSchedule, *, by_accelerator: bool
-) -> Iterator[tuple[str, LiveBuffer]]:
+def _prefetched(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
     """Yield (name of the memory region, buffer) for the target buffer of each prefetch.
 
     The buffer is live until the end of the cascade that reads the copy.  It becomes live when this
@@ -214,12 +206,11 @@ def _prefetched(
     before = 1
     for cascade in expanded.cascades:
         for prefetch in cascade.plan.prefetches:
-            if (prefetch.accelerator is not None) == by_accelerator:
-                name = prefetch_name(expanded.schedule, prefetch)
-                first = before if prefetch.early else cascade.tick
-                size = prefetch.size_bytes
-                buffer = LiveBuffer(name, first, cascade.end, size, SCRATCH_ALIGNMENT_BYTES)
-                yield prefetch.target, buffer
+            name = prefetch_name(expanded.schedule, prefetch)
+            first = before if prefetch.early else cascade.tick
+            size = prefetch.size_bytes
+            buffer = LiveBuffer(name, first, cascade.end, size, SCRATCH_ALIGNMENT_BYTES)
+            yield prefetch.target, buffer
         before = cascade.tick
 
 

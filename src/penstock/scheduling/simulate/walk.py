@@ -92,12 +92,10 @@ class RowLiveRanges(NamedTuple):
 class RegionLimits(NamedTuple):
     """What a simulation must know of each memory region m.
 
-    extra[m]: bytes that are live during the whole cascade.
     capacities[m]: bytes available.
     access_times[m]: (time per access, time per byte), in 1/1024 cycle.
     """
 
-    extra: Numbers
     capacities: Numbers
     access_times: Numbers
 
@@ -431,7 +429,7 @@ def run_with_traffic(
     overhead of the calls, `constants`, and the accesses to tensors other than constants.  If a peak
     exceeds its capacity, `fits` is False and the simulation stops.
     """
-    live = limits.extra.copy()
+    live = np.zeros_like(limits.capacities)
     for s in range(t.rows.shape[0]):
         if t.maker[s] < lower <= t.last[s]:
             live[region[s]] += t.slots[s] * t.row_bytes[s]

@@ -25,13 +25,11 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
                                           needs; there is one clause and one cost for each chain
     tiles                                 an accelerator runs the parts as one, tile by tile; there
                                           is only one cost
-    copy w from flash to dtcm 64 bytes early
-                                          prefetch of the constant w by the copy engine; it starts
-                                          in the previous plan if `early` is given, else in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
                                           prefetch of the constant table "weights" of the part
-                                          conv2 by its accelerator
-    cost c0, c1  copying c2  waiting c3   costs of each part, of copies, and of stalls
+                                          conv2 by its accelerator; it starts in the previous plan
+                                          if `early` is given, else in this one
+    cost c0, c1  waiting c3               costs of each part, and of stalls
 
 In the text of a single schedule (`penstock show --stop-after place`), lines such as
 
@@ -45,8 +43,8 @@ A schedule whose optimality is not proved states its `Gaps` before the plans:
 
     schedule 2104 bytes 1296261 cycles order_gap 0.02 partition_gap 0.25 = p3, p4
 
-The lines `memory`, `copier`, `keep_inputs` and `updating` (costs of updates of states) apply to
-all schedules that follow.  A line `alternative N` precedes the schedules of the N-th
+The lines `memory`, `keep_inputs` and `updating` (costs of updates of states) apply to all
+schedules that follow.  A line `alternative N` precedes the schedules of the N-th
 alternative of the parts (`Parts.alternatives`), with plans and costs of their own.
 
 Parsing requires the parts of the stage `assign`, since the text only names them.  Plans with
@@ -202,13 +200,11 @@ class _Printer:
             yield f"cost {name} = {attribute(cost, self.table)}"
 
     def _state(self, schedule: Schedule) -> Iterator[str]:
-        """Yield the lines `memory`, `copier`, `keep_inputs` and `updating` for a schedule.
+        """Yield the lines `memory`, `keep_inputs` and `updating` for a schedule.
 
         In the text, these lines apply to all schedules that follow.
         """
         yield f"memory {attribute(schedule.memory, self.table)}"
-        if schedule.copier is not None:
-            yield f"copier {name_or_string(schedule.copier)}"
         yield f"keep_inputs {attribute(schedule.keep_inputs, self.table)}"
         if schedule.updating:
             yield f"updating {attribute(schedule.updating, self.table)}"
@@ -222,15 +218,11 @@ class _Printer:
         if plan.scratch_bytes:
             yield f"scratch {plan.scratch_bytes}"
         yield from _bands(assigned, parts, labels)
-        for prefetch in plan.copies:
-            yield f"copy {labels(prefetch.constant)} {_transfer(prefetch)}"
-        for prefetch, copy in plan.accelerator_prefetches:
-            part = labels(parts.parts[copy.part].name)
-            yield f"prefetch {part} {quoted(prefetch.constant)} {_transfer(prefetch)}"
+        for prefetch in plan.prefetches:
+            part = labels(parts.parts[prefetch.part].name)
+            yield f"prefetch {part} {quoted(prefetch.copy.table)} {_transfer(prefetch)}"
         if plan.costs:
             yield f"cost {', '.join(map(self._cost, plan.costs))}"
-        if plan.copying != NOTHING:
-            yield f"copying {self._cost(plan.copying)}"
         if plan.waiting != NOTHING:
             yield f"waiting {self._cost(plan.waiting)}"
 

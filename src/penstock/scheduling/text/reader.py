@@ -29,7 +29,7 @@ from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan
-from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch, PrefetchStart
+from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig, Stripes
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -80,7 +80,7 @@ def _alternative(scanner: Scanner, parts: Parts) -> Parts:
 
 _T = TypeVar("_T")
 _STATEMENTS = (
-    "cost", "plan", "stripes", "schedule", "memory", "copier", "keep_inputs", "updating",
+    "cost", "plan", "stripes", "schedule", "memory", "keep_inputs", "updating",
 )  # fmt: skip
 _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment, StripeConfig)}
 
@@ -128,8 +128,6 @@ class ScheduleReader:
                     self._read_stripes()
                 case "memory":
                     state = replace(state, memory=self._record(MemoryAssignment))
-                case "copier":
-                    state = replace(state, copier=scanner.name())
                 case "keep_inputs":
                     word = scanner.expect_word("true", "false")
                     state = replace(state, keep_inputs=word == "true")
@@ -192,7 +190,6 @@ class ScheduleReader:
                 parts,
                 plans,
                 memory,
-                state.copier,
                 state.keep_inputs,
                 peak,
                 gaps,
@@ -265,12 +262,9 @@ class ScheduleReader:
             columns_of_band = scanner.integer()
             chains.append(Chain(inside, columns_of_band, scanner.accept_word("kept")))
         prefetches: list[Prefetch] = []
-        while scanner.accept_word("copy"):
-            prefetches.append(self._copy())
         while scanner.accept_word("prefetch"):
-            prefetches.append(self._accelerator_prefetch())
+            prefetches.append(self._prefetch())
         costs = self._names() if scanner.accept_word("cost") else []
-        copying = self._names()[:1] if scanner.accept_word("copying") else []
         waiting = self._names()[:1] if scanner.accept_word("waiting") else []
 
         def found(names: list[Token]) -> tuple[Cost, ...]:
@@ -283,7 +277,6 @@ class ScheduleReader:
                 nearest,
                 found(costs),
                 tuple(prefetches),
-                sum(found(copying), NOTHING),
                 scratch,
                 sum(found(waiting), NOTHING),
             )
@@ -304,40 +297,18 @@ class ScheduleReader:
         scanner.expect("=")
         self._stripes.add(plan, ReadStripes(tensor, mode, self._record(tuple), at))
 
-    def _copy(self) -> Prefetch:
-        """Parse a prefetch by the copy engine, such as "w from flash to dtcm 64 bytes early".
-
-        In the example, the copy engine copies 64 bytes, and "early" is `Prefetch.early`.
-        """
-        return self._transfer(self.labels.name())
-
-    def _accelerator_prefetch(self) -> Prefetch:
-        """Parse a prefetch such as `conv2 "weights" from flash to sram 64 bytes`.
+    def _prefetch(self) -> Prefetch:
+        """Parse a prefetch such as `conv2 "weights" from flash to sram 64 bytes early`.
 
         The accelerator of the part conv2 copies the first 64 bytes of its constant table "weights".
+        With "early", the copy starts in the previous cascade, else in the cascade that reads it.
 
         Raises ModelError if no kernel of the part reads such a copy.
         """
         scanner = self._scanner
         at = scanner.peek()
         k = self._part()
-        found = self._transfer(scanner.string())
-        wanted = found.constant, found.size_bytes
-        every = (kernel.prefetch for kernel in self._parts.parts[k].prefetching)
-        for prefetch in every:
-            if prefetch is not None and (prefetch.table, prefetch.size_bytes) == wanted:
-                return replace(found, accelerator=AcceleratorCopy(k, prefetch))
-        table = f'{found.size_bytes} bytes of "{found.constant}"'
-        raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
-
-    def _transfer(self, constant: str) -> Prefetch:
-        """Parse the rest of a prefetch, such as "from flash to sram 64 bytes early".
-
-        With "early", the copy starts in the previous cascade, else in the cascade that reads it.
-
-        constant: name of the copied constant or table, which the caller has parsed.
-        """
-        scanner = self._scanner
+        table = scanner.string()
         scanner.expect_word("from")
         source = scanner.name()
         scanner.expect_word("to")
@@ -346,7 +317,12 @@ class ScheduleReader:
         scanner.expect_word("bytes")
         early = scanner.accept_word("early")
         start = PrefetchStart.PREVIOUS_CASCADE if early else PrefetchStart.OWN_CASCADE
-        return Prefetch(constant, size, source, target, start)
+        for kernel in self._parts.parts[k].prefetching:
+            copy = kernel.prefetch
+            if copy is not None and (copy.table, copy.size_bytes) == (table, size):
+                return Prefetch(k, copy, source, target, start)
+        text = f"{at} prefetches no {size} bytes of {quoted(table)}"
+        raise scanner.contradiction(text, at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +330,11 @@ class _State:
     """Settings of a schedule that the text states once, for all schedules that follow.
 
     memory: None before the first line `memory`, which must precede all schedules.
-    copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must not be overwritten.
     updating: cost of each update of a state; updates run after all plans.
     """
 
     memory: MemoryAssignment | None = None
-    copier: str | None = None
     keep_inputs: bool = False
     updating: tuple[Cost, ...] = ()
 

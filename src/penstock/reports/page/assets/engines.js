@@ -1,6 +1,6 @@
 // Engines: what each one does over time, to scale; their work; and the nodes that fall back to the CPU.
 
-/** Return the colour of an engine; accelerators and copy engines have the same one in all views. */
+/** Return the colour of an engine; accelerators have the same one in all views. */
 function engineColor(name) {
   const place = totals.accelerators.indexOf(name);
   return place < 0 ? "var(--processor)" : `var(--engine-${place % 5})`;
@@ -222,7 +222,6 @@ function engineFigure(spans) {
             "waits for a copy",
           )
         : "",
-      kinds.has("copies") ? element("li", {}, "narrow: copies a constant") : "",
     ),
     host,
     element(

@@ -13,10 +13,7 @@ const totals = {
   ),
   engines: new Set((data.layers ?? []).map((layer) => layer.engine)).size,
   accelerators: [
-    ...new Set([
-      ...(data.layers ?? []).filter((layer) => layer.offloaded).map((layer) => layer.engine),
-      ...(data.engine_spans ?? []).filter((span) => span.activity === "copies").map((span) => span.engine),
-    ]),
+    ...new Set((data.layers ?? []).filter((layer) => layer.offloaded).map((layer) => layer.engine)),
   ].sort(),
 };
 

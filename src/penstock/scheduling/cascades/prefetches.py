@@ -200,15 +200,12 @@ class _Selection:
         c: index of the candidate's cascade.
         """
         plan = self.plans[c]
-        selected = plan.accelerator_prefetches
-        same_start = [prefetch for prefetch, _ in selected if prefetch.start is candidate.start]
+        same_start = [one for one in plan.prefetches if one.start is candidate.start]
         if len(same_start) >= MOST_PREFETCHES or any(
-            copy.part == candidate.part for _, copy in selected
+            one.part == candidate.part for one in plan.prefetches
         ):
             return
-        prefetch = Prefetch.by_accelerator(
-            candidate.part, candidate.prefetch, self._memory, candidate.start
-        )
+        prefetch = Prefetch.of(candidate.part, candidate.prefetch, self._memory, candidate.start)
         extended = replace(plan, prefetches=(*plan.prefetches, prefetch))
         scratch = self._scratch_bytes(plan, extended)
         ticks = _ticks(self._cascades[c])
@@ -243,7 +240,7 @@ class _Selection:
         replaces.  Parts without prefetches run the same kernels as before.
         plan, extended: the cascade's plan without and with the new prefetch.
         """
-        prefetches = {copy.part: copy.prefetch for _, copy in extended.accelerator_prefetches}
+        prefetches = {one.part: one.copy for one in extended.prefetches}
         return max(
             self._parts[k].kernel_for(prefetches[k]).scratch_bytes
             if k in prefetches

@@ -30,7 +30,9 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.laid import Addresses
 from penstock.program.lower import lower
-from penstock.program.placed_cost import with_placed_costs
+from penstock.program.placed_cost import placed_scratch, with_placed_costs
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     placement_problems,
@@ -167,6 +169,20 @@ def scattered(point: PlacedPoint, share: float, seed: int) -> Addresses:
     return Addresses(offsets, heights)
 
 
+def with_scratch(schedule: Schedule, addresses: Addresses) -> tuple[Addresses, ExpandedSchedule]:
+    """The schedule with the scratch memory that its calls need at these addresses, and addresses
+    at which larger scratch memories lie behind all else."""
+    needs = placed_scratch(ExpandedSchedule(schedule), addresses)
+    offsets, plans = dict(addresses.offsets), list[Plan]()
+    for number, (plan, need) in enumerate(zip(schedule.plans, needs, strict=True)):
+        if need > plan.scratch_block_bytes:
+            plan = replace(plan, placed_scratch_bytes=need)
+            offsets[scratch_name(schedule, plan)] = (1 << 22) + (number << 16)
+        plans.append(plan)
+    placed = Addresses(offsets, addresses.heights)
+    return placed, ExpandedSchedule(replace(schedule, plans=tuple(plans)))
+
+
 def assert_as_estimated(
     graph: Graph, config: tuple[str, int, str], layout: str, share: float, seed: int
 ) -> None:
@@ -180,7 +196,7 @@ def assert_as_estimated(
         said = point.schedule.cost.cycles - processor_cycles(point)
         assert said == point_cycles(point, accelerators, chip)
     point = done.points[seed % len(done.points)]
-    addresses, expanded = scattered(point, share, seed), ExpandedSchedule(point.schedule)
+    addresses, expanded = with_scratch(point.schedule, scattered(point, share, seed))
     moved = replace(point, schedule=with_placed_costs(expanded, addresses))
     program = after_placement(lower(expanded, addresses), accelerators)
     said = moved.schedule.cost.cycles - processor_cycles(moved)

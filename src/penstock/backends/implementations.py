@@ -156,6 +156,8 @@ class _BoundImplementation:
                 folded=self.folded(),
                 prefetch=self.prefetch(),
                 placed=self.placed if described.placed_cost else None,
+                placed_scratch=self.placed_scratch if described.placed_scratch else None,
+                scattered_scratch_bytes=self.scattered_scratch_bytes(),
                 filled=self.filled if described.filled_cost else None,
             )
         return offloading_kernel(self.offloaded, self.commands, facts)
@@ -166,6 +168,23 @@ class _BoundImplementation:
         assert function is not None
         said = f"placed_cost of rows [{call.first}, {call.end})"
         return breakdown_of(function, (self.offloaded, call), said, self.where)
+
+    def placed_scratch(self, call: PlacedCall) -> int:
+        """The working memory of a placed call."""
+        function = self.described.placed_scratch
+        assert function is not None
+        with backend_code("placed scratch function", self.where):
+            found: object = function(self.offloaded, call)
+        return self._bytes("placed_scratch", found)
+
+    def scattered_scratch_bytes(self) -> int:
+        """The most working memory of a placed call."""
+        function = self.described.scattered_scratch_bytes
+        if function is None:
+            return 0
+        with backend_code("scattered_scratch_bytes function", self.where):
+            found: object = function(self.offloaded)
+        return self._bytes("scattered_scratch_bytes", found)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
         """The cost of a call during which constants are prefetched."""
@@ -271,12 +290,16 @@ class _BoundImplementation:
         value = self.described.scratch_bytes
         with backend_code("scratch_bytes function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
+        return self._bytes("scratch_bytes", found)
+
+    def _bytes(self, name: str, found: object) -> int:
+        """A number of bytes that a backend states."""
         if isinstance(found, bool) or not isinstance(found, Integral) or int(found) < 0:
             raise BackendError(
                 "backend-036",
                 "invalid implementation",
                 where=self.where,
-                why=f"scratch_bytes is {found!r}, must be a number of bytes",
+                why=f"{name} is {found!r}, must be a number of bytes",
                 help="see penstock.uma.OpStrategy.add_implementation",
             )
         return int(found)

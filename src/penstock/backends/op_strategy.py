@@ -120,6 +120,9 @@ PrefetchFunction = Callable[[Offloaded], ConstantPrefetch | None]
 # Returns the cost of a call whose tensors have addresses.
 PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
 
+# Returns the working memory in bytes of a call whose tensors have addresses.
+PlacedScratchFunction = Callable[[Offloaded, PlacedCall], int]
+
 # Returns the cost of a call during which constants are prefetched.
 #
 # It receives the number of output rows that the call computes, and the prefetches.
@@ -152,6 +155,9 @@ class DescribedImplementation:
     alignment_bytes: rows of inputs and output, and scratch, start at multiples of this number of
         bytes.
     cache_line_bytes: memories of tensors begin and end at multiples of this number of bytes.
+    placed_scratch: returns the working memory of a call whose tensors have addresses; None if the
+        addresses do not matter.
+    scattered_scratch_bytes: returns the most that `placed_scratch` may return.
     prefetch: returns the constants to copy before the first call; None for no copy.
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
     filled_cost: estimates, before tensors have addresses, the cost of a call during which constants
@@ -180,6 +186,8 @@ class DescribedImplementation:
     even_rows: bool = False
     scratch_memory: str = ""
     cache_line_bytes: int = 1
+    placed_scratch: PlacedScratchFunction | None = None
+    scattered_scratch_bytes: ScratchFunction | None = None
 
 
 class OpStrategy:
@@ -223,6 +231,8 @@ class OpStrategy:
         by_columns: bool = False,
         scratch_memory: str = "",
         cache_line_bytes: int = 1,
+        placed_scratch: PlacedScratchFunction | None = None,
+        scattered_scratch_bytes: ScratchFunction | None = None,
     ) -> None:
         """Add an implementation of the operator.
 
@@ -256,6 +266,12 @@ class OpStrategy:
         `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
             that returns them.  If the memory is not available, the implementation with the least
             working memory runs.
+        `placed_scratch`: a function of Offloaded and a PlacedCall, if calls need more working
+            memory where the rows of their tensors are scattered.  It returns the bytes that the
+            call needs.  The compiler first places tensors with `scratch_bytes`, and again with more
+            if a call needs more at the addresses found.
+        `scattered_scratch_bytes`: a function of Offloaded that returns the most that
+            `placed_scratch` may return; both are stated, or neither.
         `scratch_memory`: the name of a memory of the accelerator that holds the working memory,
             instead of RAM.
         `folded`: indices of the main operator's constant inputs that no command reads, because
@@ -297,6 +313,9 @@ class OpStrategy:
         if filled_cost is not None:
             facts = "an Offloaded, a number of rows and Fillings"
             require_callable(filled_cost, "filled cost function", facts, where)
+        if placed_scratch is not None:
+            facts = "an Offloaded and a PlacedCall"
+            require_callable(placed_scratch, "placed scratch function", facts, where)
         taken = [one.name for one in self._described]
         problem = _argument_problem(name, condition, scratch_bytes, taken) or _folded_problem(
             folded
@@ -329,6 +348,8 @@ class OpStrategy:
                 even_rows,
                 scratch_memory,
                 cache_line_bytes,
+                placed_scratch,
+                scattered_scratch_bytes,
             )
         )
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from penstock.ir.affine import Affine
-from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCost
+from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -114,6 +114,9 @@ class Kernel:
     `folded`: constant inputs that are not read at run time, since tables hold their elements in an
         order of the kernel's choice.
     `scratch_bytes`: working memory of a call, placed beside the tensors.
+    `scattered_scratch_bytes`: the most working memory of a call, if it may need more than
+        `scratch_bytes` because rows are scattered in memory.
+    `placed_scratch`: working memory of a call whose tensors have addresses, if these matter.
     `workspace`: working memory of a call in a memory of the accelerator, instead of scratch.
     `stack_bytes`: working memory of a call on the stack.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
@@ -156,6 +159,8 @@ class Kernel:
     constants: tuple[tuple[int, str], ...] = ()
     folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
+    scattered_scratch_bytes: int = 0
+    placed_scratch: Callable[[PlacedCall], int] | None = None
     workspace: Workspace | None = None
     stack_bytes: int = 0
     by_rows: bool = False
@@ -178,6 +183,11 @@ class Kernel:
     even_rows: bool = False
     constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
+
+    @property
+    def most_scratch_bytes(self) -> int:
+        """Working memory that suffices for a call, wherever its rows are."""
+        return max(self.scratch_bytes, self.scattered_scratch_bytes)
 
     def __post_init__(self) -> None:
         assert self.recurrent or not self.accumulates, f"{self.name} accumulates, is not recurrent"

@@ -29,7 +29,8 @@ from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import least_memory_first
-from penstock.program.placed_cost import depends_on_addresses, with_placed_costs
+from penstock.program.laid import Addresses
+from penstock.program.placed_cost import depends_on_addresses, placed_scratch, with_placed_costs
 from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
@@ -157,16 +158,18 @@ def _placed(
     banks = {m.name: m.bank_bytes for m in target.memories if m.bank_bytes}
     tasks, again = tee(outcome(partial(_task, banks), each) for each in schedules)
     blocks = (task if isinstance(task, Failed) else (task.problems, task.effort) for task in again)
-    place_one = partial(outcome, partial(_place_blocks, PlaceOptions(exact=limits)))
+    place_options = PlaceOptions(exact=limits)
+    place_one = partial(outcome, partial(_place_blocks, place_options))
     pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
 
     def costed(pair: tuple[_Task | Failed, _Placements | Failed]) -> tuple[Schedule, PlacedPoint]:
-        expanded, found = succeeded(pair[0]).expanded, succeeded(pair[1])
+        task = succeeded(pair[0])
+        expanded, found = _with_placed_scratch(task, succeeded(pair[1]), banks, place_options)
         parts = expanded.schedule.parts.parts
         line = max((part.kernel.cache_line_bytes for part in parts), default=1)
         point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
         schedule = with_placed_costs(expanded, point.addresses)
-        return expanded.schedule, replace(point, schedule=schedule)
+        return task.expanded.schedule, replace(point, schedule=schedule)
 
     return attempt_all("a point of the frontier", pairs, costed)
 
@@ -212,6 +215,56 @@ def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
         for memory, problem in placement_problems(expanded)
     )
     return _Task(expanded, tuple(problems), effort)
+
+
+def _with_placed_scratch(
+    task: _Task, found: _Placements, banks: Mapping[str, int], options: PlaceOptions
+) -> tuple[ExpandedSchedule, _Placements]:
+    """Return the schedule and placements with the scratch memory that calls need at the addresses.
+
+    Calls may need more than their kernels state if rows are scattered in memory.  Where the
+    placements `found` reserve less, the schedule is placed again, or keeps the placements that it
+    had before; where they reserve more, the rest is released.
+    """
+    expanded = task.expanded
+    if not any(part.kernel.placed_scratch for part in expanded.schedule.steps):
+        return expanded, found
+    while True:
+        needs = placed_scratch(expanded, _addresses(found))
+        plans = expanded.schedule.plans
+        lacking = [n > plan.scratch_block_bytes for n, plan in zip(needs, plans, strict=True)]
+        if not any(lacking):
+            break
+        if task.effort.known is not None:
+            found = task.effort.known
+            continue
+        more = (
+            replace(plan, placed_scratch_bytes=need) if lacks else plan
+            for plan, need, lacks in zip(plans, needs, lacking, strict=True)
+        )
+        schedule = replace(expanded.schedule, plans=tuple(more))
+        again = _task(banks, (schedule, _Effort()))
+        expanded, found = again.expanded, _place_blocks(options, (again.problems, again.effort))
+    exact = (
+        replace(plan, placed_scratch_bytes=need if need > plan.scratch_bytes else 0)
+        for plan, need in zip(plans, needs, strict=True)
+    )
+    expanded = ExpandedSchedule(replace(expanded.schedule, plans=tuple(exact)))
+    problems = dict(placement_problems(expanded))
+    return expanded, tuple((m, _restricted(placed, problems[m])) for m, placed in found)
+
+
+def _restricted(placement: Placement, problem: PlacementProblem) -> Placement:
+    """Return a placement for a problem with fewer or smaller buffers, at the same offsets."""
+    known = dict(placement.offsets)
+    offsets = tuple((buffer.name, known[buffer.name]) for buffer in problem.buffers)
+    height = max((known[b.name] + b.size_bytes for b in problem.buffers), default=0)
+    return replace(placement, offsets=offsets, height_bytes=height)
+
+
+def _addresses(found: _Placements) -> Addresses:
+    offsets = {name: at for _, placement in found for name, at in placement.offsets}
+    return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in found))
 
 
 def _place_blocks(

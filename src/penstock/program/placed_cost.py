@@ -51,6 +51,15 @@ def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Sched
     return replace(schedule, plans=plans, bands=tuple(bands.values()))
 
 
+def placed_scratch(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[int, ...]:
+    """For each plan, the scratch memory that its calls need because of the addresses of tensors, in
+    bytes.
+
+    Calls inside bands are left out: bands reserve what suffices for any addresses."""
+    costs = _Costs.of(expanded, addresses)
+    return tuple(costs.scratch_bytes(cascade) for cascade in expanded.cascades)
+
+
 @dataclass(frozen=True, slots=True)
 class _Tensors:
     """The addresses of the rows of tensors, as calls access them.
@@ -88,16 +97,18 @@ class _Tensors:
 
     def of_call(
         self,
+        plan: Plan,
         part: Part,
         rows: tuple[int, int],
         scratch: int | None,
         prefetched: int | None = None,
         fills: tuple[Fill, ...] = (),
     ) -> PlacedCall:
-        """The call of a part that computes rows [first, end); the others as in `PlacedCall`."""
+        """The call of a part of a plan that computes rows [first, end); the others as in
+        `PlacedCall`."""
         inputs, output = tuple(map(self.rows, part.inputs)), self.rows(part.output)
         assert output is not None
-        scratch = scratch if part.kernel.scratch_bytes else None
+        scratch = scratch if plan.has_scratch(part.kernel) else None
         return PlacedCall(*rows, inputs, output, 0, scratch, prefetched, fills)
 
 
@@ -154,6 +165,16 @@ class _Costs:
         breakdowns = tuple(taken.get(position) for position in positions)
         return replace(plan, costs=costs, waiting=waiting, breakdowns=breakdowns)
 
+    def scratch_bytes(self, cascade: ExpandedCascade) -> int:
+        """The scratch memory that the calls of a cascade need because of addresses."""
+        most = 0
+        for position, first, end in cascade.calls[:, :3].tolist():
+            kernel = self.steps[position].kernel
+            if kernel.placed_scratch is not None:
+                call = self._call(cascade.plan, position, (first, end), ())
+                most = max(most, kernel.placed_scratch(call))
+        return most
+
     def bands(self, bands: Bands) -> Bands:
         """Bands with the placed costs of the calls inside them."""
         schedule = self.expanded.schedule
@@ -183,7 +204,7 @@ class _Costs:
         for position, first, end in calls.calls[:, :3].tolist():
             part = steps[position]
             if part.kernel.placed is not None:
-                call = tensors.of_call(part, (first, end), scratch)
+                call = tensors.of_call(band.plan, part, (first, end), scratch)
                 _add(taken, position, part.kernel.placed(call))
         costs = tuple(_placed(cost, taken.get(k)) for k, cost in enumerate(band.plan.costs))
         return replace(band, plan=replace(band.plan, costs=costs))
@@ -195,6 +216,7 @@ class _Costs:
         k = schedule.order[position]
         mine = next((prefetch for prefetch in plan.prefetches if prefetch.part == k), None)
         return self.tensors.of_call(
+            plan,
             self.steps[position],
             rows,
             offsets.get(scratch_name(schedule, plan)),

@@ -95,7 +95,7 @@ class Writer:
         schedule = self.expanded.schedule
         inputs = tuple(map(self.view, node.inputs))
         output = self.view(node.output)
-        scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
+        scratch = scratch_name(schedule, plan) if plan.has_scratch(part.kernel) else None
         if part.kernel.workspace is not None:
             scratch = workspace_name(schedule, part)
         k = schedule.order[position]
@@ -231,7 +231,7 @@ def scratch_buffers(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[B
     """One buffer for the scratch of each cascade that needs any."""
     schedule = expanded.schedule
     named = (
-        (scratch_name(schedule, plan), plan.scratch_bytes)
+        (scratch_name(schedule, plan), plan.scratch_block_bytes)
         for plan in schedule.plans
         if any(schedule.find_bands(schedule.parts.parts[k]) is None for k in plan.parts)
     )

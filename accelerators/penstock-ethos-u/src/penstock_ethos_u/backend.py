@@ -193,6 +193,8 @@ def strategy_of(op: str) -> Any:
                 by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
                 by_columns=all(type.layout is None for type in (*inputs, out_type)),
                 scratch_bytes=variant.scratch_bytes,
+                placed_scratch=variant.placed_scratch,
+                scattered_scratch_bytes=variant.scattered_scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
                 cache_line_bytes=cast(int, target.attrs["cache_line"]),

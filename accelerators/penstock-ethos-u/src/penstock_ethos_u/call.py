@@ -221,6 +221,16 @@ class NpuCall:
             for one in calls
         )
 
+    def scratch_bytes(self, first: int, end: int) -> int:
+        """Return the size of the scratch of a call that computes output rows [first, end)."""
+        op, gathered = self.op, 0
+        if op.gather_bytes:
+            for interval in self.row_intervals(first, end):
+                if interval.maps is None:
+                    lower, upper = op.reads(interval.first, interval.end)
+                    gathered = max(gathered, (upper - lower) * op.in_row_bytes)
+        return op.gather_offset + gathered if gathered else op.scratch_bytes
+
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
         """(call, channels) for each input of a concatenation: a call that copies this input
         to the output, and the output channels that it writes."""
@@ -269,8 +279,7 @@ class NpuCall:
             assert self.constants is not None
             at = self.prefetched, part.place.offset_bytes - self.constants.offset_bytes
         else:
-            buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
-            at = self.scratch, buffers + part.segment % op.buffers * op.buffer_bytes
+            at = self.scratch, sum(op.buffer_sizes[: part.segment % op.buffers])
         place, offset = at
         assert place is not None
         return part._replace(place=Place(place.base, place.offset_bytes + offset))
@@ -333,8 +342,9 @@ class NpuCall:
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None
+        begin = scratch.offset_bytes + self.op.gather_offset
         for k, offset in enumerate(source.between(lower, upper)):
-            at = scratch.offset_bytes + k * size
+            at = begin + k * size
             maps = Maps(
                 (source.base, MapTiles(size, 1, offset, 0)),
                 None,
@@ -344,7 +354,7 @@ class NpuCall:
             yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None, 0, 0))
         result = _feature_map(self.result, (row, row + 1), self.op.out_row_bytes)
         assert result is not None
-        window = (scratch.base, MapTiles(size, upper - lower, scratch.offset_bytes, 0))
+        window = (scratch.base, MapTiles(size, upper - lower, begin, 0))
         yield Compute(self.op, row, row + 1, Maps(window, None, result), part)
 
 

@@ -74,7 +74,7 @@ class Variant:
         constants = encoded_weights(offloaded, op, weights)
         sizes = [segment.size_bytes for segment in constants.segments]
         buffer = max(sizes) if op.buffer_bytes else 0
-        op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
+        op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer, segment_bytes=tuple(sizes))
         if self.biases:
             return replace(op, prefetched_biases=True), constants
         counts = (0, *prefetch_choices(op))[self.prefetch_choice :][:1]
@@ -106,8 +106,19 @@ class Variant:
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 
     def scratch_bytes(self, offloaded: Offloaded) -> int:
-        """Return the size of the working memory (scratch) of a call in bytes."""
+        """Return the size of the working memory (scratch) in bytes of a call whose input rows are
+        not scattered in memory."""
         return self.operation(offloaded)[0].scratch_bytes
+
+    def scattered_scratch_bytes(self, offloaded: Offloaded) -> int:
+        """Return the most that `placed_scratch` may return."""
+        op = self.operation(offloaded)[0]
+        return op.gather_offset + op.gather_bytes if op.gather_bytes else op.scratch_bytes
+
+    def placed_scratch(self, offloaded: Offloaded, call: PlacedCall) -> int:
+        """Return the size of the working memory (scratch) in bytes of a call, given the addresses
+        of the rows of its tensors."""
+        return self._placed(offloaded).scratch_bytes(call)
 
     def compute(self, call: KernelCall) -> Sequence[Command]:
         """Return the commands of a call: a single one, which makes the NPU compute the output rows
@@ -118,7 +129,7 @@ class Variant:
                 _encoded(call, op, constants),
                 _inputs(call, op),
                 tables=[call.table("constants")] if constants.raw else [],
-                scratch=call.scratch if op.scratch_bytes else None,
+                scratch=call.scratch if call.scratch_buffer else None,
                 prefetched=call.prefetched if op.prefetched else None,
             )
         ]
@@ -140,12 +151,15 @@ class Variant:
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
         """Return the cost of a call, given the addresses of the rows of its tensors."""
+        return self._placed(offloaded).cost(call)
+
+    def _placed(self, offloaded: Offloaded) -> PlacedCosts:
         key = self, "placed"
         if key not in offloaded.cache:
             op, constants = self.operation(offloaded)
             encoded = _encoded(offloaded, op, constants)
             offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
-        return offloaded.cache[key].cost(call)
+        return offloaded.cache[key]
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:

@@ -98,6 +98,7 @@ class Operation:
     buffer_bytes: size of a buffer in scratch, into which the call copies a segment before it uses
         the segment. Prefetched segments are not copied again. If the size is 0, there are no
         buffers: the call reads segments where they are stored.
+    segment_bytes: size of the encoded constants of each segment; () if they are not encoded yet.
     prefetched_segments: number of segments, counted from the first, that an earlier call has copied
         to the memory that holds tensors.
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
@@ -139,6 +140,7 @@ class Operation:
     channels_per_segment: int = 0
     constant_bytes: int = 0
     buffer_bytes: int = 0
+    segment_bytes: tuple[int, ...] = ()
     prefetched_segments: int = 0
     prefetched_biases: bool = False
     upscale: int = 1
@@ -203,10 +205,24 @@ class Operation:
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
     @property
+    def buffer_sizes(self) -> tuple[int, ...]:
+        """Size in bytes of each buffer. Segment k is copied to buffer k modulo their number."""
+        sizes = self.segment_bytes or (self.buffer_bytes,) * len(self.segment_channels)
+        count = self.buffers
+        return tuple(
+            max(sizes[k] for k in self.buffered if k % count == slot) for slot in range(count)
+        )
+
+    @property
     def scratch_bytes(self) -> int:
-        """Size in bytes of the scratch of a call: the copied input rows of a window, followed by
-        the buffers for segments."""
-        return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
+        """Size in bytes of the scratch of a call whose input rows are not scattered in memory: the
+        buffers for segments."""
+        return sum(self.buffer_sizes)
+
+    @property
+    def gather_offset(self) -> int:
+        """Offset in scratch of the copied input rows of a window, which follow the buffers."""
+        return -(-self.scratch_bytes // STEP) * STEP
 
     @property
     def reach_h(self) -> int:

@@ -42,6 +42,7 @@ class PlacedCosts:
         (`NpuCall.lengths`). Calls have the same key if they compute equally many rows, if their
         windows have the same position relative to padding (`Operation.position`), and if the
         distances between consecutive rows are the same in each tensor.
+    _scratch: cache of the sizes of scratch, by the interval of rows and the distances.
     _known: cache of costs. Calls have the same key if they agree in the number of rows, the
         position of their windows, the lengths in `_lengths` and the copies (`_copies`)."""
 
@@ -49,6 +50,7 @@ class PlacedCosts:
     sources: tuple[int, ...]
     _known: dict[Hashable, Breakdown] = field(default_factory=dict[Hashable, Breakdown])
     _lengths: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
+    _scratch: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
 
     @property
     def op(self) -> Operation:
@@ -58,18 +60,9 @@ class PlacedCosts:
     def cost(self, call: PlacedCall) -> Breakdown:
         """Return the cost of a call: its elapsed cycles, and the busy cycles of each unit of the
         NPU (`cost_of`)."""
-        interval = call.first, call.end
-        accesses = [
-            RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
-            for k, source in enumerate(self.sources)
-        ]
-        accesses.append(RowAccess(call.output, *interval))
+        interval, accesses = (call.first, call.end), self._accesses(call)
         where = call.end - call.first, self.op.position(*interval)
-        steps = tuple(
-            rows.steps[lower : upper - 1].tobytes()
-            for rows, lower, upper in accesses
-            if rows is not None
-        )
+        steps = _steps(accesses)
         if (where, steps) not in self._lengths:
             lengths = self._call(call, accesses).lengths(*interval)
             self._lengths[where, steps] = lengths
@@ -78,6 +71,25 @@ class PlacedCosts:
             actions = self._call(call, accesses).actions(*interval)
             self._known[key] = cost_of(self.op, actions)
         return self._known[key]
+
+    def scratch_bytes(self, call: PlacedCall) -> int:
+        """Return the size of the scratch of a call in bytes."""
+        if not self.op.gather_bytes:
+            return self.op.scratch_bytes
+        interval, accesses = (call.first, call.end), self._accesses(call)
+        key = interval, _steps(accesses)
+        if key not in self._scratch:
+            self._scratch[key] = self._call(call, accesses).scratch_bytes(*interval)
+        return self._scratch[key]
+
+    def _accesses(self, call: PlacedCall) -> list[RowAccess]:
+        """The rows of each tensor that a call accesses, the output last."""
+        interval = call.first, call.end
+        accesses = [
+            RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
+            for k, source in enumerate(self.sources)
+        ]
+        return [*accesses, RowAccess(call.output, *interval)]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
         """The elements of the cache key in `cost` that describe the copies of constants that
@@ -134,3 +146,12 @@ class PlacedCosts:
         second = self.op.second
         size = second.row_bytes if tensor == 1 and second is not None else self.op.in_row_bytes
         return StreamRows(CONSTANTS, lower, range(lower * size, upper * size, size))
+
+
+def _steps(accesses: Sequence[RowAccess]) -> Hashable:
+    """The distances between consecutive rows of each tensor, as a cache key."""
+    return tuple(
+        rows.steps[lower : upper - 1].tobytes()
+        for rows, lower, upper in accesses
+        if rows is not None
+    )

@@ -163,7 +163,8 @@ def planned_band(
     parts: those that compute the band.
     kept: see `Band.kept`.
     """
-    scratch = max(part.kernel_within(size.scratch_bytes).scratch_bytes for part in parts.parts)
+    kernels = (part.kernel_within(size.scratch_bytes) for part in parts.parts)
+    scratch = max(kernel.most_scratch_bytes for kernel in kernels)
     order = _every_position(parts)
     plan = Plan(order, size.stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
     expanded = _expanded(parts, plan, memories.default_assignment)
@@ -198,7 +199,7 @@ def _chain_problem(expanded: ExpandedSchedule, slots: Mapping[str, int]) -> Plac
             dead = int(tables.last[storage]) + 1
             alignment = alignments.get(part.name, ALIGNMENT_BYTES)
             buffers.append(LiveBuffer(part.name, k, dead, size, alignment))
-    users = [k for k, part in enumerate(schedule.steps) if part.kernel.scratch_bytes]
+    users = [k for k, part in enumerate(schedule.steps) if part.kernel.most_scratch_bytes]
     if users:
         (plan,) = schedule.plans
         name, size = scratch_name(schedule, plan), plan.scratch_bytes

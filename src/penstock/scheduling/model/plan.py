@@ -36,6 +36,8 @@ class Plan(Brief):
     scratch_bytes: size of the scratch memory, which the parts use one after the other.  A part runs
         its preferred kernel if this memory is large enough for it, else its fallback kernel.  If an
         accelerator prefetches constants for a part, the part runs the kernel that reads the copy.
+    placed_scratch_bytes: size of the scratch memory at the addresses of a placement, where that is
+        more, because rows of tensors are scattered in memory; 0 before placement.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
     """
@@ -47,6 +49,7 @@ class Plan(Brief):
     prefetches: tuple[Prefetch, ...] = ()
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
+    placed_scratch_bytes: int = 0
     breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
 
     @property
@@ -58,6 +61,16 @@ class Plan(Brief):
         if not self.costs:
             return self
         return replace(self, costs=(), waiting=NOTHING, breakdowns=())
+
+    @property
+    def scratch_block_bytes(self) -> int:
+        """Size of the memory block of the scratch memory; 0 for none."""
+        return max(self.scratch_bytes, self.placed_scratch_bytes)
+
+    def has_scratch(self, kernel: Kernel) -> bool:
+        """Whether calls of a kernel receive the address of the scratch memory."""
+        may_need = kernel.placed_scratch is not None and self.scratch_block_bytes > 0
+        return kernel.scratch_bytes > 0 or may_need
 
     def kernel(self, k: int, part: Part) -> Kernel:
         """Return the kernel of `part` that this plan runs.

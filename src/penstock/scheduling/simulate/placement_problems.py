@@ -226,7 +226,7 @@ def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
                 name, alignment = workspace_name(expanded.schedule, part), scratch_alignment([part])
                 buffer = LiveBuffer(name, cascade.tick, cascade.end, space.size_bytes, alignment)
                 yield space.memory, buffer
-        size = cascade.plan.scratch_bytes
+        size = cascade.plan.scratch_block_bytes
         if size:
             name = scratch_name(expanded.schedule, cascade.plan)
             users = [expanded.schedule.parts.parts[k] for k in cascade.plan.parts]

@@ -215,8 +215,8 @@ class _Printer:
             yield f"stripe {plan.stripe}"
         if plan.nearest_first:
             yield "nearest"
-        if plan.scratch_bytes:
-            yield f"scratch {plan.scratch_bytes}"
+        if plan.scratch_block_bytes:
+            yield f"scratch {plan.scratch_block_bytes}"
         yield from _bands(assigned, parts, labels)
         for prefetch in plan.prefetches:
             part = labels(parts.parts[prefetch.part].name)

@@ -7,6 +7,7 @@ dequantised inputs, then a quantised output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -233,7 +234,8 @@ class RealNodes:
                 return self._with_merged_axes(op, inputs)
         type = op.result_type(tuple(value.type for value in inputs))
         if type.dtype is DType.INT8:
-            type = replace(type, quantisation=next(iter(inputs)).type.quantisation)
+            scales = (v.type.quantisation for v in inputs if v.type.dtype is DType.INT8)
+            type = replace(type, quantisation=next(scales))
         name = f"{self.node.output().name}/real{len(self._made)}"
         value = Value(name, type)
         self._made.append(Made(op, inputs, value))
@@ -262,7 +264,10 @@ class RealNodes:
         return self.reshape(self.apply(op, *values), tuple(np.broadcast_shapes(*shapes)))
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """The value with another shape."""
+        """The value with another shape, of which one extent may be -1: what is left."""
+        if -1 in shape:
+            rest = -value.type.elements // math.prod(shape)
+            shape = tuple(rest if extent == -1 else extent for extent in shape)
         if value.type.shape == shape:
             return value
         if value.data is not None:

@@ -262,14 +262,15 @@ def _connected(node: ForeignNode) -> Iterable[Made]:
 
 
 def _connected_onnx(node: OnnxNode) -> Iterable[Made]:
+    new = RealNodes(node)
     if node.name == "Xor":
-        yield node.made(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
-        return
-    if node.name == "Not":
-        yield node.made(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
-        return
-    connective = Connective.LOGICAL_AND if node.name == "And" else Connective.LOGICAL_OR
-    yield node.made(Logical(connective), node.input(0), node.input(1))
+        found = new.apply(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
+    elif node.name == "Not":
+        found = new.apply(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
+    else:
+        connective = Connective.LOGICAL_AND if node.name == "And" else Connective.LOGICAL_OR
+        found = new.apply(Logical(connective), node.input(0), node.input(1))
+    yield from new.result(found)
 
 
 def _never(node: ForeignNode) -> Value:
@@ -365,12 +366,12 @@ def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name == "Trilu":
         yield from _triangle(node)
         return
-    choices: list[Value] = []
+    new, choices = RealNodes(node), list[Value]()
     for k in (1, 2):
         value, made = in_scale_of_output(node, k)
-        yield from made
+        new.take(made)
         choices.append(value)
-    yield node.made(Select(), node.input(0), *choices)
+    yield from new.result(new.apply(Select(), node.input(0), *choices))
 
 
 def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:

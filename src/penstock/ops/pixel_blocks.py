@@ -25,6 +25,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
@@ -32,6 +34,7 @@ from penstock.opkit.checks import constant_paddings, require, require_rank
 from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
+from penstock.ops.gather import Gather
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
 
@@ -194,12 +197,22 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
     require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
     if node.name == "SpaceToDepth":
-        if mode != "DCR":
-            raise node.unsupported(f"mode is {mode}, must be DCR")
         op = SpaceToDepth(size)
+        if mode == "CRD":
+            yield from _channels_first(node, op, size * size)
+            return
     else:
         op = DepthToSpace(size, channels_first=mode == "CRD")
     yield from requantised(node, op, node.input(0))
+
+
+def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Iterable[Made]:
+    """SpaceToDepth whose channels are those of the input, of which each has its blocks."""
+    made = node.between(op, node.input(0), label="blocks", like=node.input(0).type.quantisation)
+    channels = node.input(0).type.shape[-1]
+    order = np.arange(blocks * channels).reshape(blocks, channels).T.ravel()
+    yield made
+    yield from requantised(node, Gather(3, tuple(int(k) for k in order)), made.output)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

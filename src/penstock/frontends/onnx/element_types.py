@@ -71,6 +71,8 @@ def _stated_type(node: FileNode) -> str | None:
     if node.name == "CastLike":
         return None
     value = node.tensors.get("value")
+    if value is None and node.name == "ConstantOfShape":
+        return REAL
     return None if value is None else value.dtype.name
 
 

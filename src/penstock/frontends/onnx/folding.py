@@ -37,6 +37,9 @@ UNPREDICTABLE = (
 )
 
 
+_GRAPHS = (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
+
+
 def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[Array, ...] | None:
     """Results of a node of constants, in its own domain: integers stay integers, and real numbers
     are float32.  None if the operator is not folded.
@@ -72,8 +75,7 @@ def _is_function(node: FileNode, opset: int) -> bool:
     schema = operator_schema(node.name, opset)
     if schema is None or node.name in UNPREDICTABLE:
         return False
-    kinds = {attribute.type for attribute in schema.attributes.values()}
-    return not kinds & {onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS}
+    return all(attribute.type not in _GRAPHS for attribute in schema.attributes.values())
 
 
 def _single(
@@ -103,11 +105,13 @@ def _single(
 
 
 def proto_of(node: FileNode, opset: int) -> Any:
-    """A node as a protobuf."""
+    """A node as a protobuf, without subgraphs."""
     found = helper.make_node(node.name, node.inputs, node.outputs)
     schema: Any = operator_schema(node.name, opset)
     for name, value in node.attributes.items():
         formal = schema.attributes.get(name) if schema else None
+        if formal is not None and formal.type in _GRAPHS:
+            continue
         kind = formal.type.value if formal else None
         found.attribute.append(helper.make_attribute(name, value, attr_type=kind))
     for name, tensor in node.tensors.items():

@@ -57,8 +57,8 @@ _SUPPORTED = (*_PARAMETERS, "Sigmoid", "Softplus", "Softsign", "Tanh")
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX RNN, LinearAttention."""
-    return _attention(node) if node.name == "LinearAttention" else recurrent(node)
+    """ONNX LinearAttention."""
+    return _attention(node)
 
 
 def part(new: RealNodes, x: Value, axis: int, first: int, count: int) -> Value:

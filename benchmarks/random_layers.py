@@ -6,6 +6,9 @@ The result depends on the seed only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from benchmarks.drawing import Drawing
 from benchmarks.layer_kinds import (
@@ -22,10 +25,16 @@ from benchmarks.layer_kinds import (
 from benchmarks.plain_drawing import PlainDrawing
 from benchmarks.plain_layer_kinds import PLAIN_LAYERS
 from benchmarks.recurrent_layers import recurrent_layers
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import DType, Quantisation
+from penstock.opkit.layers import Layer
+from penstock.opkit.sliding import Window
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.conversions import ShiftZero
 from penstock.ops.pad import Pad
+from penstock.ops.pool import UnsignedAveragePool2D
+from penstock.ops.resize import UnsignedResizeBilinear
 from penstock.ops.slice import Slice
 
 NETWORK_LAYERS = (
@@ -113,11 +122,47 @@ def channel_mixture(seed: int) -> Graph:
     )
 
 
+def unsigned_mixture(seed: int) -> Graph:
+    """Layers whose weights exceed int8, and what else uint8 networks have, side by side."""
+    d = Drawing("unsigned mixture", seed)
+    layers = (convolution, convolution, pointwise, depthwise, depthwise, multiplied, dense)
+    images = [d.image() for _ in range(2)]
+    rows, columns = (Window(d.one_of(1, 2, 3, 4), d.one_of(1, 2)) for _ in range(2))
+    graph = d.net.build(
+        *(layer(d, d.image()) for layer in layers),
+        d.net.apply(
+            UnsignedAveragePool2D(rows, columns),
+            images[0],
+            quantisation=images[0].type.quantisation,
+        ),
+        d.net.apply(
+            UnsignedResizeBilinear(d.random.randint(2, 24), d.random.randint(2, 24)),
+            images[0],
+            quantisation=images[0].type.quantisation,
+        ),
+        d.net.apply(ShiftZero(DType.UINT8), images[1], quantisation=Quantisation((0.1,), (128,))),
+    )
+    return graph.with_nodes(tuple(map(_with_wide_weights, graph.nodes)))
+
+
+def _with_wide_weights(node: Node) -> Node:
+    """A layer with int16 weights of 9 bits; other nodes as they are."""
+    if not isinstance(node.op, Layer):
+        return node
+    x, w, *others = node.inputs
+    assert w.data is not None
+    elements = w.data.array(w.type).astype(np.int16)
+    elements[np.abs(elements) > 64] *= 2
+    wide = Value.constant(f"{w.name}/wide", elements, w.type.quantisation)
+    return replace(node, inputs=(x, wide, *others))
+
+
 MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "int8": mixture,
     "plain": plain_mixture,
     "recurrent": recurrent_mixture,
     "joined": joined_mixture,
     "channels": channel_mixture,
+    "unsigned": unsigned_mixture,
 }
 """By name."""

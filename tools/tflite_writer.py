@@ -19,6 +19,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 Builder = Any  # flatbuffers has no annotations
@@ -153,7 +154,9 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """An operator.  Options have the schema's field names; enumerators may be given by name."""
+    """An operator.  Options have the schema's field names; enumerators may be given by name.
+
+    A custom operator is named "CUSTOM:NAME"; its options are a map in the format FlexBuffers."""
 
     name: str
     inputs: tuple[int, ...]
@@ -264,7 +267,15 @@ def _buffer(builder: Builder, data: bytes) -> Offset:
     return _table(builder, "Buffer", {"data": builder.CreateByteVector(data)})
 
 
+CUSTOM = "CUSTOM:"
+
+
 def _operator_code(builder: Builder, name: str) -> Offset:
+    if name.startswith(CUSTOM):
+        code = tflite.BuiltinOperator.CUSTOM
+        text = builder.CreateString(name.removeprefix(CUSTOM))
+        fields = {"deprecated_builtin_code": code, "builtin_code": code, "custom_code": text}
+        return _table(builder, "OperatorCode", fields)
     code = getattr(tflite.BuiltinOperator, name)
     fields = {
         "deprecated_builtin_code": min(code, 127),  # an int8; 127 refers to builtin_code
@@ -299,7 +310,9 @@ def _operator(builder: Builder, spec: OperatorSpec, names: Sequence[str]) -> Off
         "outputs": _int32s(builder, spec.outputs),
     }
     table, _ = OPERATORS.get(spec.name, WITHOUT_OPTIONS)
-    if table:
+    if spec.name.startswith(CUSTOM):
+        fields["custom_options"] = builder.CreateByteVector(flexbuffers.Dumps(dict(spec.options)))
+    elif table:
         values = {name: _option(builder, name, value) for name, value in spec.options.items()}
         fields["builtin_options_type"] = getattr(tflite.BuiltinOptions, table)
         fields["builtin_options"] = _table(builder, table, values)

@@ -96,13 +96,13 @@ def reference() -> Reference:
 def _differs_from_tensorflow(drawn: Drawn) -> str:
     """How an operator differs from TensorFlow; empty if it does not, or TensorFlow gives nothing to
     compare."""
-    answer = _by_tensorflow(drawn.tflite(), drawn.values)
+    answer = by_tensorflow(drawn.tflite(), drawn.values)
     if answer is None:
         return ""
     return judging.first_difference(judging.evaluated(drawn), answer, 0, judging.ulps_of(drawn))
 
 
-def _by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | None:
+def by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | None:
     """The outputs by TensorFlow's reference kernels; None if it is missing or refuses too."""
     if importlib.util.find_spec("tensorflow") is None:
         return None

@@ -10,7 +10,7 @@ from penstock.codegen import c_text
 from penstock.codegen.c_driver import DriverCode, body_lines
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import Kernel, row_axis, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import Advance, Box, Call, Command, Copy, Kind, Program, Pull, View
@@ -197,20 +197,24 @@ def _step(frame: _Frame, call: Call) -> str:
     names, kernel = frame.names, call.kernel
     _check_rows(frame, call)
     number = names.numbers[call]
-    params = f"step_{number:02d}_params"
+    params = [f"step_{number:02d}_params{k or ''}" for k, _ in enumerate(kernel.sequence)]
+    symbols = _tables(names, call, number)
     fixed, moved = _constants(frame, call)
     members = {*(member for member, _ in kernel.constants), *kernel.folded}
     sources = ", ".join(frame.view(v) for k, v in enumerate(call.inputs) if k not in members)
     lower, upper = frame.rows(call.output.type)
-    scratch = _scratch(frame, call)
+    passed = f"x, &y, {lower}, {upper}"
     return "\n".join(
         (
             _step_comment(call, number),
-            f"static const struct {kernel.name} {params} = {{",
-            *_initialisers(call, fixed | _tables(names, call, number)),
-            "};",
+            *_parameters(kernel, params[0], fixed, symbols),
+            *(
+                line
+                for later, own in zip(kernel.sequence[1:], params[1:], strict=True)
+                for line in _parameters(later, own, {}, symbols)
+            ),
             frame.head("PENSTOCK_STEP void", names.steps[call], call),
-            *([f"    struct {kernel.name} p = {params};"] if moved else []),
+            *([f"    struct {kernel.name} p = {params[0]};"] if moved else []),
             *(f"    p.{member} = {pointer};" for member, pointer in moved.items()),
             f"    const penstock_source x[] = {{{sources}}};",
             f"    const penstock_sink y = {frame.view(call.output)};",
@@ -219,11 +223,24 @@ def _step(frame: _Frame, call: Call) -> str:
                 if kernel.stack_bytes
                 else []
             ),
-            f"    {kernel.name}(&{'p' if moved else params}, x, &y, {lower}, {upper}{scratch});",
+            f"    {kernel.name}(&{'p' if moved else params[0]}, {passed}{_scratch(frame, call)});",
+            *(
+                f"    {later.name}(&{own}, {passed});"
+                for later, own in zip(kernel.sequence[1:], params[1:], strict=True)
+            ),
             f"    PENSTOCK_TRACE({number}, &y, {lower}, {upper});",
             "}",
         )
     )
+
+
+def _parameters(
+    kernel: Kernel, symbol: str, constants: Mapping[str, str], tables: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The parameter structure of a kernel; `constants` and `tables` are symbols by member."""
+    own = {name: tables[name] for name, _ in kernel.tables}
+    lines = _initialisers(kernel, {**constants, **own})
+    return (f"static const struct {kernel.name} {symbol} = {{", *lines, "};")
 
 
 def _check_rows(frame: _Frame, call: Call) -> None:
@@ -315,8 +332,8 @@ def _unreadable(view: View) -> InternalError:
     )
 
 
-def _initialisers(call: Call, pointers: Mapping[str, str]) -> tuple[str, ...]:
-    items = [f".{name} = {c_text.integer(value)}," for name, value in call.kernel.params]
+def _initialisers(kernel: Kernel, pointers: Mapping[str, str]) -> tuple[str, ...]:
+    items = [f".{name} = {c_text.integer(value)}," for name, value in kernel.params]
     items += [f".{member} = {pointer}," for member, pointer in pointers.items()]
     lines: list[str] = []
     for item in items:
@@ -384,7 +401,7 @@ def _memory(frame: _Frame, view: View) -> str:
 
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
-    return {name: names.kernel_tables[number, name] for name, _ in call.kernel.tables}
+    return {name: names.kernel_tables[number, name] for name, _ in call.kernel.every_table}
 
 
 def _base(program: Program, names: Names, view: View) -> str:

@@ -128,7 +128,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     ]
     tables: dict[str, Array] = {}
     for step, number in steps(program).items():
-        for name, table in () if step.body else step.kernel.tables:
+        for name, table in () if step.body else step.kernel.every_table:
             symbol = names.kernel_tables[number, name]
             note = f"{name} of step {number}, made by the compiler"
             tables.setdefault(symbol, Array(symbol, table, note))
@@ -302,7 +302,8 @@ def _environment() -> Environment:
 def _headers(program: Program) -> tuple[str, ...]:
     """Runtime headers of a program: its kernels, and those for loops, copies, queues if used."""
     every = steps(program)
-    kernels = dict.fromkeys(step.kernel.name for step in every if not step.body) or ("view",)
+    run = (kernel.name for step in every if not step.body for kernel in step.kernel.sequence)
+    kernels = dict.fromkeys(run) or ("view",)
     bodies = (command for step in every for command in walk(step.body))
     kinds = {type(command) for command in (*walk(program.run), *bodies)}
     loops = ("loop",) if kinds - {Call, Advance, Discard} else ()

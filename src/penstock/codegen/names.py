@@ -101,7 +101,7 @@ class Names:
         known: dict[tuple[str, str, Table], str] = {}
         found: dict[tuple[int, str], str] = {}
         for step, number in self.numbers.items():
-            for name, table in step.kernel.tables:
+            for name, table in step.kernel.every_table:
                 symbol = f"{self.prefix}_step_{number:02d}_{name}"
                 found[number, name] = known.setdefault((step.output.tensor, name, table), symbol)
         return found
@@ -113,7 +113,7 @@ def step_name(step: Call, number: int) -> str:
     Tables are called `step_NN_TABLE`.  An identifier made of a tensor's name has no trailing
     underscore, so that the appended one makes the function's name unique."""
     name = c_text.identifier(step.output.tensor)
-    tables = {table for table, _ in step.kernel.tables}
+    tables = {table for table, _ in step.kernel.every_table}
     return f"step_{number:02d}_{name}" + "_" * (name in tables)
 
 

@@ -211,7 +211,7 @@ _TYPES = {
         f"quantise with 8-bit activations: {_INT8_OPERATORS}",
     ),
     DType.UINT8: (
-        "the uint8 quantisation of TensorFlow 1 is not supported by this version",
+        "the uint8 quantisation of TensorFlow 1 is not supported here by this version",
         "convert the trained network again with a current TensorFlow Lite converter, which "
         "quantises to int8",
     ),

@@ -30,6 +30,7 @@ from penstock.frontends.other_formats import (
     refused_folder,
 )
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
+from penstock.frontends.unsigned import as_signed, is_unsigned, require_exact
 from penstock.frontends.variables import (
     Variable,
     as_state,
@@ -252,6 +253,8 @@ def import_tflite(model: ForeignModel) -> Graph:
     nodes: list[Node] = []
     stateless = without_variables(with_values_before(without_control_flow(model)))
     model, variables = with_real_constants(stateless.model), list(stateless.variables)
+    signed = as_signed(model) if is_unsigned(model) else None
+    model = model if signed is None else signed.model
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[ImportProblem] = []
     for foreign in model.nodes:
@@ -265,7 +268,11 @@ def import_tflite(model: ForeignModel) -> Graph:
     if problems:
         raise most_severe_first(problems)
     states = tuple(as_state(variable, nodes, taken) for variable in variables)
-    graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes), states)
+    # Some files leave the shapes of outputs of custom operators open.
+    computed = {node.name: node.output for node in nodes}
+    outputs = tuple(computed.get(value.name, value) for value in model.outputs)
+    graph = Graph(model.name, model.inputs, outputs, tuple(nodes), states)
+    graph = graph if signed is None else signed.with_borders(graph)
     verify(graph)
     check_rows(graph)
     return graph
@@ -310,6 +317,7 @@ def _import_node(
     if decode_node is None:
         raise foreign.unsupported("operator is not supported")
     check_foreign(foreign)
+    require_exact(foreign)
 
     def own(value: Value) -> Value:
         if value.origin is not None:

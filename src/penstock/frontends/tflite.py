@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import tflite
-from flatbuffers import number_types
+from flatbuffers import flexbuffers, number_types
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
@@ -491,7 +491,9 @@ class _Reader:
             raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
         table = options_table(name)
         if table is None:
-            return {}
+            count = self._length(operator, "CustomOptions")
+            raw = operator.CustomOptionsAsNumpy().tobytes() if count else b""
+            return self._custom_attributes(raw) if count else {}
         options: Any = schema_class(table)()
         if kind == table and union is not None:
             options.Init(union.Bytes, union.Pos)
@@ -500,6 +502,23 @@ class _Reader:
         return {
             snake_case(field): self._attribute(options, field) for field in accessors(type(options))
         }
+
+    def _custom_attributes(self, raw: bytes) -> dict[str, Attribute]:
+        """The numbers in the options of a custom operator, if these are a map (FlexBuffers); their
+        format is the operator's choice."""
+        found: dict[str, Attribute] = {}
+        try:
+            options = flexbuffers.GetRoot(raw).AsMap
+            take(len(options) * ENTRY_BYTES, "custom options", self._name)
+            for k in range(len(options)):
+                key, value = options.Keys[k], options.Values[k]
+                if value.IsFloat:
+                    found[str(key.AsString)] = float(value.AsFloat)
+                elif value.IsInt or value.IsBool:
+                    found[str(key.AsString)] = int(value.AsBool if value.IsBool else value.AsInt)
+        except _DAMAGE:
+            return {}
+        return found
 
     def _attribute(self, options: Any, field: str) -> Attribute:
         if hasattr(options, field + "Length"):

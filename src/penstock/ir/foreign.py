@@ -26,6 +26,8 @@ class ForeignNode:
     the file, of the operands that are handles of state variables; they are in neither `inputs` nor
     `outputs`.  `variables`: by position in `inputs`, the file's variable tensors, which
     keep their elements from one inference to the next, and which the node may overwrite.
+    `unsigned`: its 8-bit tensors are uint8 in the file, and int8 here: elements and zero points are
+    less by 128.  The arithmetic is that of TFLite's kernels for uint8.
     """
 
     name: str
@@ -35,6 +37,7 @@ class ForeignNode:
     attributes: Mapping[str, Attribute]
     handles: tuple[int, ...] = ()
     variables: Mapping[int, Value] = field(default_factory=dict[int, Value])
+    unsigned: bool = False
 
     def integer(self, attribute: str, default: int = 0) -> int:
         """An integer or boolean attribute."""

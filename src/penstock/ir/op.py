@@ -151,6 +151,10 @@ class Kernel:
     `constant_channels`: output channels proved to be constant for every input, in ascending order.
     `skips_constant`: a table holds the values of constant channels; their weights are dropped and
         no multiply-accumulate is executed for them.
+    `then`: a kernel of `runtime/`, without working memory of its own, that runs after this one in
+        each call, on the same tensors and rows, and replaces some channels of the output.  The
+        fields of the first kernel, such as its cycles, describe both; only `params`, `tables` and
+        `constants` are those of one.  No two tables have one name.
     """
 
     name: str
@@ -183,6 +187,7 @@ class Kernel:
     even_rows: bool = False
     constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
+    then: Kernel | None = None
 
     @property
     def most_scratch_bytes(self) -> int:
@@ -199,8 +204,18 @@ class Kernel:
         return nominal * (channels - skipped) // channels if skipped else nominal
 
     @property
+    def sequence(self) -> tuple[Kernel, ...]:
+        """The kernels of a call, in the order in which they run."""
+        return (self,) if self.then is None else (self, *self.then.sequence)
+
+    @property
+    def every_table(self) -> tuple[tuple[str, Table], ...]:
+        """The tables of all kernels of a call."""
+        return tuple(table for kernel in self.sequence for table in kernel.tables)
+
+    @property
     def table_bytes(self) -> int:
-        return sum(table.type.size_bytes for _, table in self.tables)
+        return sum(table.type.size_bytes for _, table in self.every_table)
 
     @property
     def window_rows(self) -> int:

@@ -1,7 +1,7 @@
 """Layers: operators with weights, whose kernels accumulate in int32, and import of their operands.
 
 Weights have no zero points in kernels.  Weights less their zero points have 9 bits: if int8 does
-not hold them, they are split among copies of input channels.
+not hold them, they are int16 ("wide"), or split among copies of input channels.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
-from penstock.fixedpoint import Int64s
+from penstock.fixedpoint import Int64s, quantise_multiplier
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.axes import Sources, followed, followed_affine
 from penstock.opkit.checks import (
@@ -31,19 +32,23 @@ from penstock.opkit.checks import (
     require_weights,
 )
 from penstock.opkit.requantise import LARGEST_SCALED, Multipliers, channel_multipliers
+from penstock.opkit.sliding import Window
 from penstock.ops.gather import Gather
 
 LAYER_ROLES = ("input", "weights", "bias")
+WIDE = DType.INT16  # Element type of weights that int8 does not hold.
 
 
 class WeightedOp(OperatorDefaults):
     """Base of operators of input, weights and bias, whose sums of products are clamped.
 
     `OUTPUT_AXIS`: the axis of the weights that runs along the output channels.
-    `DTYPES`: element types of input, weights and bias."""
+    `DTYPES`: element types of input, weights and bias.
+    `TAKES_WIDE`: the weights may be int16, with 9 bits (`Layer.wide_kernel`)."""
 
     __slots__ = ()
     OUTPUT_AXIS: ClassVar[int] = 0
+    TAKES_WIDE: ClassVar[bool] = False
     BIAS_INPUT = 2
     DTYPES: ClassVar[tuple[DType, DType, DType]]
 
@@ -61,7 +66,8 @@ class WeightedOp(OperatorDefaults):
         if self.DTYPES[0] is DType.INT8:
             require_int8(x, "input")
         for type_, dtype, name in zip((x, w, b), self.DTYPES, LAYER_ROLES, strict=True):
-            require_dtype(type_, (dtype,), name)
+            wide = (WIDE,) if self.TAKES_WIDE and type_ is w else ()
+            require_dtype(type_, (dtype, *wide), name)
         return x, w, b
 
     def needed_constants(self, site: Site, out: Region) -> tuple[Region, Region]:
@@ -122,6 +128,98 @@ class Layer(WeightedOp):
             by_rows=True,
         )
 
+    def wide_kernel(self, site: Site, channels: Int64s) -> Kernel:
+        """The kernel that computes `channels` of the output, whose weights may be wide, and leaves
+        the others as they are.  Layers that take wide weights have it."""
+        raise NotImplementedError
+
+    def wide_layer_kernel(
+        self,
+        site: Site,
+        name: str,
+        params: Params,
+        channels: Int64s,
+        places: Int64s,
+        rounding: Rounding = Rounding.DOUBLE,
+    ) -> Kernel:
+        """The C kernel `name` for some channels, with parameters of its own before the shared ones.
+
+        places: where each of them lies in the output, and what else the kernel has to know."""
+        every = self.multipliers(site)
+        multipliers, shifts = (
+            np.array(each, np.int64) for each in (every.multipliers, every.shifts)
+        )
+        zeros = np.zeros(len(channels), np.int64)
+        forms = (
+            zeros + REFERENCE_FORM[rounding],
+            multipliers[channels],
+            shifts[channels],
+            zeros + site.output.zero_point,
+            zeros,
+            zeros,
+        )
+        weights = np.moveaxis(site.constant(1), self.OUTPUT_AXIS, 0)[channels]
+        return Kernel(
+            name,
+            params=(
+                *params,
+                ("in_zero", site.inputs[0].zero_point),
+                *self.activation.params(site.output),
+                ("wide", len(channels)),
+            ),
+            tables=(
+                ("wide_weights", Table.of(weights.astype(np.int16).ravel())),
+                ("wide_bias", Table.of(site.constant(2)[channels])),
+                (WIDE_FORMS, Table.of(np.stack(forms, axis=1).astype(np.int32).ravel())),
+                ("wide_places", Table.of(places.astype(np.int32).ravel())),
+            ),
+            folded=(1, 2),
+            by_rows=True,
+        )
+
+
+class WindowedLayer(Layer):
+    """Base of int8 layers whose weights slide over the input."""
+
+    __slots__ = ()
+    rows: Window
+    columns: Window
+    TAKES_WIDE = True
+
+    def wide_windows_kernel(
+        self, site: Site, channels: Int64s, firsts: Int64s, depth: int
+    ) -> Kernel:
+        """`wide_kernel` of channels that read `depth` channels of the input each, beginning with
+        one of `firsts`."""
+        params = (
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            *sliding.window_params(self.rows, self.columns),
+            ("depth", depth),
+        )
+        places = np.stack([channels, firsts], axis=1)
+        return self.wide_layer_kernel(site, "wide_channels_s8", params, channels, places)
+
+
+def narrow_site(site: Site, channels: Int64s, axis: int) -> Site:
+    """The operands with int8 weights, which are 0 in `channels` of the output."""
+    weights = np.moveaxis(site.constant(1).copy(), axis, 0)
+    weights[channels] = 0
+    elements = np.ascontiguousarray(np.moveaxis(weights, 0, axis).astype(np.int8))
+    x, w, b = site.inputs
+    constants = (site.constants[0], Data.of(elements), site.constants[2])
+    return Site((x, replace(w, dtype=DType.INT8), b), site.output, constants)
+
+
+def wide_channels(weights: Array, axis: int) -> Int64s:
+    """The channels along `axis` with weights that int8 does not hold."""
+    others = tuple(k for k in range(weights.ndim) if k != axis)
+    return np.flatnonzero((weights.max(axis=others) > 127) | (weights.min(axis=others) < -128))
+
+
+WIDE_FORMS = "wide_forms"  # Table of requantisation, one form per channel (`certified.h`).
+# First number of the form of a channel that is requantised as in the reference.
+REFERENCE_FORM = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
+
 
 class PlainLayer(WeightedOp):
     """Base of float32 layers.
@@ -172,6 +270,8 @@ def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Ma
     computed, or if an accumulator may overflow int32."""
     axis = op.OUTPUT_AXIS
     op.result_type((x.type, w.type, b.type))
+    if node.unsigned:
+        w = _of_unsigned(op, node, x.type, w)
     require_weights(w.type, axis)
     require_int8(node.output().type, "output")
     weights, bias = _constant(node, w, "weights"), _constant(node, b, "bias")
@@ -181,6 +281,32 @@ def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Ma
     b = _with_effect(node, b, bias, reach, multipliers)
     _require_fit(reach.with_bias(_constant(node, b, "bias")), multipliers)
     return Made(op, (x, w, b), node.output())
+
+
+def _of_unsigned(op: Layer, node: ForeignNode, x: TensorType, w: Value) -> Value:
+    """The weights of a layer of a uint8 network less their zero point.
+
+    The reference rounds the product of the scales of input and weights to single precision.  The
+    scale of the result is such that `Layer.multipliers` yields the reference's multiplier."""
+    _constant(node, w, "weights")
+    q, y = w.type.quantisation, node.output().type
+    if q is None or q.axis is not None:
+        raise node.unsupported("uint8 weights must have one scale")
+    found = _differences(w)
+    narrow = not len(wide_channels(found, op.OUTPUT_AXIS))
+    if not narrow and not op.TAKES_WIDE:
+        raise node.unsupported("weights less their zero point do not fit int8")
+    product = float(np.float32(x.scale) * np.float32(w.type.scale))
+    wanted = quantise_multiplier(product / y.scale)
+    scale = product / x.scale
+    every = (scale, np.nextafter(scale, np.inf), np.nextafter(scale, 0.0))
+    exact = (float(s) for s in every if quantise_multiplier(x.scale * s / y.scale) == wanted)
+    scale = next(exact, None)
+    if scale is None:
+        raise node.unsupported("the scales of input, weights and output are too far apart")
+    elements = found.astype(np.int8 if narrow else np.int16)
+    name = f"{node.output().name}/weights"
+    return Value.constant(name, elements, Quantisation((scale,), (0,)))
 
 
 def foreign_layer(

@@ -28,8 +28,10 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
+from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
 from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.opkit.samples import int8, sample
+from penstock.ops.tabulated import table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,10 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     values = tuple(node.input(k) for k in range(max(1, len(node.inputs))))
     out = node.output()
+    if node.unsigned and node.name == "CONCATENATION":
+        made = [_in_steps_of(value, out, k) for k, value in enumerate(values)]
+        yield from (one for one in made if isinstance(one, Made))
+        values = tuple(one.output if isinstance(one, Made) else one for one in made)
     for k, value in enumerate(values):
         if (value.type.scale, value.type.zero_point) != (out.type.scale, out.type.zero_point):
             raise node.unsupported(
@@ -149,6 +155,23 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported("a fused activation, must be NONE")
     axis = resolved_axis(node.integer("axis"), values[0].type.rank)
     yield Made(Concatenation(axis), values, out)
+
+
+def _in_steps_of(value: Value, out: Value, k: int) -> Value | Made:
+    """An input, or what requantises it to the output of a concatenation of uint8 elements.
+
+    Source: TFLite, `ConcatenationWithScaling` (`reference/concatenation.h`), in single precision.
+    """
+    x, y = value.type, out.type
+    if (x.scale, x.zero_point) == (y.scale, y.zero_point):
+        return value
+    scale = np.float32(x.scale) * (np.float32(1) / np.float32(y.scale))
+    offset = np.float32(-(x.zero_point + 128)) * scale
+    steps = (ELEMENTS + 128).astype(np.float32) * scale + offset
+    bounded = np.clip(steps, -LARGEST_STEPS, LARGEST_STEPS).astype(np.float64)
+    rounded = np.trunc(bounded + np.copysign(0.5, bounded)).astype(np.int64)
+    result = Value(f"{out.name}/input{k}", y.with_shape(x.shape))
+    return Made(table_of(saturated(rounded + y.zero_point)), (value,), result)
 
 
 def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:

@@ -1,7 +1,8 @@
 """Two-dimensional convolution, optionally in groups of channels.
 
     x  (N, H,  W,  C)      int8    float32
-    w  (O, K,  L,  C / G)  int8    float32    int8: zero point 0; one scale, or one per O
+    w  (O, K,  L,  C / G)  int8    float32    int8: zero point 0; one scale, or one per O;
+                                              int16 if wide
     b  (O)                 int32   float32    int32: scale x.scale * w.scale
     y  (N, Ho, Wo, O)      int8    float32
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -30,9 +32,9 @@ from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.layers import (
-    Layer,
     PlainLayer,
     WeightedOp,
+    WindowedLayer,
     foreign_layer,
     in_quads,
     layer_node,
@@ -46,6 +48,7 @@ from penstock.opkit.samples import (
     reals,
     sample,
     weights,
+    wide_weights,
 )
 from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
@@ -109,7 +112,7 @@ class _Convolution(Sliding, WeightedOp):
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2D(_Convolution, ExchangeableWindows, Layer):
+class Conv2D(_Convolution, ExchangeableWindows, WindowedLayer):
     """Convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
@@ -149,7 +152,15 @@ class Conv2D(_Convolution, ExchangeableWindows, Layer):
         return self.requantised(site, total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
+        w = site.inputs[1]
+        if w.dtype is layers.WIDE:
+            return self.wide_kernel(site, np.arange(w.shape[0]))
         return self.layer_kernel(site, "conv2d_s8", self.window_params(site))
+
+    def wide_kernel(self, site: Site, channels: Int64s) -> Kernel:
+        x, w, _ = site.inputs
+        firsts = channels * x.shape[3] // (w.shape[0] * w.shape[3]) * w.shape[3]
+        return self.wide_windows_kernel(site, channels, firsts, w.shape[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +267,12 @@ SAMPLES = (
         Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
         int8(2, 6, 9, 4),
         weights(6, 2, 3, 2),
+        bias(6),
+    ),
+    sample(
+        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 1, 0, 2)),
+        int8(1, 6, 5, 4),
+        wide_weights(6, 2, 3, 2),
         bias(6),
     ),
     sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),

@@ -135,6 +135,31 @@ class Quantize(Lookup):
 
 
 @dataclass(frozen=True, slots=True)
+class ShiftZero(Elementwise):
+    """The same real numbers in the other 8-bit type: elements and zero point differ by 128.
+
+    x  any shape  int8 or uint8
+    y  as x       `dtype`, the other one"""
+
+    dtype: DType
+
+    def result_type(self, inputs: Types) -> TensorType:
+        require_count(inputs, 1, "ShiftZero")
+        require_dtype(inputs[0], tuple(t for t in EIGHT_BITS if t is not self.dtype), "input")
+        require_quantised(inputs[0], "input")
+        return TensorType(inputs[0].shape, self.dtype)
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        return (inputs[0][out.slices].view(np.uint8) ^ np.uint8(128)).view(self.dtype.value)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return (0,)
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("shift_zero", width(site), by_rows=True)
+
+
+@dataclass(frozen=True, slots=True)
 class QuantizeReal(Elementwise):
     """Quantisation of real numbers.
 
@@ -273,6 +298,8 @@ SAMPLES = (
     sample(Cast(DType.BOOL), TensorType((9,), DType.BOOL)),
     sample(Cast(DType.INT32), TensorType((9,), DType.INT64)),
     sample(Quantize(), int8(1, 4, 3, 5)),
+    sample(ShiftZero(DType.INT8), _BYTES, scale=0.1, zero=0),
+    sample(ShiftZero(DType.UINT8), int8(2, 9), scale=0.05, zero=125),
     sample(QuantizeReal(), TensorType((1, 4, 3, 5), DType.FLOAT32), scale=0.011, zero=-128),
     sample(QuantizeReal(), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
     sample(Quantize(), int8(2, 3, 1, 4, 5), scale=0.011, zero=-128),

@@ -1,7 +1,8 @@
 """Depthwise convolution: convolves each input channel with `multiplier` windows of its own.
 
     x  (N, H,  W,  C)      int8    float32
-    w  (1, K,  L,  C * D)  int8    float32    int8: zero point 0; one scale, or one per output
+    w  (1, K,  L,  C * D)  int8    float32    int8: zero point 0; one scale, or one per output;
+                                              int16 if wide
     b  (C * D)             int32   float32    int32: scale x.scale * w.scale
     y  (N, Ho, Wo, C * D)  int8    float32
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
@@ -30,9 +32,9 @@ from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.layers import (
-    Layer,
     PlainLayer,
     WeightedOp,
+    WindowedLayer,
     foreign_layer,
     layer_node,
 )
@@ -45,6 +47,7 @@ from penstock.opkit.samples import (
     reals,
     sample,
     weights,
+    wide_weights,
 )
 from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 
@@ -89,7 +92,7 @@ class _Depthwise(Sliding, WeightedOp):
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2D(_Depthwise, ExchangeableWindows, Layer):
+class DepthwiseConv2D(_Depthwise, ExchangeableWindows, WindowedLayer):
     """Depthwise convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
@@ -113,7 +116,13 @@ class DepthwiseConv2D(_Depthwise, ExchangeableWindows, Layer):
         return self.requantised(site, total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
+        w = site.inputs[1]
+        if w.dtype is layers.WIDE:
+            return self.wide_kernel(site, np.arange(w.shape[3]))
         return self.layer_kernel(site, "depthwise_conv2d_s8", self.window_params(site))
+
+    def wide_kernel(self, site: Site, channels: Int64s) -> Kernel:
+        return self.wide_windows_kernel(site, channels, channels // self.multiplier, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,5 +263,11 @@ SAMPLES = (
         reals(2, 5, 7, 2),
         real_weights(1, 2, 4, 6),
         real_bias(6),
+    ),
+    sample(
+        DepthwiseConv2D(Window(3, 2, 1, 1, 1), Window(2, 1, 2, 1, 2), 2),
+        int8(1, 7, 6, 3),
+        wide_weights(1, 3, 2, 6),
+        bias(6),
     ),
 )

@@ -1,7 +1,8 @@
 """Fully connected layer: each output is a weighted sum of all inputs of a row.
 
     x  (..., I)  int8    float32    as (B, I)
-    w  (O, I)    int8    float32    constant; int8: zero point 0; one scale, or one per O
+    w  (O, I)    int8    float32    constant; int8: zero point 0; one scale, or one per O;
+                                 int16 if wide
     b  (O)       int32   float32
     y  (B, O), or (..., O) if dimensions are kept
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.choices import Rounding
+from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -55,6 +57,7 @@ from penstock.opkit.samples import (
     reals,
     sample,
     weights,
+    wide_weights,
 )
 from penstock.ops import batch_matmul
 from penstock.ops.conversions import Cast
@@ -124,6 +127,7 @@ class FullyConnected(_Dense, Layer):
     keep_dimensions: bool = False
     rounding: Rounding = Rounding.DOUBLE
 
+    TAKES_WIDE = True
     TFLITE = ("FULLY_CONNECTED",)
     ONNX = onnx(OnnxName(AxisOrder.ROWS, floats=True), "Gemm", "MatMul")
     RELAY = relay("nn.dense", "qnn.dense")
@@ -140,14 +144,22 @@ class FullyConnected(_Dense, Layer):
         return self.requantised(site, total, b, out, self.rounding)
 
     def kernel(self, site: Site) -> Kernel:
+        w = site.inputs[1]
+        if w.dtype is layers.WIDE:
+            return self.wide_kernel(site, np.arange(w.shape[0]))
         found = self.layer_kernel(site, "fully_connected_s8", self.shape_params(site))
         rounding = ("single_rounding", int(self.rounding is Rounding.SINGLE))
         return replace(found, params=(*found.params, rounding), by_rows=False)
 
+    def wide_kernel(self, site: Site, channels: Int64s) -> Kernel:
+        name, params = "wide_outputs_s8", self.shape_params(site)
+        found = self.wide_layer_kernel(site, name, params, channels, channels, self.rounding)
+        return replace(found, by_rows=False)
+
     def halves(self, site: Site) -> Halves | None:
         """Sums accumulated over the rows of an image, then requantised."""
         x, w, _ = site.inputs
-        if x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
+        if w.dtype is layers.WIDE or x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
             return None
         product = RunningProduct()
         last = RequantiseLast(
@@ -196,7 +208,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     b = with_bias(node, w.type.shape[0])
     op = FullyConnected(clamp, keep)
-    if w.type.dtype is DType.INT8 and w.type.quantisation and any(w.type.quantisation.zero_points):
+    zeros = w.type.quantisation.zero_points if w.type.quantisation else ()
+    if w.type.dtype is DType.INT8 and any(zeros) and not node.unsigned:
         yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
         return
     yield layer_node(op, node, x, w, b)
@@ -353,6 +366,7 @@ def _of_vectors(node: OnnxNode) -> Iterable[Made]:
 SAMPLES = (
     sample(FullyConnected(Activation.RELU), int8(1, 12), weights(5, 12), bias(5)),
     sample(FullyConnected(), int8(3, 2, 4), weights(7, 8, axis=0), bias(7)),
+    sample(FullyConnected(), int8(2, 9), wide_weights(5, 9), bias(5)),
     sample(FullyConnected(keep_dimensions=True), int8(2, 3, 4), weights(5, 4), bias(5)),
     sample(PlainFullyConnected(Limits(-0.5, 0.5)), reals(1, 12), real_weights(5, 12), real_bias(5)),
     sample(PlainFullyConnected(), reals(3, 2, 4), real_weights(7, 8), real_bias(7)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -176,6 +177,7 @@ class AveragePool2D(_QuantisedPool):
     Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of stored
     elements, divided by their number, rounded half away from zero."""
 
+    HALVES_UP: ClassVar[bool] = False
     TFLITE = ("AVERAGE_POOL_2D",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "AveragePool") | onnx(
         OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "LpPool", "GlobalLpPool"
@@ -202,12 +204,13 @@ class AveragePool2D(_QuantisedPool):
             total += tap
         for _, _, tap in sliding.taps(present, x.shape, self.rows, self.columns, out):
             count += tap
-        return average(total, count, self.activation.bounds(site.output))
+        bounds = self.activation.bounds(site.output)
+        return average(total, count, bounds, halves_up=self.HALVES_UP)
 
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
-        if site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
+        if self.HALVES_UP or site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
             return None
         rows = rows_of_one(self.rows, x.shape)
         columns = range(site.output.shape[2])
@@ -216,6 +219,20 @@ class AveragePool2D(_QuantisedPool):
             return None
         sums = RunningSum(rows, self.columns)
         return Halves(sums, sums.result_type((x,)), AverageLast(counts, self.activation))
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedAveragePool2D(AveragePool2D):
+    """As AveragePool2D, with halves rounded up: as the mean of uint8 elements is, which are less by
+    128 here.
+
+    Source: TFLite AVERAGE_POOL_2D; `reference/pooling.h`."""
+
+    HALVES_UP = True
+    TFLITE = ()
+    ONNX = MappingProxyType({})
+    RELAY = ()
+    KERNEL = "average_pool2d_u8"
 
 
 COARSEST = 1.5
@@ -450,7 +467,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         plain = PlainMaxPool2D if is_max else PlainAveragePool2D
         yield unary_node(plain(*windows(node), Limits.of(clamp)), node, DType.FLOAT32)
         return
-    quantised = MaxPool2D if is_max else AveragePool2D
+    mean = UnsignedAveragePool2D if node.unsigned else AveragePool2D
+    quantised = MaxPool2D if is_max else mean
     yield unary_node(quantised(*windows(node), clamp), node)
 
 
@@ -469,6 +487,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 SAMPLES = (
     sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
     sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
+    sample(UnsignedAveragePool2D(Window(2, 2, 2, 1, 1), Window(2, 1, 1, 1, 1)), int8(1, 6, 5, 3)),
     sample(AveragePool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2)), int8(2, 7, 6, 9)),
     sample(AveragePool2D(Window(4, 1, 2, 2, 1), Window(4, 2, 2, 1, 2)), int8(1, 7, 6, 16)),
     sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),

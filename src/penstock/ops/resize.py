@@ -457,6 +457,76 @@ class ResizeBilinear(OperatorDefaults):
         return rows, _Axis.of(width, self.columns, self.sampling)
 
 
+@dataclass(frozen=True, slots=True)
+class _RealAxis(_Axis):
+    """As _Axis, with positions in single precision."""
+
+    real: float = 1.0
+    half: bool = False
+
+    @staticmethod
+    def of(extent: int, outputs: int, sampling: Sampling) -> _RealAxis:
+        shrink = int(sampling is Sampling.ALIGN_CORNERS and outputs > 1)
+        real = np.float32(extent - shrink) / np.float32(outputs - shrink)
+        return _RealAxis(extent, 0, 0, float(real), sampling is Sampling.HALF_PIXEL)
+
+    def around(self, out: Interval) -> tuple[Indices, Indices, Array]:
+        indices, real, half = (
+            np.arange(*out).astype(np.float32),
+            np.float32(self.real),
+            np.float32(0.5),
+        )
+        positions = (indices + half) * real - half if self.half else indices * real
+        before = np.maximum(np.floor(positions).astype(np.int64), 0)
+        after = np.minimum(np.ceil(positions).astype(np.int64), self.extent - 1)
+        return before, after, positions - before.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedResizeBilinear(ResizeBilinear):
+    """As ResizeBilinear, in single precision: as for uint8 elements, which are less by 128 here.
+
+    Source: TFLite RESIZE_BILINEAR; `ResizeBilinear` (`reference/resize_bilinear.h`)."""
+
+    TFLITE = ()
+    RELAY = ()
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        rows, columns = self._axes(site)
+        top, bottom, down = rows.around(out.intervals[1])
+        left, right, across = columns.around(out.intervals[2])
+        x = (inputs[0][out.slices[0], ..., out.slices[3]].astype(np.int16) + 128).astype(np.float32)
+        down, across = down[:, None, None], across[:, None]
+        upper, lower, one = x[:, top], x[:, bottom], np.float32(1)
+        # Every operation is rounded to single precision, in the reference's order.
+        total = upper[:, :, left] * (one - down) * (one - across)
+        total += lower[:, :, left] * down * (one - across)
+        total += upper[:, :, right] * (one - down) * across
+        total += lower[:, :, right] * down * across
+        return ((total + np.float32(0.5)).astype(np.int32) - 128).astype(np.int8)
+
+    def kernel(self, site: Site) -> Kernel:
+        rows, columns = self._axes(site)
+        return Kernel(
+            "resize_bilinear_u8",
+            params=(
+                ("in_h", rows.extent),
+                ("in_w", columns.extent),
+                ("channels", site.inputs[0].shape[3]),
+                ("out_h", self.rows),
+                ("out_w", self.columns),
+                ("half", int(self.sampling is Sampling.HALF_PIXEL)),
+            ),
+            tables=(("scale", Table.of(np.array([rows.real, columns.real], np.float32))),),
+            by_rows=True,
+        )
+
+    def _axes(self, site: Site) -> tuple[_RealAxis, _RealAxis]:
+        _, height, width, _ = site.inputs[0].shape
+        rows = _RealAxis.of(height, self.rows, self.sampling)
+        return rows, _RealAxis.of(width, self.columns, self.sampling)
+
+
 def _is_nearest(attributes: Mapping[str, object]) -> bool:
     """Whether an ONNX node repeats elements, by its attributes."""
     return attributes.get("mode", "nearest") == "nearest"
@@ -603,7 +673,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "RESIZE_BILINEAR" and is_plain_foreign(node):
         yield from in_shape_of_output(node, _real_bilinear(node))
         return
-    make = ResizeBilinear if node.name == "RESIZE_BILINEAR" else ResizeNearest
+    make = ResizeNearest
+    if node.name == "RESIZE_BILINEAR":
+        make = UnsignedResizeBilinear if node.unsigned else ResizeBilinear
     yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
 
 
@@ -625,6 +697,9 @@ SAMPLES = (
     sample(ResizeBilinear(8, 6), int8(1, 4, 3, 5)),
     sample(ResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
     sample(ResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
+    sample(UnsignedResizeBilinear(8, 6), int8(1, 4, 3, 5)),
+    sample(UnsignedResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
+    sample(UnsignedResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
     sample(ResizeNearest(8, 6), int8(1, 4, 3, 5)),
     sample(ResizeNearest(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
     sample(ResizeNearest(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),

@@ -141,10 +141,12 @@ def total_type(inputs: Types, dtype: DType) -> TensorType:
     return x
 
 
-def average(total: Array, count: Array, bounds: tuple[int, int]) -> Array:
-    """Sums divided by counts, rounded half away from zero, and clamped."""
-    half = count // 2
-    mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
+def average(
+    total: Array, count: Array, bounds: tuple[int, int], *, halves_up: bool = False
+) -> Array:
+    """Sums divided by counts, rounded half away from zero or up, and clamped."""
+    below = (count - int(halves_up)) // 2
+    mean = np.where(total > 0, (total + count // 2) // count, -((below - total) // count))
     return np.clip(mean, *bounds).astype(np.int8)
 
 

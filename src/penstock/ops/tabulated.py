@@ -29,7 +29,8 @@ class ElementTable(Lookup):
         y  as x       int8     y = results[x + 128]
 
     The ONNX front end creates it from element-wise operators on real numbers, none of which has
-    a quantisation of its own, between a DequantizeLinear and a QuantizeLinear.
+    a quantisation of its own, between a DequantizeLinear and a QuantizeLinear; operators of TFLite
+    that have an arithmetic of their own on uint8 are created as one.
 
     `results`: output elements for the input elements -128 .. 127."""
 
@@ -44,6 +45,11 @@ class ElementTable(Lookup):
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         return np.array(self.results, np.int8)
+
+
+def table_of(results: Array) -> ElementTable:
+    """The operator with these results, int8 elements of shape (256,)."""
+    return ElementTable(tuple(results.tolist()))
 
 
 _CURVE = ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,7 @@ from penstock.ops.plain import (
     PlainTanh,
 )
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds, real_form
+from penstock.ops.tabulated import table_of
 
 
 class _Function(Lookup, ABC):
@@ -454,6 +455,9 @@ _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite's functions of one variable."""
+    if node.unsigned and node.name in _OF_UNSIGNED:
+        x, y = node.input(0), node.output()
+        return (Made(table_of(_OF_UNSIGNED[node.name](node, x.type, y.type)), (x,), y),)
     _check(node)
     if node.name in _TYPED:
         return typed_nodes(node, *_TYPED[node.name])
@@ -568,6 +572,51 @@ def _of_onnx(node: OnnxNode) -> tuple[Lookup, tuple[float, ...]]:
 
 _WITHOUT_PARAMETERS = {name: op for op in (Abs, Exp, HardSwish, Logistic, Tanh) for name in op.ONNX}
 
+
+# Tables of functions that TensorFlow computes otherwise on uint8 than TFLite Micro on int8.
+#
+# Source: TFLite, `kernels/activations.cc`; `reference/leaky_relu.h`.  Quotients of scales are
+# divided in single precision, Logistic and Tanh are computed so.
+
+
+def _single_ratio(x: TensorType, y: TensorType) -> float:
+    return float(np.float32(x.scale) / np.float32(y.scale))
+
+
+def _unsigned_relu(node: ForeignNode, x: TensorType, y: TensorType) -> Array:
+    scaled = multiply(ELEMENTS - x.zero_point, *quantise_multiplier(_single_ratio(x, y)))
+    return np.clip(scaled + y.zero_point, *_CLAMPS[node.name].bounds(y)).astype(np.int8)
+
+
+def _unsigned_leaky_relu(node: ForeignNode, x: TensorType, y: TensorType) -> Array:
+    _check(node)
+    slope = float(np.float32(x.scale) * np.float32(node.real("alpha")) / np.float32(y.scale))
+    centred = ELEMENTS - x.zero_point
+    above = multiply(centred, *quantise_multiplier(_single_ratio(x, y)))
+    multiplier, shift = quantise_multiplier(abs(slope))
+    below = multiply(centred, multiplier if slope >= 0 else -multiplier, shift)
+    return saturated(np.where(centred >= 0, above, below) + y.zero_point)
+
+
+def _unsigned_logistic(node: ForeignNode, x: TensorType, y: TensorType) -> Array:
+    def logistic(r: float) -> float:
+        falling = float32(math.exp(min(-r, 88.0)))
+        return float32(1.0 / float32(1.0 + falling))
+
+    return sampled(logistic, x, y)
+
+
+def _unsigned_tanh(node: ForeignNode, x: TensorType, y: TensorType) -> Array:
+    return sampled(lambda r: float32(math.tanh(r)), x, y)
+
+
+_OF_UNSIGNED: Mapping[str, Callable[[ForeignNode, TensorType, TensorType], Array]] = {
+    **dict.fromkeys(_CLAMPS, _unsigned_relu),
+    "LEAKY_RELU": _unsigned_leaky_relu,
+    "LOGISTIC": _unsigned_logistic,
+    "TANH": _unsigned_tanh,
+}
+"""By TFLite name, the table of a function of uint8 elements, which are less by 128 here."""
 
 _IMAGE = int8(1, 4, 3, 5)
 

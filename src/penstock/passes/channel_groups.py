@@ -152,7 +152,8 @@ def _matrix(last: Node) -> Array:
 
 def _has_constant_weights(node: Node) -> bool:
     """Whether a layer reads one variable tensor, its first input, of int8 elements."""
-    return node.variable_inputs == node.inputs[:1] and node.inputs[0].type.dtype is DType.INT8
+    types = [value.type.dtype for value in node.inputs[:2]]
+    return node.variable_inputs == node.inputs[:1] and types == [DType.INT8, DType.INT8]
 
 
 def _hidden_names(last: Node, producers: Mapping[str, Node]) -> frozenset[str] | None:

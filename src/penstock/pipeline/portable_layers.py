@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.backends.cores.family import core_family
+from penstock.backends.cores.family import core_family, select_kernels
 from penstock.pipeline.compilation import Compilation
 from penstock.reports.report import PortableLayer
 from penstock.reports.steps import numbered_steps
@@ -30,6 +30,8 @@ def portable_layers(done: Compilation) -> tuple[PortableLayer, ...]:
         if share < NOTABLE_SHARE:
             continue
         op, site = node.op, node.site
+        if select_kernels(op, site, family).kernel.then is not None:  # computes a few channels
+            continue
         special, condition = family.kernel(op, site), family.unmet_condition(op, site)
         if special is None or (condition and special.name == op.kernel(site).name):
             found.append(PortableLayer(node.name, node.kind, share, family.name, condition))

@@ -119,7 +119,7 @@ def weight_bytes(program: Program) -> int:
         (step.output.tensor, name, table)  # bands of a tensor share equal tables
         for step in steps(program)
         if not step.body
-        for name, table in step.kernel.tables
+        for name, table in step.kernel.every_table
     }
     kernels = sum(table.type.size_bytes for _, _, table in stored)
     return tensors + kernels + table_bytes(program)
@@ -149,7 +149,7 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
         ]
         for call in step.members or (step,):
             tensor = call.output.tensor  # bands of a tensor share equal tables
-            tables = call.kernel.tables
+            tables = call.kernel.every_table
             sizes += [(tensor, (tensor, name, t), t.type.size_bytes) for name, t in tables]
         for tensor, key, size_bytes in sizes:
             if key not in counted:

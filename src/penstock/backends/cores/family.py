@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -13,12 +13,19 @@ import numpy as np
 
 from penstock.backends import cores
 from penstock.backends.cores.common.cycle_model import CycleModel
-from penstock.backends.cores.common.layer import LayerOp, constant_outputs, with_forms
+from penstock.backends.cores.common.layer import (
+    LayerOp,
+    constant_outputs,
+    wide_kernel,
+    with_forms,
+)
 from penstock.errors import TargetError, UsageError, did_you_mean
+from penstock.fixedpoint import Int64s
 from penstock.hardware.faults import closest, shown, wrong_field
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
-from penstock.ir.op import Kernel, Op, Site
+from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.opkit.layers import WIDE, narrow_site, wide_channels
 
 # Returns the family's kernel for an operator, or None if the family has none for it.
 KernelChoice = Callable[[Op, Site], Kernel | None]
@@ -199,6 +206,8 @@ def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     If the kernel needs scratch memory, the result also contains a fallback kernel without scratch:
     the family's or, if the family has none, the portable kernel.  If the family's fallback kernel
     takes no more cycles than the kernel with scratch, it is the only kernel in the result."""
+    if isinstance(op, LayerOp) and site.inputs[1].dtype is WIDE:
+        return _with_wide_channels(op, site, family)
     kernel = _with_portable(family.kernel(op, site), op, site, family)
     if not kernel.scratch_bytes:
         return SelectedKernels(family.priced(op, site, kernel))
@@ -207,6 +216,52 @@ def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     if special is not None and family.cycles(op, site, fallback) <= family.cycles(op, site, kernel):
         return SelectedKernels(family.priced(op, site, fallback))
     return SelectedKernels(family.priced(op, site, kernel), family.priced(op, site, fallback))
+
+
+# Largest share of channels with wide weights for which a second kernel computes these channels.
+#
+# Above it, one kernel in portable C computes all channels.
+MOST_WIDE = 0.5
+
+
+def _with_wide_channels(op: LayerOp, site: Site, family: CoreFamily) -> SelectedKernels:
+    """The kernels of a layer with wide weights (int16), of which most channels have none as a rule.
+
+    The family's kernel computes the others, as if the weights of the wide channels were 0; a kernel
+    in portable C then computes the wide channels."""
+    channels = wide_channels(site.constant(1), op.OUTPUT_AXIS)
+    outputs = site.output.shape[-1]
+    if not 0 < len(channels) <= MOST_WIDE * outputs:
+        kernel = _with_portable(None, op, site, family)
+        return SelectedKernels(family.priced(op, site, kernel))
+    wide = op.wide_kernel(site, channels)
+    wide = wide_kernel(op, site, channels) if family.certifies_portable else wide
+    wide = family.priced(op, site, wide)
+    narrow = narrow_site(site, channels, op.OUTPUT_AXIS)
+    others = select_kernels(op, narrow, family)
+    both = partial(_both, op, site, narrow, channels, wide)
+    return SelectedKernels(both(others.kernel), others.fallback and both(others.fallback))
+
+
+def _both(
+    op: LayerOp, site: Site, narrow: Site, channels: Int64s, wide: Kernel, first: Kernel
+) -> Kernel:
+    """The kernel `first` of the narrow weights, followed by the kernel `wide` of `channels`."""
+    letters = dict(enumerate(first.classes))
+    letters |= dict(zip(channels.tolist(), wide.classes, strict=False))
+    # The model's weights are wide: those of the kernel become a table.
+    stored = tuple((name, Table.of(narrow.constant(1))) for k, name in first.constants if k == 1)
+    cycles = (first.work_cycles, wide.work_cycles)
+    together = replace(
+        first,
+        tables=(*first.tables, *stored),
+        constants=tuple(constant for constant in first.constants if constant[0] != 1),
+        folded=tuple(dict.fromkeys((*first.folded, 1))),
+        work_cycles=None if None in cycles else sum(filter(None, cycles)),
+        classes="".join(letters.values()),
+        then=wide,
+    )
+    return _with_constant_channels(together, op, site)
 
 
 def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamily) -> Kernel:

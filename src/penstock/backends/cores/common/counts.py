@@ -311,6 +311,22 @@ def _depthwise(p: Params, site: Site) -> Counts:
     }
 
 
+def _wide_channels(p: Params, site: Site) -> Counts:
+    rows, columns, images = _windows(p, site)
+    return {
+        "pixel": images * p["out_h"] * p["out_w"],
+        "output": images * p["out_h"] * p["out_w"] * p["wide"],
+        "read": images * rows,
+        "loop": images * rows * columns * p["wide"],
+        "step": images * rows * columns * p["wide"] * p["depth"],
+    }
+
+
+def _wide_outputs(p: Params, site: Site) -> Counts:
+    outputs = p["batches"] * p["wide"]
+    return {"output": outputs, "step": outputs * p["in_c"]}
+
+
 def _pool(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
     return {
@@ -457,6 +473,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "arg_extreme_s8": _reduction,
     "average_pool2d_f32": _pool,
     "average_pool2d_s8": _pool,
+    "average_pool2d_u8": _pool,
     "cast_f32_integers": _truncated,
     "cast_integers": _converted,
     "cast_integers_f32": _converted,
@@ -516,4 +533,6 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "total_s8": _reduction,
     "transpose_conv_f32": _real_transposed,
     "transpose_conv_s8": _transposed,
+    "wide_channels_s8": _wide_channels,
+    "wide_outputs_s8": _wide_outputs,
 }

@@ -22,6 +22,7 @@ from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
+from penstock.opkit.layers import REFERENCE_FORM, WIDE, WIDE_FORMS
 from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
@@ -96,10 +97,6 @@ def _channels(
 
 
 NUMBERS = 6  # Numbers per channel in the table of forms.
-# First number of a channel without a proved form, which uses the arithmetic of the reference.
-#
-# The first number of other channels is their number of fraction bits.
-_REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
@@ -115,7 +112,7 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
     form = lone.form
     if form is None:
         multiplier, shift = int(channels.multiplier[channel]), int(channels.shift[channel])
-        return _REFERENCE[channels.rounding], multiplier, shift, channels.zero, 0, 0
+        return REFERENCE_FORM[channels.rounding], multiplier, shift, channels.zero, 0, 0
     constants = (form.offset, form.correction, form.factor, form.base)
     return form.fraction_bits, *(int(one[0]) for one in constants), form.shift
 
@@ -127,11 +124,24 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
     # runtime.  Kernels of operators that do not requantise per channel are returned unchanged.
     if not isinstance(op, Requantised):
         return kernel
+    if isinstance(op, LayerOp) and site.inputs[1].dtype is WIDE:
+        return wide_kernel(op, site, np.arange(site.output.shape[-1]))
     classes, forms = certified_forms(op, site)
     if set(classes) == {Class.D.value}:
         return replace(kernel, classes=classes)
     others = tuple((name, t) for name, t in kernel.tables if name not in ("multiplier", "shift"))
     return replace(kernel, tables=(*others, ("forms", form_table(forms))), classes=classes)
+
+
+def wide_kernel(op: LayerOp, site: Site, channels: Int64s) -> Kernel:
+    """Return the kernel of some channels, whose weights may be wide (int16), with the cheapest
+    bit-exact requantisation of each; its `classes` are those of these channels."""
+    kernel = op.wide_kernel(site, channels)
+    classes, forms = certified_forms(op, site)
+    table = (WIDE_FORMS, form_table(forms[channels]))
+    tables = (table if name == WIDE_FORMS else (name, each) for name, each in kernel.tables)
+    letters = "".join(classes[channel] for channel in channels)
+    return replace(kernel, tables=tuple(tables), classes=letters)
 
 
 def form_table(forms: Int64s) -> Table:

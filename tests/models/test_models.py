@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import beside
 from available import COMMITTED, MODELS, TARGET, path_of
 from penstock import api
 from penstock.api.verified import Verified
@@ -49,6 +50,19 @@ def test_every_rung_equals_the_goldens(model: str) -> None:
     for rung in rungs[1:]:
         assert rung.comparison.tensors == len(survivors) * len(goldens.sets)
     assert rungs[2].note in ("sanitizers: address, undefined", "sanitizers: undefined")
+
+
+@pytest.mark.parametrize("model", ["kws_ref_model_float32", "pretrainedResnet_float"])
+def test_a_network_of_real_numbers_equals_its_goldens(model: str) -> None:
+    """Of float32 weights, and of int8 weights with inputs that are quantised at run time."""
+    verified = api.verify(
+        path_of(model),
+        TARGET,
+        beside.needed(beside.MODELS / "goldens" / f"{model}.npz"),
+        last_rung="host",
+    )
+    assert verified.passed
+    assert [rung.step for rung in verified.rungs] == ["reference", "machine", "host"]
 
 
 def kept(done: Compilation) -> set[str]:

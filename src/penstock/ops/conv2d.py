@@ -53,6 +53,8 @@ from penstock.opkit.samples import (
 from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d
+from penstock.ops.dynamic_range import is_dynamic
+from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 
 
 def _slides_along_one_axis(op: _Convolution, site: Site) -> bool:
@@ -196,6 +198,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
+    if is_dynamic(node):
+        op = PlainConv2D(rows, columns, UNLIMITED)
+        yield from dynamic_layer(node, op, x.type.shape, (1, 2, 3))
+        return
     op: Conv2D | PlainConv2D = Conv2D(rows, columns, fused_activation(node))
     if x.type.dtype is DType.FLOAT32:
         op = PlainConv2D(rows, columns, Limits.of(op.activation))

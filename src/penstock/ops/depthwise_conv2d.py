@@ -50,6 +50,8 @@ from penstock.opkit.samples import (
     wide_weights,
 )
 from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
+from penstock.ops.dynamic_range import is_dynamic
+from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     )
     clamp = fused_activation(node)
     op: DepthwiseConv2D | PlainDepthwiseConv2D
+    if is_dynamic(node):
+        op = PlainDepthwiseConv2D(rows, columns, multiplier, UNLIMITED)
+        yield from dynamic_layer(node, op, x.type.shape, (1, 2, 3))
+        return
     if x.type.dtype is DType.FLOAT32:
         op = PlainDepthwiseConv2D(rows, columns, multiplier, Limits.of(clamp))
     else:

@@ -61,6 +61,8 @@ from penstock.opkit.samples import (
 )
 from penstock.ops import batch_matmul
 from penstock.ops.conversions import Cast
+from penstock.ops.dynamic_range import is_dynamic
+from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 from penstock.ops.partial_product import PartialProduct, first_sums
 from penstock.ops.plain import PlainAdd, PlainMul
 from penstock.ops.reshape import Reshape
@@ -203,6 +205,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         yield from _of_computed_weights(node)
         return
     clamp, keep = fused_activation(node), bool(node.integer("keep_num_dims"))
+    if is_dynamic(node):
+        depth = w.type.shape[1]
+        rows = (x.type.elements // max(1, depth), depth)
+        yield from dynamic_layer(node, PlainFullyConnected(UNLIMITED), rows, (1,))
+        return
     if x.type.dtype is DType.FLOAT32:
         yield foreign_layer(PlainFullyConnected(Limits.of(clamp), keep), node, x, w)
         return

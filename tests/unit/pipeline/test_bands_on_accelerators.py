@@ -74,7 +74,7 @@ def test_generated_code_computes_bands_exactly(accelerator: str) -> None:
     assert set(rungs) >= {"machine", "host", "core"}
     assert not any(rung.mismatches for rung in rungs.values())
     executed = {step for step, rung in rungs.items() if rung.comparison is not None}
-    assert executed == ({"machine", "host", "core"} if accelerator == "smv" else {"machine"})
+    assert executed == {"machine", "host", "core"}
 
 
 @ACCELERATORS

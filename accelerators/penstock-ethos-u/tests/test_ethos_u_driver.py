@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from available import path_of
 from ethos_u_layers import DMA_WAIT
 from lowered import inputs_of_graph
 from offloading import assert_exact, compiled
+from penstock import api
 from penstock.codegen.bundle import Bundle
 from penstock.errors import ToolError
 from penstock.execution import run_on_host, unpacked
@@ -76,6 +78,15 @@ def test_delivered_code_is_exact_on_every_rung(target: str, accelerator: str) ->
     if target == "cortex-m55" and shutil.which("qemu-system-arm") is None:
         pytest.skip("qemu-system-arm is not installed")
     assert_exact(compiled(network(), accelerator, target=target), "core")
+
+
+@pytest.mark.parametrize("model", ["kws_ref_model", "ad01_int8", "pretrainedResnet_quant"])
+def test_networks_run_exactly_on_every_rung(model: str) -> None:
+    pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not installed")
+    found = api.verify(path_of(model), "cortex-m55", accelerators=("ethos_u55",)).rungs
+    assert {rung.step: rung.mismatches for rung in found} == {"machine": 0, "host": 0, "core": 0}
 
 
 def test_swapped_regions_are_caught(done: Compilation) -> None:

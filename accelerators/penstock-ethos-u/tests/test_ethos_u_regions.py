@@ -89,6 +89,19 @@ def test_streams_refer_to_regions_by_meaning() -> None:
             assert registers(stream, TENSORS) <= {ARENA}
 
 
+def test_a_second_memory_is_not_the_fast_memory_of_the_driver() -> None:
+    """Which replaces the address of region 2: it is unused, and other memories have numbers from 3
+    on."""
+    done = compiled(network(), "ethos_u55", target="two-region")
+    used = set[int]()
+    for point in done.points:
+        for invoke in invocations(lower_point(point, done.request.accelerators)):
+            _, _, *regions = invoke.arguments
+            used |= {k for k, size in enumerate(regions[1::2]) if size != 0}
+    assert used == {CONSTANTS, ARENA, 3}
+    assert_exact(done, "machine")
+
+
 DRIVER_H = """
 #include <stddef.h>
 #include <stdint.h>

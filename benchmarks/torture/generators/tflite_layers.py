@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.operators import families
-from benchmarks.operators.drawing import Drawn
+from benchmarks.operators.drawing import Array, Drawn
 from benchmarks.operators.judging import evaluated, side_by_side
 from benchmarks.torture.case import Case, Generator, Verdict, target_of
 from benchmarks.torture.compiling import ladder_verdict, refusal
@@ -16,6 +17,7 @@ from penstock.errors import PenstockError
 from penstock.pipeline.compilation import compile_request
 
 AT_ONCE = 10
+OperatorsVerdict = Callable[[bytes, Mapping[str, Array]], tuple[Verdict | None, bool]]
 
 
 def draw(seed: int) -> Case | None:
@@ -25,14 +27,15 @@ def draw(seed: int) -> Case | None:
     turn, number = divmod(seed, len(names))
     name = names[number]
     every = (families.draw(name, seed, k) for k in range(AT_ONCE))
-    kept = [drawn for drawn in every if _is_supported(drawn)]
+    kept = [drawn for drawn in every if is_supported(drawn)]
     if not kept:
         return None
     raw, target = side_by_side(kept).tflite(), target_of(seed + turn)
     return Case(raw, ".tflite", judge, len(kept), target=target)
 
 
-def _is_supported(drawn: Drawn) -> bool:
+def is_supported(drawn: Drawn) -> bool:
+    """Whether penstock takes the model."""
     try:
         evaluated(drawn)
     except PenstockError:
@@ -40,7 +43,7 @@ def _is_supported(drawn: Drawn) -> bool:
     return True
 
 
-def judge(case: Case, deep: bool) -> Verdict:
+def judge(case: Case, deep: bool, operators: OperatorsVerdict = operators_verdict) -> Verdict:
     """The verdict on operators that share nothing: each by itself, then compiled together, without
     the plans of other options."""
     with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
@@ -49,7 +52,7 @@ def judge(case: Case, deep: bool) -> Verdict:
         try:
             done = compile_request(api.request(path, case.target))
             sets = api.drawn_sets(done, 1)
-            wrong, _ = operators_verdict(case.raw, values_of(done, sets[0]))
+            wrong, _ = operators(case.raw, values_of(done, sets[0]))
             return wrong or ladder_verdict(done, sets, deep)
         except PenstockError as error:
             return refusal(error)

@@ -24,22 +24,43 @@ struct wide_channels_s8 {
     const int32_t *wide_places;
 };
 
+/* Taps of a window row as `runs` of elements that are `apart` in x. */
+typedef struct {
+    int32_t runs, elements, apart, step; /* `step`: from the begin of one run to the next one's */
+} wide_channels_s8_taps;
+
+static inline wide_channels_s8_taps wide_channels_s8_runs(const struct wide_channels_s8 *p,
+                                                          int32_t taps) {
+    const int32_t step = p->dilation_w * p->in_c;
+    if (p->depth == 1) {
+        const wide_channels_s8_taps one = {1, taps, step, 0};
+        return one;
+    }
+    if (step == p->depth) {
+        const wide_channels_s8_taps one = {1, taps * p->depth, 1, 0};
+        return one;
+    }
+    const wide_channels_s8_taps several = {taps, p->depth, 1, step};
+    return several;
+}
+
 /* A pixel of y: `in_rows` are the rows of its window, which begins `before` elements into them. */
 static void wide_channels_s8_pixel(const struct wide_channels_s8 *p, const int8_t *const *in_rows,
                                    penstock_span rows, penstock_span taps, int32_t before,
                                    int8_t *out) {
-    const int32_t depth = p->depth;
-    const int32_t step = p->dilation_w * p->in_c - depth; /* from one tap's end to the next tap */
+    const wide_channels_s8_taps row = wide_channels_s8_runs(p, taps.upper - taps.lower);
+    const int32_t zero = p->in_zero;
     for (int32_t channel = 0; channel < p->wide; channel++) {
         const int32_t *place = p->wide_places + 2 * channel;
         int32_t sum = p->wide_bias[channel];
         for (int32_t k = rows.lower; k < rows.upper; k++) {
-            const int8_t *in = in_rows[k] + before + place[1];
+            const int8_t *run = in_rows[k] + before + place[1];
             const int16_t *w = p->wide_weights +
-                               ((channel * p->kernel_h + k) * p->kernel_w + taps.lower) * depth;
-            for (int32_t l = taps.lower; l < taps.upper; l++, in += step) {
-                for (int32_t c = 0; c < depth; c++) {
-                    sum += (*in++ - p->in_zero) * *w++;
+                               ((channel * p->kernel_h + k) * p->kernel_w + taps.lower) * p->depth;
+            for (int32_t l = 0; l < row.runs; l++, run += row.step) {
+                const int8_t *in = run;
+                for (int32_t c = 0; c < row.elements; c++, in += row.apart) {
+                    sum += (*in - zero) * *w++;
                 }
             }
         }

@@ -313,11 +313,12 @@ def _depthwise(p: Params, site: Site) -> Counts:
 
 def _wide_channels(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
+    one_run = p["depth"] in (1, p["dilation_w"] * p["in_c"])
     return {
         "pixel": images * p["out_h"] * p["out_w"],
         "output": images * p["out_h"] * p["out_w"] * p["wide"],
         "read": images * rows,
-        "loop": images * rows * columns * p["wide"],
+        "loop": images * rows * (p["out_w"] if one_run else columns) * p["wide"],
         "step": images * rows * columns * p["wide"] * p["depth"],
     }
 

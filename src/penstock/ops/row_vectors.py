@@ -178,8 +178,9 @@ class PlainSoftmax(_RowVectors):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = self.vectors(site, inputs, out)
-        powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
-        return (powers / total(powers))[..., out.slices[-1]]
+        with np.errstate(invalid="ignore"):
+            powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
+            return (powers / total(powers))[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
         beta = Table.of(np.array([self.beta], np.float32))

@@ -202,8 +202,8 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "an incremental network": ((alternatives, "incremental", None),),
     "portable layers": ((compiled, "portable_layers", None),),
     "a schedule": (
-        (ScheduleBuilder, "schedules", is_small),
-        (ScheduleBuilder, "schedules", is_of_an_alternative),
+        (ScheduleBuilder, "schedule", is_small),
+        (ScheduleBuilder, "schedule", is_of_an_alternative),
     ),
     "a point of the frontier": (
         (placing, "with_placed_costs", has_bands),

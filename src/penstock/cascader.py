@@ -46,7 +46,7 @@ from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.scheduling.bands import band_schedule as configs
 from penstock.scheduling.bands.variant import can_run_in_bands, with_bands
-from penstock.scheduling.cascades.proposals import Candidate, Proposal
+from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -57,7 +57,6 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import live_bytes, placement_problems
-from penstock.scheduling.simulate.walk import WHOLE
 
 __all__ = [
     "Affine",
@@ -118,14 +117,12 @@ def single_cascade(
     model, memories = cost_model_and_memories(chip)
     memory = memories.default_assignment
     order = tuple(range(len(parts.parts)))
-    stripe = WHOLE if rows is None else rows
     scratch = max(part.kernel.scratch_bytes for part in parts.parts)
-    plan = Plan(order, rows, nearest_first=False, costs=(), scratch_bytes=scratch)
+    plan = Plan(order, rows, scratch_bytes=scratch, columns=columns)
     banded: tuple[Bands, ...] | None = ()
     if columns is not None:
-        size = Candidate(0, len(order), stripe, False, memory, (), scratch, band_columns=columns)
-        possible = can_run_in_bands(parts, order, size)
-        banded = band_source(chip).bands(parts, order, size) if possible else None
+        possible = can_run_in_bands(parts, order, columns, rows)
+        banded = band_source(chip).bands(parts, plan) if possible else None
         if banded is None:
             raise UnsupportedError(
                 "cascader-001",

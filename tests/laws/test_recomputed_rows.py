@@ -128,7 +128,8 @@ def test_any_set_is_recomputed_exactly_as_simulated(
     plan = setting.plan(sets[chosen % len(sets)], stripe, arena_bytes)
     assume(plan is not None)
     assert plan is not None
-    proposal = Proposal.of(setting.order, [setting.search.valued(plan)], 0)
+    valued = setting.search.valued(plan)
+    proposal = Proposal.of(setting.order, [valued], valued.memory, 0)
     schedule = setting.below.schedule(proposal, UNBOUNDED)
     assert schedule is not None
     judge = Judge(schedule.parts.graph, stream_input=True)

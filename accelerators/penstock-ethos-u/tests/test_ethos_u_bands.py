@@ -26,8 +26,9 @@ from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.placed_cost import with_placed_costs
 from penstock.scheduling.bands.below_rows import BelowRows
-from penstock.scheduling.cascades.proposals import Candidate, Chain, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate, Proposal
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -63,13 +64,16 @@ class Setting:
         accounting = CostAccounting(self.parts, model, memories)
         return BelowRows(accounting, OPTIONS, band_source(target, accelerators), 0, 0.0)
 
-    def schedule(self, first: int, bands: Candidate) -> Schedule | None:
+    def schedule(self, first: int, bands: Plan) -> Schedule | None:
         """The schedule that runs the parts before `first` one by one, and all others in bands."""
         order = tuple(range(len(self.parts.parts)))
-        memory = bands.memory
-        found = [Candidate(k, k + 1, WHOLE, False, memory, (), SCRATCH) for k in range(first)]
-        valued = [ValuedCandidate(one, 0, 0, memory, memory) for one in (*found, bands)]
-        return self.below.schedule(Proposal.of(order, valued, 0), UNBOUNDED)
+        memory = self.below.accounting.memories.default_assignment
+        plans = [Plan((k,), None, scratch_bytes=SCRATCH) for k in range(first)]
+        found = [
+            Candidate(plan.parts[0], plan.parts[-1] + 1, plan, memory, 0, 0, memory, memory)
+            for plan in (*plans, bands)
+        ]
+        return self.below.schedule(Proposal.of(order, found, memory, 0), UNBOUNDED)
 
 
 SCRATCH = 1 << 20
@@ -113,12 +117,11 @@ def test_calls_in_bands_take_the_stated_cycles(
     setting = Setting(graph, mode)
     count = len(setting.parts.parts)
     assume(first < count - 1)
-    memory = setting.below.accounting.memories.default_assignment
-    bands = Candidate(first, count, stripe, False, memory, (), SCRATCH)
+    parts = tuple(range(first, count))
+    bands = Plan(parts, None if stripe == WHOLE else stripe, scratch_bytes=SCRATCH)
     if form == "cascade":
-        bands = replace(bands, band_columns=width)
+        bands = replace(bands, columns=width)
     else:
-        parts = tuple(range(first, count))
         bands = replace(bands, chains=(Chain(parts, width, form != "chain"),))
     schedule = setting.schedule(first, bands)
     assume(schedule is not None)

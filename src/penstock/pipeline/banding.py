@@ -22,13 +22,13 @@ from penstock.scheduling.bands.band_schedule import (
     with_band_costs,
 )
 from penstock.scheduling.bands.columns import PartColumnReads, computes_columns
-from penstock.scheduling.cascades.proposals import Candidate, Chain
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.fused_parts import FusedPart
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, Parts
+from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.walk import WHOLE
@@ -49,15 +49,14 @@ class TargetBands:
     # Parts with their kernels, by operator and operands: most bands differ in their position only.
     _known: dict[tuple[Op, Site], Part] = field(default_factory=dict[tuple[Op, Site], Part])
 
-    def bands(
-        self, parts: Parts, cascade: Sequence[int], candidate: Candidate
-    ) -> tuple[Bands, ...] | None:
-        rows, scratch = candidate.stripe, candidate.scratch_bytes
-        if candidate.band_columns is not None:
-            chains = (Chain(tuple(cascade), candidate.band_columns),)
-            size = BandSize(None if rows == WHOLE else rows, None, scratch)
+    def bands(self, parts: Parts, plan: Plan) -> tuple[Bands, ...] | None:
+        scratch = plan.scratch_bytes
+        if plan.columns is not None:
+            chains = (Chain(plan.parts, plan.columns),)
+            size = BandSize(plan.stripe, None, scratch)
         else:
-            chains, size = candidate.chains, BandSize(None, rows, scratch)
+            rows = WHOLE if plan.stripe is None else plan.stripe
+            chains, size = plan.chains, BandSize(None, rows, scratch)
         found: list[Bands] = []
         for chain in chains:
             bands = self._bands(parts, chain, size)

@@ -162,12 +162,10 @@ def test_kept_columns_save_recomputation() -> None:
     source = band_source(compiled().request.target)
     for plan in assigned_plans(schedule):
         for chain in (chain for chain in plan.chains if chain.keeps_halos):
-            candidate = plan.candidate(schedule.memory)
             both = [
                 source.bands(
                     compiled().parts,
-                    plan.plan.parts,
-                    replace(candidate, chains=(replace(chain, keeps_halos=keeps),)),
+                    replace(plan.bare, chains=(replace(chain, keeps_halos=keeps),)),
                 )
                 for keeps in (False, True)
             ]

@@ -20,7 +20,6 @@ from penstock.scheduling.cascades.proposals import CascadeProblem
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -100,9 +99,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     work = sum(map(model.work_cycles, parts.parts))
     valued = [v for v in search.candidates(len(order), states)]
     for found in valued:
-        c = found.candidate
-        plan = Plan(order, c.stripe, False, ())
-        bare = Schedule(parts, (plan,), c.memory, False, found.peak_bytes, Gaps(0.0, 0.0))
+        bare = Schedule(parts, (found.plan,), found.memory, False, found.peak_bytes, Gaps(0.0, 0.0))
         accounting = CostAccounting(parts, model, memories)
         cascades = ExpandedSchedule(bare).cascades
         costed = accounting.costed(bare, cascades[0])

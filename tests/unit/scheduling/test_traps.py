@@ -137,7 +137,7 @@ def test_fewer_parts_in_a_cascade_are_less_work() -> None:
 def test_where_no_part_has_a_choice_what_to_ask_for_nothing_is_searched_twice() -> None:
     search, _ = searched(assign(pooled_pairs(2), HOST), Options())
     assert not any(
-        valued.candidate.nearest_first
+        valued.plan.nearest_first
         for upper in range(1, 7)
         for valued in search.candidates(upper, [])
     )

@@ -166,7 +166,7 @@ def planned_band(
     kernels = (part.kernel_within(size.scratch_bytes) for part in parts.parts)
     scratch = max(kernel.most_scratch_bytes for kernel in kernels)
     order = _every_position(parts)
-    plan = Plan(order, size.stripe, nearest_first=False, costs=(), scratch_bytes=scratch)
+    plan = Plan(order, size.stripe, scratch_bytes=scratch)
     expanded = _expanded(parts, plan, memories.default_assignment)
     slots: dict[str, int] = {}
     if size.call_rows is None:

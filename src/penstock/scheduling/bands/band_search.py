@@ -22,11 +22,12 @@ from penstock.scheduling.bands.columns import (
     computes_columns,
     necessary_macs,
 )
-from penstock.scheduling.cascades.proposals import Candidate, PartOrder, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate, PartOrder
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 from penstock.scheduling.simulate.walk import run_cascade
 
@@ -87,6 +88,7 @@ class BandSearch:
         limits: BandLimits,
     ) -> None:
         self._parts, self._owners = ordered.in_order, ordered.parts.owners
+        self._order = ordered.order
         self._reads = reads
         self._tables, self._memory = tables, memory
         self._limits = limits
@@ -100,7 +102,7 @@ class BandSearch:
         self._read_makers = tables.maker[tables.storage]
         self._nothing_resident = np.zeros_like(tables.resident)
 
-    def candidates(self, upper: int) -> Iterator[ValuedCandidate]:
+    def candidates(self, upper: int) -> Iterator[Candidate]:
         """Yield the cascades in bands that end at position `upper` of the order, exclusive."""
         output = self._parts[upper - 1].output
         columns = column_count(output)
@@ -112,7 +114,7 @@ class BandSearch:
             if widths is not None:
                 yield from self._of_width(upper, width, widths)
 
-    def _of_width(self, upper: int, width: int, widths: _Widths) -> Iterator[ValuedCandidate]:
+    def _of_width(self, upper: int, width: int, widths: _Widths) -> Iterator[Candidate]:
         t = self._tables
         last = int(t.written[upper - 1])
         least = max(widths.least, upper - self._limits.parts)
@@ -130,11 +132,9 @@ class BandSearch:
                     continue
                 time = round(float(self._work[inside] @ share)) + overhead * widths.count
                 scratch = int(t.scratch[inside].max())
-                memory = self._memory
-                cascade = Candidate(
-                    lower, upper, stripe, False, memory, (), scratch, band_columns=width
-                )
-                yield ValuedCandidate(cascade, held + peak, time, memory, memory)
+                parts, memory = self._order[lower:upper], self._memory
+                plan = Plan(parts, stripe, scratch_bytes=scratch, columns=width)
+                yield Candidate(lower, upper, plan, memory, held + peak, time, memory, memory)
 
     def _banded_tables(self, lower: int, upper: int, widths: _Widths) -> RowTables:
         t = self._tables

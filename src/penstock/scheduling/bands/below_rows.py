@@ -25,7 +25,6 @@ from penstock.scheduling.cascades.proposals import (
     CandidateSource,
     PartOrder,
     Proposal,
-    ValuedCandidate,
     proposals,
 )
 from penstock.scheduling.cascades.rows import UniformSearch
@@ -45,8 +44,6 @@ MOST_ROUNDS = 3
 
 Sources = Mapping[PartOrder, CandidateSource]
 """The candidate cascades of each execution order, with and without bands and chains."""
-_OrderedCascade = tuple[PartOrder, Candidate]
-"""A cascade, and the order (or the parts of the cascade) to which its positions refer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +65,16 @@ class BelowRows:
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
-    # Bands by the parts that run in them; None if they are impossible.
-    _known: dict[_OrderedCascade, tuple[Bands, ...] | None] = field(
-        default_factory=dict[_OrderedCascade, tuple[Bands, ...] | None]
+    # Bands by plan; None if they are impossible.
+    _known: dict[Plan, tuple[Bands, ...] | None] = field(
+        default_factory=dict[Plan, tuple[Bands, ...] | None]
     )
     # Live bytes at the peak of cascades in schedules that have been built.  They may exceed the
     # estimate of the search, because the scratch memory of a cascade is live as a whole, with the
     # gaps that remain between the tensors placed in it.
-    _measured: dict[_OrderedCascade, int] = field(default_factory=dict[_OrderedCascade, int])
+    _measured: dict[tuple[PartOrder, Plan], int] = field(
+        default_factory=dict[tuple[PartOrder, Plan], int]
+    )
     _costed: dict[BandKey, Plan] = field(default_factory=dict[BandKey, Plan])
 
     def sources(self, searches: Mapping[PartOrder, UniformSearch], limit_bytes: int) -> Sources:
@@ -133,10 +132,10 @@ class BelowRows:
         source: CandidateSource,
         upper: int,
         states: Sequence[Iterable[MemoryAssignment]],
-    ) -> Iterator[ValuedCandidate]:
+    ) -> Iterator[Candidate]:
         """A `CandidateSource` with measured peaks instead of estimates where they are known."""
         for valued in source(upper, states):
-            peak = self._measured.get((order, valued.candidate))
+            peak = self._measured.get((order, valued.plan))
             yield valued if peak is None else replace(valued, peak_bytes=peak)
 
     def _candidates(
@@ -198,13 +197,12 @@ class BelowRows:
         bands.
         """
         found: list[tuple[Plan, Sequence[Bands]]] = []
-        for candidate in proposal.cascades:
-            # without prefetches, whose stalls are not priced here
-            plan = replace(candidate.plan(proposal.order), prefetches=())
-            bands = self._bands_of(plan.parts, candidate) if candidate.in_bands else ()
+        for plan in proposal.plans:
+            bands = self._bands_of(plan) if plan.in_bands else ()
             if bands is None:
                 return None
-            found.append((plan, bands))
+            # without prefetches, whose stalls are not priced here
+            found.append((replace(plan, prefetches=()), bands))
         parts, plans, every = with_bands(self.accounting.parts, found)
         memories = self.accounting.memories
         memory = memories.default_assignment
@@ -226,35 +224,34 @@ class BelowRows:
         # The proposal only estimates the scratch memory of chains: the live tensors, each rounded
         # up to a multiple of 4 bytes, plus the scratch memory of a kernel.
         live = live_bytes(expanded)
-        for candidate, cascade in zip(proposal.cascades, expanded.cascades, strict=True):
-            if candidate.in_bands:
+        for plan, cascade in zip(proposal.plans, expanded.cascades, strict=True):
+            if plan.in_bands:
                 peak = int(live[cascade.tick : cascade.end].max())
-                self._measured[proposal.order, candidate] = peak
+                self._measured[proposal.order, plan] = peak
         peak = int(live.max())
         schedule = replace(with_costs, plans=costed, peak_bytes=peak)
         most = self.options.max_recompute * self._necessary_macs
         fits = peak < limit_bytes and schedule.cost.nominal_macs <= most
         return schedule if fits else None
 
-    def _bands_of(self, cascade: PartOrder, candidate: Candidate) -> tuple[Bands, ...] | None:
+    def _bands_of(self, plan: Plan) -> tuple[Bands, ...] | None:
         """The bands of a whole cascade, or of each of its chains; None if one is impossible."""
-        if not candidate.chains:
-            return self._known_bands(cascade, candidate)
+        if not plan.chains:
+            return self._known_bands(plan)
         found: list[Bands] = []
-        for one in candidate.chains:
+        for one in plan.chains:
             # the bands of a chain depend on nothing else of its cascade
-            alone = replace(candidate, nearest_first=False, chains=(one,))
-            bands = self._known_bands(one.parts, alone)
+            alone = replace(plan, parts=one.parts, nearest_first=False, chains=(one,))
+            bands = self._known_bands(alone)
             if bands is None:
                 return None
             found += bands
         return tuple(found)
 
-    def _known_bands(self, cascade: PartOrder, candidate: Candidate) -> tuple[Bands, ...] | None:
-        key = cascade, replace(candidate, lower=0, upper=len(cascade))
-        if key not in self._known:
-            self._known[key] = self.bands.bands(self.accounting.parts, cascade, candidate)
-        return self._known[key]
+    def _known_bands(self, plan: Plan) -> tuple[Bands, ...] | None:
+        if plan not in self._known:
+            self._known[plan] = self.bands.bands(self.accounting.parts, plan)
+        return self._known[plan]
 
 
 def _worth_memory(cycles: int, than: int) -> bool:

@@ -25,9 +25,10 @@ from penstock.scheduling.bands.chains import (
     Reals,
 )
 from penstock.scheduling.bands.columns import necessary_macs
-from penstock.scheduling.cascades.proposals import Candidate, Chain, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
+from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 from penstock.scheduling.simulate.walk import run_cascade
 
@@ -138,13 +139,13 @@ class ChainSearch:
         self._known_cycles: dict[tuple[Chain, int], float] = {}
         self._known_costs: dict[Chain, _ChainCosts] = {}
         self._evaluated: dict[tuple[Cascade, tuple[Chain, ...]], ChainPlan | None] = {}
-        self._found: dict[int, list[ValuedCandidate]] = {}
+        self._found: dict[int, list[Candidate]] = {}
 
-    def candidates(self, upper: int) -> list[ValuedCandidate]:
+    def candidates(self, upper: int) -> list[Candidate]:
         """The cascades with chains that end at position `upper`, exclusive; after `search`."""
         return self._found.get(upper, [])
 
-    def search(self, plain: Iterable[ValuedCandidate], most_plans: int) -> None:
+    def search(self, plain: Iterable[Candidate], most_plans: int) -> None:
         """Evaluate at most `most_plans` plans; `plain` are the candidates without chains."""
         left, limit = most_plans, self._limits.peak_bytes
         for lower, upper in chain_intervals(self._tables, plain, self._limits):
@@ -334,23 +335,18 @@ class ChainSearch:
         time += float(slower[lower:upper].sum())
         return ChainPlan(cascade, chains, int(peak), round(time), macs)
 
-    def valued(self, plan: ChainPlan) -> ValuedCandidate:
+    def valued(self, plan: ChainPlan) -> Candidate:
         """The plan as a candidate, whose chains have indices of parts instead of positions."""
         memory, order, cascade = self._memory, self._order, plan.cascade
         chains = tuple(
             replace(shape.chain, parts=tuple(order[p] for p in shape.chain.parts))
             for _, shape in sorted(plan.chains.items(), key=_last)
         )
-        candidate = Candidate(
-            cascade.lower,
-            cascade.upper,
-            cascade.stripe,
-            self._nearest_first,
-            memory,
-            scratch_bytes=int(self._tables.scratch[cascade.lower : cascade.upper].max()),
-            chains=chains,
-        )
-        return ValuedCandidate(candidate, plan.peak_bytes, plan.time, memory, memory)
+        scratch = int(self._tables.scratch[cascade.lower : cascade.upper].max())
+        parts, nearest = order[cascade.lower : cascade.upper], self._nearest_first
+        found = Plan(parts, cascade.stripe, nearest, scratch_bytes=scratch, chains=chains)
+        costs = plan.peak_bytes, plan.time
+        return Candidate(cascade.lower, cascade.upper, found, memory, *costs, memory, memory)
 
 
 def _last(item: tuple[int, ChainShape]) -> int:
@@ -368,7 +364,7 @@ def _runs(candidates: Sequence[tuple[int]]) -> Iterator[tuple[int, ...]]:
 
 
 def chain_intervals(
-    tables: RowTables, plain: Iterable[ValuedCandidate], limits: BandLimits
+    tables: RowTables, plain: Iterable[Candidate], limits: BandLimits
 ) -> list[tuple[int, int]]:
     """The intervals [lower, upper) of positions in which chains may save memory.
 
@@ -400,13 +396,12 @@ def chain_intervals(
     return [(a, b) for _, a, b in found]
 
 
-def _least_peaks(plain: Iterable[ValuedCandidate], count: int) -> Numbers:
+def _least_peaks(plain: Iterable[Candidate], count: int) -> Numbers:
     """[lower, upper]: the least peak of all divisions of [lower, upper) into plain cascades."""
     direct: dict[tuple[int, int], int] = {}
-    for valued in plain:
-        c = valued.candidate
-        key = c.upper, c.lower
-        direct[key] = min(direct.get(key, UNBOUNDED), valued.peak_bytes)
+    for candidate in plain:
+        key = candidate.upper, candidate.lower
+        direct[key] = min(direct.get(key, UNBOUNDED), candidate.peak_bytes)
     # [upper, lower], one row at a time for all first positions: each last cascade [lower, upper)
     # follows the best division of what comes before it.
     found = np.full((count + 1, count + 1), UNBOUNDED)

@@ -28,8 +28,8 @@ from penstock.scheduling.bands.columns import (
     kept_spans,
     locations,
 )
-from penstock.scheduling.cascades.proposals import Chain
 from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Chain
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 Reals = npt.NDArray[np.float64]

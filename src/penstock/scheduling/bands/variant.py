@@ -6,7 +6,7 @@ The *original* parts are those before the replacement, from the stage `assign`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.ir.columns import COLUMNS
@@ -14,13 +14,11 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Kernel
 from penstock.scheduling.bands.columns import PartColumnReads, computes_columns
-from penstock.scheduling.cascades.proposals import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, fused_members, with_fused
-from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.walk import WHOLE
 
@@ -35,13 +33,8 @@ class BandSource(FusionSource, Protocol):
     @property
     def reads(self) -> PartColumnReads: ...
 
-    def bands(
-        self, parts: Parts, cascade: Sequence[int], candidate: Candidate
-    ) -> tuple[Bands, ...] | None:
-        """The bands, without costs, of a whole cascade or of each chain; None if impossible.
-
-        cascade: indices of its parts in execution order; `candidate` states the widths of bands.
-        """
+    def bands(self, parts: Parts, plan: Plan) -> tuple[Bands, ...] | None:
+        """The bands, without costs, of a whole cascade or of each chain; None if impossible."""
         ...
 
     def costed(self, schedule: Schedule) -> Schedule:
@@ -53,16 +46,18 @@ class BandSource(FusionSource, Protocol):
         ...
 
 
-def can_run_in_bands(parts: Parts, cascade: Sequence[int], candidate: Candidate) -> bool:
-    """Whether a cascade, given by the indices of its parts, may run in `candidate.band_columns`.
+def can_run_in_bands(parts: Parts, cascade: Sequence[int], width: int, stripe: int | None) -> bool:
+    """Whether a cascade, given by the indices of its parts, may run in bands of `width` columns.
+
+    stripe: see `Plan.stripe`.
 
     Necessary, not sufficient: an operator may be unable to compute the columns of some band.
     """
     found = [parts.parts[k] for k in cascade]
     if not found or not all(map(computes_columns, found)):
         return False
-    width, columns = candidate.band_columns, found[-1].output.type.shape[COLUMNS]
-    if width is None or not 1 <= width <= columns or not 1 <= candidate.stripe <= WHOLE:
+    columns = found[-1].output.type.shape[COLUMNS]
+    if not 1 <= width <= columns or (stripe is not None and not 1 <= stripe <= WHOLE):
         return False
     return all(_is_read_later_only(parts, cascade, p) for p in range(len(cascade) - 1))
 
@@ -76,72 +71,32 @@ def _is_read_later_only(parts: Parts, cascade: Sequence[int], p: int) -> bool:
     return bool(readers) and all(node.name in later for node in readers)
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedPlan:
-    """A plan (how one cascade runs) that refers to the original parts, as in texts.
-
-    plan: with indices of original parts.  If it runs in bands, `stripe` and `scratch_bytes` apply
-        inside each band, and `costs` has one entry, for all bands together.  If it has chains,
-        `scratch_bytes` does not include the memory of the chains' intermediate tensors, and `costs`
-        has one entry for all parts of a chain, in the place of the last one.
-    columns: number of columns of a band; None if the whole plan does not run in bands.
-    chains: in execution order.
-    in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
-        entry.
-    """
-
-    plan: Plan
-    columns: int | None = None
-    chains: tuple[Chain, ...] = ()
-    in_tiles: bool = False
-
-    @property
-    def in_bands(self) -> bool:
-        return self.columns is not None or bool(self.chains)
-
-    def candidate(self, memory: MemoryAssignment) -> Candidate:
-        """The plan as a candidate of an order of only its parts, for `BandSource.bands`."""
-        plan = self.plan
-        return Candidate(
-            0,
-            len(plan.parts),
-            WHOLE if plan.stripe is None else plan.stripe,
-            plan.nearest_first,
-            memory,
-            scratch_bytes=plan.scratch_bytes,
-            band_columns=self.columns,
-            chains=self.chains,
-        )
-
-
-def assigned_plans(schedule: Schedule) -> tuple[AssignedPlan, ...]:
+def assigned_plans(schedule: Schedule) -> tuple[Plan, ...]:
     """The plans of a schedule in terms of the original parts, for the schedule's text."""
     if schedule.assigned is None:
-        return tuple(AssignedPlan(plan) for plan in schedule.plans)
+        return schedule.plans
     numbers = {part.name: k for k, part in enumerate(schedule.assigned_parts.parts)}
     return tuple(_assigned_plan(schedule, plan, numbers) for plan in schedule.plans)
 
 
-def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -> AssignedPlan:
+def _assigned_plan(schedule: Schedule, plan: Plan, numbers: Mapping[str, int]) -> Plan:
     parts = schedule.parts.parts
     members = fused_members(parts[plan.parts[-1]])
     if members:
-        return AssignedPlan(
-            replace(plan, parts=tuple(numbers[name] for name in members)), in_tiles=True
-        )
+        return replace(plan, parts=tuple(numbers[name] for name in members), in_tiles=True)
     found = [b for k in plan.parts if (b := schedule.find_bands(parts[k])) is not None]
     # the single part has the name of the last part that it replaces
     plan = _renumbered(plan, {k: numbers[parts[k].name] for k in plan.parts})
     if not found:
-        return AssignedPlan(plan)
+        return plan
     plan = replace(plan, scratch_bytes=found[0].scratch_bytes)
     if found[0].call_rows is None:
         (bands,) = found
-        return AssignedPlan(replace(plan, parts=bands.members, stripe=bands.stripe), bands.width)
+        return replace(plan, parts=bands.members, stripe=bands.stripe, columns=bands.width)
     chains = tuple(Chain(bands.members, bands.width, bands.keeps_halos) for bands in found)
     ends = {chain.parts[-1]: chain.parts for chain in chains}
     every = tuple(k for last in plan.parts for k in ends.get(last, (last,)))
-    return AssignedPlan(replace(plan, parts=every), None, chains)
+    return replace(plan, parts=every, chains=chains)
 
 
 def with_bands(
@@ -149,8 +104,8 @@ def with_bands(
 ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
     """Replace what runs in bands by single parts: (new parts, new plans, all bands in order).
 
-    plans: in execution order, with indices of the original parts, and the bands of the whole plan
-        or of each of its chains.
+    plans: in execution order, in terms of the original parts, and the bands of the whole plan or of
+        each of its chains.
     """
     every = tuple(bands for _, some in plans for bands in some)
     new = with_fused(parts, [(bands.members, _single_part(parts, bands)) for bands in every])
@@ -160,7 +115,9 @@ def with_bands(
         # The single part has the place of the last part that it replaces, and stores the tensors
         # between these parts in scratch memory.
         kept = tuple(k for k in plan.parts if k not in before)
-        plan = _renumbered(replace(plan, parts=kept), dict(enumerate(new.index)))
+        plan = _renumbered(
+            replace(plan, parts=kept, columns=None, chains=()), dict(enumerate(new.index))
+        )
         if some:
             scratch = max(bands.call_scratch_bytes for bands in some)
             plan = replace(plan, scratch_bytes=max(plan.scratch_bytes, scratch))

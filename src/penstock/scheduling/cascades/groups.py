@@ -17,7 +17,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.ir.region import Region
 from penstock.memory.bank_groups import whole_banks
-from penstock.scheduling.cascades.proposals import Candidate, CascadeProblem, PartOrder, Proposal
+from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.cycles import GroupCycles
@@ -30,7 +30,6 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
 from penstock.scheduling.order.step_table import bits
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.walk import WHOLE
 
 
 def whole_proposals(
@@ -120,7 +119,9 @@ def _whole_proposal(
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories
     search = RegionSearch(CascadeProblem(parts, accounting.model, memories, options), order)
-    proposal = search.proposal(whole_cascades(parts, order, kept, memories))
+    written, second = _written_storages(parts), memories.tensors[SECOND].name
+    memory = memories.default_assignment.extended((written[i], second) for i in kept)
+    proposal = search.proposal(memory)
     if proposal is None:
         raise group_too_large(grouping_problem(parts), order, kept, memories, options)
     return proposal
@@ -221,23 +222,6 @@ def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
     )
     outputs = frozenset(tensors[s] for s in rows.outputs if tensors[s] < count)
     return GroupingProblem(nodes, tuple(sizes[s] for s in rows.inputs), outputs)
-
-
-def whole_cascades(
-    parts: Parts, order: Sequence[int], kept: Set[int], memories: MemorySystem
-) -> tuple[Candidate, ...]:
-    default, second = memories.default_assignment, memories.tensors[SECOND].name
-    written = _written_storages(parts)
-    return tuple(
-        Candidate(
-            p,
-            p + 1,
-            WHOLE,
-            False,
-            default.extended([(written[i], second)]) if i in kept else default,
-        )
-        for p, i in enumerate(order)
-    )
 
 
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:

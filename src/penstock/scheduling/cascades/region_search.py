@@ -23,10 +23,10 @@ from penstock.scheduling.cascades.proposals import (
     CascadeProblem,
     PartOrder,
     Proposal,
-    ValuedCandidate,
 )
 from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
 
@@ -41,7 +41,9 @@ If a cascade hands on more tensors, the same region is chosen for all of them.
 class _UnassignedCascade:
     """A cascade whose memory regions have not been chosen yet."""
 
-    candidate: Candidate
+    lower: int
+    upper: int
+    plan: Plan
     calls: Numbers  # (calls, 4): part, first and end row, requester; see `walk.run_cascade`
 
 
@@ -94,31 +96,27 @@ class RegionSearch:
                 stored = memories.constants.name
                 self._constant_times[:, p] += memories.constant_reads(stored, part, value)
 
-    def proposal(self, cascades: Sequence[Candidate]) -> Proposal | None:
-        """The proposal that runs cascades that cover the order, each with its fastest kernels.
+    def proposal(self, memory: MemoryAssignment) -> Proposal | None:
+        """The proposal in which every part runs alone, in one call of its fastest kernel.
 
-        For callers that have chosen the cascades with their memory regions and stripe heights
-        (`groups.py`).  None if the live bytes of a region other than the default exceed its
-        capacity.
+        None if the live bytes of a region other than the default exceed its capacity.
         """
-        memory = self._default.extended(
-            pair for cascade in cascades for pair in cascade.memory.exceptions
-        )
         region = self._region_array(memory.exceptions)
         states = (self._default, self._default)
-        chosen: list[ValuedCandidate] = []
-        for c in cascades:
-            calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(_UnassignedCascade(c, calls), region)
+        chosen: list[Candidate] = []
+        for p in range(len(self._order)):
+            cascade = self._cascade(p, p + 1, WHOLE)
+            found = self._cost(cascade, region)
             if found is None:
                 return None
-            every = self._kernels.valued(ValuedCandidate(c, *found, *states), FINE)
+            base = Candidate(p, p + 1, cascade.plan, memory, *found, *states)
+            every = self._kernels.valued(base, FINE)
             chosen.append(min(every, key=lambda v: (v.time, v.peak_bytes)))
-        return Proposal.of(self._order, chosen, self._inputs_bytes)
+        return Proposal.of(self._order, chosen, memory, self._inputs_bytes)
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
-    ) -> Iterator[ValuedCandidate]:
+    ) -> Iterator[Candidate]:
         """A `CandidateSource`; cascades have at most `Options.max_region_parts` parts."""
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
@@ -129,24 +127,26 @@ class RegionSearch:
     def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
-            candidate = Candidate(lower, upper, stripe, False, self._default)
-            yield _UnassignedCascade(candidate, expand(self._tables, lower, upper, stripe))
+            yield self._cascade(lower, upper, stripe)
+
+    def _cascade(self, lower: int, upper: int, stripe: int) -> _UnassignedCascade:
+        plan = Plan(self._order[lower:upper], None if stripe == WHOLE else stripe)
+        return _UnassignedCascade(lower, upper, plan, expand(self._tables, lower, upper, stripe))
 
     def _assigned(
         self,
         cascade: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
-    ) -> Iterator[ValuedCandidate]:
-        c, last = cascade.candidate, self._tables.last
+    ) -> Iterator[Candidate]:
+        c, last = cascade, self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
         for choice in regions:
             region = self._region_array((*before.exceptions, *choice.written.exceptions))
             states = (before, live.extended(choice.handed_on))
             found = self._cost(cascade, region)
             if found is not None:
-                candidate = replace(c, memory=choice.written)
-                base = ValuedCandidate(candidate, *found, *states)
+                base = Candidate(c.lower, c.upper, c.plan, choice.written, *found, *states)
                 yield from self._kernels.valued(base, FINE)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
@@ -179,9 +179,9 @@ class RegionSearch:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
     def _cost(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, int] | None:
-        """`peak_bytes` and `time` of a `ValuedCandidate`; None if another region is too small."""
+        """`peak_bytes` and `time` of a `Candidate`; None if another region is too small."""
         self._work += 1
-        c = cascade.candidate
+        c = cascade
         constants = self._constant_times[:, c.lower : c.upper]
         if region.any():
             constants = constants.copy()

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from penstock.compiled import UNBOUNDED
 from penstock.ir.op import row_count
 from penstock.pareto import efficient_pairs
-from penstock.scheduling.cascades.proposals import Candidate, PartOrder, ValuedCandidate
+from penstock.scheduling.cascades.proposals import Candidate, PartOrder
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.row_tables import (
@@ -73,7 +74,7 @@ class UniformSearch:
         rows, keep = parts.rows, options.keep_input
         calls = tuple(model.call_cycles(part) for part in parts.parts)
         self._options, self._limit_bytes = options, limit_bytes
-        self._memory = memory
+        self._memory, self._order = memory, order
         self.calls = 0  # kernel calls simulated so far, a measure of work
         self._tables = tuple(
             row_tables(rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=nearest)
@@ -85,7 +86,7 @@ class UniformSearch:
             peaks = self._alternatives.least_peak
             np.minimum(peaks, int(limit_bytes) + 1, out=peaks)
         self._kernels = KernelChoices.of(parts, order, model, memory)
-        self._found: dict[int, tuple[ValuedCandidate, ...]] = {}
+        self._found: dict[int, tuple[Candidate, ...]] = {}
         self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))
 
     @property
@@ -100,7 +101,7 @@ class UniformSearch:
 
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
-    ) -> tuple[ValuedCandidate, ...]:
+    ) -> tuple[Candidate, ...]:
         """The candidates that end at position `upper`, exclusive; a `CandidateSource`.
 
         To be called with ascending `upper`: with the option `prune_by_shorter`, a cascade is
@@ -111,11 +112,13 @@ class UniformSearch:
             self._found[upper] = tuple(self._enumerated(upper))
         return self._found[upper]
 
-    def _enumerated(self, upper: int) -> Iterator[ValuedCandidate]:
-        memory = self._memory
-        alone = Candidate(upper - 1, upper, WHOLE, False, memory)
-        peak, cycles = run_whole(self._tables[0], upper - 1)
-        yield from self._kernels.valued(ValuedCandidate(alone, peak, cycles, memory, memory))
+    def _enumerated(self, upper: int) -> Iterator[Candidate]:
+        memory, order = self._memory, self._order
+        alone = Plan(order[upper - 1 : upper], None)
+        cost = run_whole(self._tables[0], upper - 1)
+        yield from self._kernels.valued(
+            Candidate(upper - 1, upper, alone, memory, *cost, memory, memory)
+        )
         least = max(0, upper - self._options.max_parts)
         # From this position on, no part of the interval has a choice of the order of its inputs.
         same_order = int(np.searchsorted(self._order_choices, self._order_choices[upper]))
@@ -131,9 +134,10 @@ class UniformSearch:
             _, _, peaks, _ = found.T
             found = found[peaks <= self._limit_bytes]
             for lower, stripe, peak, cycles in found[_relevant(found, upper)].tolist():
-                cascade = Candidate(lower, upper, stripe, nearest_first, memory)
-                base = ValuedCandidate(cascade, peak, cycles, memory, memory)
-                yield from self._kernels.valued(base)
+                plan = Plan(order[lower:upper], stripe, nearest_first)
+                yield from self._kernels.valued(
+                    Candidate(lower, upper, plan, memory, peak, cycles, memory, memory)
+                )
 
 
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
@@ -251,7 +255,7 @@ class KernelChoices:
             tuple(row_count(part.output.type.shape) for part in steps),
         )
 
-    def valued(self, base: ValuedCandidate, units_per_cycle: int = 1) -> Iterator[ValuedCandidate]:
+    def valued(self, base: Candidate, units_per_cycle: int = 1) -> Iterator[Candidate]:
         """Yield a cascade for each useful size of its scratch buffer.
 
         A cascade of a single part also comes with each kernel that reads prefetched constants.
@@ -259,38 +263,45 @@ class KernelChoices:
         base: the peak is with the least scratch memory, the time with all preferred kernels, in
             units of 1/`units_per_cycle` cycle.
         """
-        cascade = base.candidate
-        inside = slice(cascade.lower, cascade.upper)
+        plan, inside = base.plan, slice(base.lower, base.upper)
         least, preferred = max(self.least[inside]), self.preferred[inside]
-        if cascade.upper - cascade.lower == 1:
+        if base.upper - base.lower == 1:
             yield from self._variants_of_part(base, base.peak_bytes - least, units_per_cycle)
-        if max(preferred) <= least == cascade.scratch_bytes:  # true of most cascades
+        if max(preferred) <= least == plan.scratch_bytes:  # true of most cascades
             yield base
             return
         # The parts use the buffer one after the other: only sizes of preferred kernels matter.
         for scratch in sorted({least, *(n for n in preferred if n > least)}):
             pairs = zip(preferred, self.slowdown[inside], strict=True)
             more = sum(slowdown for needed, slowdown in pairs if needed > scratch)
-            candidate = (
-                cascade if scratch == cascade.scratch_bytes else cascade.with_scratch(scratch)
+            yield Candidate(
+                base.lower,
+                base.upper,
+                plan.with_scratch(scratch),
+                base.memory,
+                base.peak_bytes + scratch - least,
+                base.time + more * units_per_cycle,
+                base.before,
+                base.after,
             )
-            peak, time = base.peak_bytes + scratch - least, base.time + more * units_per_cycle
-            yield ValuedCandidate(candidate, peak, time, base.before, base.after)
 
     def _variants_of_part(
-        self, base: ValuedCandidate, tensors_bytes: int, units_per_cycle: int
-    ) -> Iterator[ValuedCandidate]:
-        cascade = base.candidate
-        rows = self.rows[cascade.lower]
-        calls = -(-rows // min(rows, cascade.stripe))
-        for choice in self.prefetching[cascade.lower]:
+        self, base: Candidate, tensors_bytes: int, units_per_cycle: int
+    ) -> Iterator[Candidate]:
+        plan, rows = base.plan, self.rows[base.lower]
+        calls = 1 if plan.stripe is None else -(-rows // min(rows, plan.stripe))
+        for choice in self.prefetching[base.lower]:
             more = choice.work_cycles + calls * choice.call_cycles
-            prefetches = (*cascade.prefetches, choice.prefetch)
-            variant = replace(cascade, scratch_bytes=choice.scratch_bytes, prefetches=prefetches)
             size = choice.prefetch.size_bytes
-            peak = tensors_bytes + choice.scratch_bytes + size
-            time = base.time + more * units_per_cycle
-            yield ValuedCandidate(variant, peak, time, base.before, base.after, size)
+            yield replace(
+                base,
+                plan=replace(
+                    plan, scratch_bytes=choice.scratch_bytes, prefetches=(choice.prefetch,)
+                ),
+                peak_bytes=tensors_bytes + choice.scratch_bytes + size,
+                time=base.time + more * units_per_cycle,
+                prefetched_bytes=size,
+            )
 
 
 def _prefetch_choices(

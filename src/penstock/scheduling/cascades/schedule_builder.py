@@ -43,17 +43,14 @@ class ScheduleBuilder:
     def schedule(self, proposal: Proposal) -> Schedule:
         """Return the proposal's schedule."""
         parts, memories = self.accounting.parts, self.accounting.memories
-        memory = memories.default_assignment.extended(
-            pair for c in proposal.cascades for pair in c.memory.exceptions
-        )
-        plans = tuple(c.plan(proposal.order) for c in proposal.cascades)
+        memory = proposal.memory
         keep = self.options.keep_input
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.order.gap, partition)
         updating = self.accounting.update_costs(memory)
         bare = Schedule(
             parts,
-            plans,
+            proposal.plans,
             memory,
             keep,
             proposal.peak_bytes,

@@ -19,7 +19,6 @@ from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
 from penstock.scheduling.cascades.proposals import (
-    Candidate,
     CandidateSource,
     CascadeProblem,
     PartOrder,
@@ -33,6 +32,7 @@ from penstock.scheduling.grouping.strategies import ORDERS
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
@@ -226,7 +226,7 @@ def _relevant_proposals(
 
 def _default_peak(proposal: Proposal) -> float:
     """The peak; infinity if a tensor is not in the default region, to be ignored by `min`."""
-    return math.inf if any(c.memory.exceptions for c in proposal.cascades) else proposal.peak_bytes
+    return math.inf if proposal.memory.exceptions else proposal.peak_bytes
 
 
 def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
@@ -270,14 +270,14 @@ def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Propo
     """Copies of proposals with the least possible scratch memory in every cascade, where it
     differs."""
     twins = [
-        replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))
+        replace(p, plans=tuple(_with_least_scratch(plan, parts) for plan in p.plans))
         for p in chosen
     ]
     return [twin for twin in twins if twin not in chosen]
 
 
-def _with_least_scratch(cascade: Candidate, order: PartOrder, parts: Parts) -> Candidate:
-    prefetches = {prefetch.part: prefetch.copy for prefetch in cascade.prefetches}
+def _with_least_scratch(plan: Plan, parts: Parts) -> Plan:
+    prefetches = {prefetch.part: prefetch.copy for prefetch in plan.prefetches}
 
     def least(k: int) -> int:
         part = parts.parts[k]
@@ -285,4 +285,4 @@ def _with_least_scratch(cascade: Candidate, order: PartOrder, parts: Parts) -> C
             return part.kernel_for(prefetches[k]).scratch_bytes
         return part.least_scratch_bytes
 
-    return cascade.with_scratch(max(map(least, order[cascade.lower : cascade.upper])))
+    return plan.with_scratch(max(map(least, plan.parts)))

@@ -17,6 +17,20 @@ from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.stripe import Stripes, count_stripes
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Parts of a cascade that run as a single part, whose intermediate tensors are recomputed.
+
+    parts: indices in `Parts.parts`, in execution order; in the search, positions in the order.
+    columns: number of columns of a band; each call computes its rows band by band.
+    keeps_halos: whether a band keeps columns that the next one needs, or both compute them.
+    """
+
+    parts: tuple[int, ...]
+    columns: int
+    keeps_halos: bool = False
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Brief):
     """How to run a cascade (parts interleaved stripe by stripe), and its cost.
@@ -40,17 +54,50 @@ class Plan(Brief):
         more, because rows of tensors are scattered in memory; 0 before placement.
     breakdowns: cycles of each part by hardware resource, which depend on tensor addresses; None for
         a part without this information.  Empty before placement.
+
+    In a schedule, single parts stand for parts that run in bands of columns or in tiles
+    (`Schedule.bands`, `fused_parts.py`).  The search and the text of a schedule refer to the
+    original parts instead.  Their plans state in addition:
+
+    columns: number of columns of a band, if the whole cascade runs in bands.  `stripe` and
+        `scratch_bytes` then apply inside each band, and `costs` has one entry, for all bands.
+    chains: in execution order.  `scratch_bytes` does not include the memory of the tensors that
+        they recompute, and `costs` has one entry for all parts of a chain, in the place of the last
+        one.
+    in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
+        entry.
     """
 
     parts: tuple[int, ...]
     stripe: int | None
-    nearest_first: bool
-    costs: tuple[Cost, ...]
+    nearest_first: bool = False
+    costs: tuple[Cost, ...] = ()
     prefetches: tuple[Prefetch, ...] = ()
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
     placed_scratch_bytes: int = 0
     breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
+    columns: int | None = None
+    chains: tuple[Chain, ...] = ()
+    in_tiles: bool = False
+
+    @property
+    def in_bands(self) -> bool:
+        """Whether the cascade, or a chain of it, runs in bands of columns."""
+        return self.columns is not None or bool(self.chains)
+
+    def with_scratch(self, scratch_bytes: int) -> Plan:
+        """Return a plan without costs with other scratch memory."""
+        # called very often, and faster than `dataclasses.replace`
+        return Plan(
+            self.parts,
+            self.stripe,
+            self.nearest_first,
+            prefetches=self.prefetches,
+            scratch_bytes=scratch_bytes,
+            columns=self.columns,
+            chains=self.chains,
+        )
 
     @property
     def bare(self) -> Plan:

@@ -84,11 +84,11 @@ from penstock.ir.text.labels import Labels
 from penstock.ir.text.printer import graph_lines, print_node
 from penstock.scanner import name_or_string, quoted
 from penstock.scheduling.bands.band_schedule import plan_configs
-from penstock.scheduling.bands.variant import AssignedPlan, assigned_plans
+from penstock.scheduling.bands.variant import assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import TensorConfig
+from penstock.scheduling.model.plan import Plan, TensorConfig
 from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -170,7 +170,7 @@ class _Printer:
 
     with_stripes: bool
     costs: dict[Cost, str] = field(default_factory=dict[Cost, str])
-    plans: dict[AssignedPlan, str] = field(default_factory=dict[AssignedPlan, str])
+    plans: dict[Plan, str] = field(default_factory=dict[Plan, str])
     table: ConstantTable = field(default_factory=ConstantTable)
 
     def lines(self, schedules: tuple[Schedule, ...]) -> Iterator[str]:
@@ -191,7 +191,7 @@ class _Printer:
             yield f"{head} = {plans}".rstrip()
         configs = _stripes(schedules, plans_of) if self.with_stripes else {}
         for plan, name in self.plans.items():
-            names = ", ".join(labels(parts.parts[k].name) for k in plan.plan.parts)
+            names = ", ".join(labels(parts.parts[k].name) for k in plan.parts)
             yield " ".join((f"plan {name}: {names}", *self._clauses(plan, parts, labels)))
             for found in configs.get(plan, ()):
                 stripes = attribute(found.stripes, self.table)
@@ -209,15 +209,14 @@ class _Printer:
         if schedule.updating:
             yield f"updating {attribute(schedule.updating, self.table)}"
 
-    def _clauses(self, assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:
-        plan = assigned.plan
+    def _clauses(self, plan: Plan, parts: Parts, labels: Labels) -> Iterator[str]:
         if plan.stripe is not None:
             yield f"stripe {plan.stripe}"
         if plan.nearest_first:
             yield "nearest"
         if plan.scratch_block_bytes:
             yield f"scratch {plan.scratch_block_bytes}"
-        yield from _bands(assigned, parts, labels)
+        yield from _bands(plan, parts, labels)
         for prefetch in plan.prefetches:
             part = labels(parts.parts[prefetch.part].name)
             yield f"prefetch {part} {quoted(prefetch.copy.table)} {_transfer(prefetch)}"
@@ -242,31 +241,31 @@ def _figures(schedule: Schedule) -> Iterator[str]:
         yield f"partition_gap {schedule.gaps.partition!r}"
 
 
-def _bands(assigned: AssignedPlan, parts: Parts, labels: Labels) -> Iterator[str]:
-    if assigned.in_tiles:
+def _bands(plan: Plan, parts: Parts, labels: Labels) -> Iterator[str]:
+    if plan.in_tiles:
         yield "tiles"
-    if assigned.columns is not None:
-        yield f"columns {assigned.columns}"
-    for chain in assigned.chains:
+    if plan.columns is not None:
+        yield f"columns {plan.columns}"
+    for chain in plan.chains:
         inside = ", ".join(labels(parts.parts[k].name) for k in chain.parts)
         kept = " kept" if chain.keeps_halos else ""
         yield f"chain {inside} columns {chain.columns}{kept}"
 
 
 def _stripes(
-    schedules: Sequence[Schedule], plans_of: Sequence[Sequence[AssignedPlan]]
-) -> Mapping[AssignedPlan, tuple[TensorConfig, ...]]:
+    schedules: Sequence[Schedule], plans_of: Sequence[Sequence[Plan]]
+) -> Mapping[Plan, tuple[TensorConfig, ...]]:
     """Return, for each plan, the stripes of each tensor that it computes.
 
     A plan has no entry if it runs neither in stripes nor in bands, but in calls that compute whole
     tensors.
     plans_of: the plans of each schedule.
     """
-    found: dict[AssignedPlan, tuple[TensorConfig, ...]] = {}
+    found: dict[Plan, tuple[TensorConfig, ...]] = {}
     for schedule, plans in zip(schedules, plans_of, strict=True):
         expanded = ExpandedSchedule(schedule)
         for plan, cascade in zip(plans, expanded.cascades, strict=True):
-            if plan not in found and (plan.plan.stripe, plan.columns) != (None, None):
+            if plan not in found and (plan.stripe, plan.columns) != (None, None):
                 found[plan] = tuple(plan_configs(expanded, cascade))
     return found
 

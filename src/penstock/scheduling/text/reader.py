@@ -17,18 +17,16 @@ from penstock.ir.text.labels import LabelReader, Labels
 from penstock.scanner import Scanner, Token, TokenKind, quoted
 from penstock.scheduling.bands.band_schedule import plan_configs
 from penstock.scheduling.bands.variant import (
-    AssignedPlan,
     BandSource,
     can_run_in_bands,
     with_bands,
 )
-from penstock.scheduling.cascades.proposals import Candidate, Chain
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import BufferMode, Plan
+from penstock.scheduling.model.plan import BufferMode, Chain, Plan
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig, Stripes
@@ -185,7 +183,7 @@ class ScheduleReader:
 
         def schedule() -> Schedule:
             read = [self._find(self._plans, name)() for name in names]
-            parts, plans, bands = self._bands.with_bands(read, memory, at)
+            parts, plans, bands = self._bands.with_bands(read, at)
             bare = Schedule(
                 parts,
                 plans,
@@ -279,8 +277,11 @@ class ScheduleReader:
                 tuple(prefetches),
                 scratch,
                 sum(found(waiting), NOTHING),
+                columns=columns,
+                chains=tuple(chains),
+                in_tiles=in_tiles,
             )
-            return ReadPlan(AssignedPlan(plan, columns, tuple(chains), in_tiles), first)
+            return ReadPlan(plan, first)
 
         return cache(plan)
 
@@ -346,7 +347,7 @@ class ReadPlan:
     at: token of the name of the plan's first part, for error messages.
     """
 
-    assigned: AssignedPlan
+    plan: Plan
     at: Token
 
 
@@ -357,23 +358,20 @@ class BandReader:
     scanner: creates the errors.
     parts: the parts to which the plans refer by name.
     source: creates the bands of a cascade; None: plans in bands are rejected.
-    _known: bands created so far, by (part indices, candidate).
+    _known: bands created so far, by plan without costs.
     """
 
     scanner: Scanner
     parts: Parts
     source: BandSource | None
-    _known: dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]] = field(
-        default_factory=dict[tuple[tuple[int, ...], Candidate], tuple[Bands, ...]]
-    )
+    _known: dict[Plan, tuple[Bands, ...]] = field(default_factory=dict[Plan, tuple[Bands, ...]])
 
     def with_bands(
-        self, plans: Sequence[ReadPlan], memory: MemoryAssignment, at: Token
+        self, plans: Sequence[ReadPlan], at: Token
     ) -> tuple[Parts, tuple[Plan, ...], tuple[Bands, ...]]:
         """Replace each cascade or chain in bands, and each group in tiles, by a single part.
 
         plans: the plans of a schedule, in execution order.
-        memory: memory assignment of the schedule.
         at: token of the schedule in the text, for error messages.
 
         Returns (parts, plans, bands): the parts after the replacement, the plans with indices of
@@ -383,17 +381,17 @@ class BandReader:
         there are bands or tiles but `self.source` is None, or if a schedule with bands contains a
         part twice.
         """
-        bare = tuple(read.assigned.plan for read in plans)
-        if any(read.assigned.in_tiles for read in plans):
+        bare = tuple(read.plan for read in plans)
+        if any(plan.in_tiles for plan in bare):
             return (*self._with_fused(plans), ())
-        if not any(read.assigned.in_bands for read in plans):
+        if not any(plan.in_bands for plan in bare):
             return self.parts, bare, ()
         counts = Counter(k for plan in bare for k in plan.parts)
         for k, count in counts.items():
             if count > 1:
                 name = quoted(self.parts.parts[k].name)
                 raise self.scanner.contradiction(f"the schedule runs {name} {count} times", at=at)
-        cascades = [self._banded(read, memory) for read in plans]
+        cascades = [self._banded(read) for read in plans]
         return with_bands(self.parts, tuple(zip(bare, cascades, strict=True)))
 
     def _with_fused(self, plans: Sequence[ReadPlan]) -> tuple[Parts, tuple[Plan, ...]]:
@@ -403,8 +401,8 @@ class BandReader:
         """
         groups: list[tuple[tuple[int, ...], FusedPart]] = []
         for read in plans:
-            members = read.assigned.plan.parts
-            if read.assigned.in_tiles:
+            members = read.plan.parts
+            if read.plan.in_tiles:
                 fused = self.source.fused(self.parts, members) if self.source else None
                 if fused is None:
                     text = f"the plan that begins with {read.at} cannot run in tiles on this target"
@@ -412,39 +410,41 @@ class BandReader:
                 groups.append((members, fused))
         found = with_fused(self.parts, groups)
         renumbered = (
-            replace(plan, parts=tuple(dict.fromkeys(found.index[k] for k in plan.parts)))
-            for plan in (read.assigned.plan for read in plans)
+            replace(
+                read.plan,
+                parts=tuple(dict.fromkeys(found.index[k] for k in read.plan.parts)),
+                in_tiles=False,
+            )
+            for read in plans
         )
         return found.parts, tuple(renumbered)
 
-    def _banded(self, read: ReadPlan, memory: MemoryAssignment) -> tuple[Bands, ...]:
+    def _banded(self, read: ReadPlan) -> tuple[Bands, ...]:
         """Return the bands of a plan or of each of its chains; empty if the plan has no bands.
-
-        memory: memory assignment of the schedule.
 
         Raises ModelError if the cascade or a chain cannot run in bands of the stated width, or if
         the plan has bands but `self.source` is None.
         """
-        if not read.assigned.in_bands:
+        stated = read.plan.bare
+        if not stated.in_bands:
             return ()
-        cascade, candidate = read.assigned.plan.parts, read.assigned.candidate(memory)
-        if (cascade, candidate) in self._known:
-            return self._known[cascade, candidate]
+        if stated in self._known:
+            return self._known[stated]
         plan = f"the plan that begins with {read.at}"
         if self.source is None:
             text = f"{plan} runs in bands of columns, which depend on the target"
             raise self.scanner.contradiction(text, at=read.at)
         found = None
-        if _is_possible(self.parts, read.assigned, candidate):
-            found = self.source.bands(self.parts, cascade, candidate)
+        if _is_possible(self.parts, stated):
+            found = self.source.bands(self.parts, stated)
         if found is None:
-            stripe = read.assigned.plan.stripe
+            stripe = stated.stripe
             rows = "" if stripe is None else f" and stripes of {stripe} rows"
-            widths = (candidate.band_columns, *(chain.columns for chain in candidate.chains))
+            widths = (stated.columns, *(chain.columns for chain in stated.chains))
             columns = ", ".join(str(width) for width in widths if width is not None)
             text = f"{plan} cannot run in bands of {columns} columns{rows}"
             raise self.scanner.contradiction(text, at=read.at)
-        self._known[cascade, candidate] = found
+        self._known[stated] = found
         return found
 
     def costed(self, schedule: Schedule) -> Schedule:
@@ -455,24 +455,22 @@ class BandReader:
         return schedule if self.source is None else self.source.costed(schedule)
 
 
-def _is_possible(parts: Parts, assigned: AssignedPlan, candidate: Candidate) -> bool:
+def _is_possible(parts: Parts, plan: Plan) -> bool:
     """Return whether a plan meets the necessary conditions for its bands, or for its chains.
 
     A chain must have at least two parts, all of them in the cascade, and no part may be in two
     chains.  `can_run_in_bands` checks the other conditions.
-    candidate: the plan as a candidate cascade, with the widths of bands.
     """
-    cascade = assigned.plan.parts
-    if candidate.band_columns is not None:
-        return can_run_in_bands(parts, cascade, candidate)
-    inside = [k for chain in candidate.chains for k in chain.parts]
+    if plan.columns is not None:
+        return can_run_in_bands(parts, plan.parts, plan.columns, plan.stripe)
+    inside = [k for chain in plan.chains for k in chain.parts]
     return (
         len(inside) == len(set(inside))
-        and set(inside) <= set(cascade)
+        and set(inside) <= set(plan.parts)
         and all(
             len(chain.parts) > 1
-            and can_run_in_bands(parts, chain.parts, replace(candidate, band_columns=chain.columns))
-            for chain in candidate.chains
+            and can_run_in_bands(parts, chain.parts, chain.columns, plan.stripe)
+            for chain in plan.chains
         )
     )
 

@@ -76,7 +76,7 @@ static inline int64_t penstock_integer_pair(const struct integer_pairs *p, int64
 PENSTOCK_KERNEL void integer_pairs(const struct integer_pairs *p, const penstock_source *x,
                                    const penstock_sink *y, int32_t lower, int32_t upper) {
     PENSTOCK_FOR_EACH_PAIR_AT(int64_t, PENSTOCK_ELEMENT,
-                              penstock_put_integer(out, w * p->out_c + c, p->bytes,
+                              penstock_put_integer(out, index, p->bytes,
                                                    penstock_integer_pair(p, a, b)))
 }
 #undef PENSTOCK_ELEMENT

@@ -210,6 +210,13 @@ class TestOneTensorSeveralReaders:
         assert "PlainConv2D" in kinds(graph_of(raw))
         assert worst_steps(raw) <= 1
 
+    def test_a_function_with_a_known_range_may_be_read_unrounded(self) -> None:
+        """HardSwish in parts, whose result is an output of the model."""
+        model = Model()
+        x = model.input(*SHAPE)
+        raw = model.raw(model.node("Mul", x, model.node("HardSigmoid", x, scale=None), scale=None))
+        assert worst_steps(raw) <= 1
+
     def test_what_is_selected_from_exact_numbers_is_exact(self) -> None:
         model = Model()
         x = model.node("MaxPool", model.input(*SHAPE), kernel_shape=[2, 2], scale=None)

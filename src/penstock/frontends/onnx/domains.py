@@ -186,14 +186,16 @@ class _Analysis:
             node for node in nodes if node.name in self.names and self.names[node.name].real_inputs
         )
         unread = {name for node in states for name in node.outputs} - self.wanted.keys()
-        needed = self.read | self.shown | unread
+        needed, read = self.read | self.shown | unread, set(self.read)
         for node in reversed(nodes):  # what a table skips is computed if its result is needed
             if not needed.isdisjoint(tables.intersection(node.outputs)):
-                needed.update(name for name in node.inputs if name in self.chains)
+                skipped = {name for name in node.inputs if name in self.chains}
+                needed |= skipped
+                read |= skipped
         if self.assumed:
             known = {*self.exact, *fixed, *self.wanted}
         else:
-            known = {*self.exact, *((self.near.keys() | fixed.keys()) - self.read)}
+            known = {*self.exact, *((self.near.keys() | fixed.keys()) - read)}
         found = {name for name in needed - known if name and self.types[name] == REAL}
         return _float_tensors(
             self.file,

@@ -39,6 +39,7 @@ from penstock.errors import BackendError
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
+from penstock.opkit.layers import has_wide_weights
 
 # Compiler regions: adjacent composites (sub-graphs as single nodes) of one accelerator that share
 # a region number.
@@ -384,9 +385,12 @@ class _Search:
         # Users see one reason of the highest rank.
         node = self._composite(names, named.name)
         for name in sorted(names, key=self.position.__getitem__):
-            problem = element_type_problem(self.graph.nodes[self.position[name]])
+            inner = self.graph.nodes[self.position[name]]
+            problem = element_type_problem(inner)
             if problem is not None:
                 return 2, f"matches, but is refused: {problem.what}"
+            if has_wide_weights(inner):
+                return 2, "matches, but is refused: weights less their zero point exceed int8"
         for rule in (*((named.predicate,) if named.predicate else ()), *rules):
             reason = broken_rule(rule, node)
             if reason is not None:

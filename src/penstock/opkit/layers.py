@@ -17,7 +17,7 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -208,6 +208,11 @@ def narrow_site(site: Site, channels: Int64s, axis: int) -> Site:
     x, w, b = site.inputs
     constants = (site.constants[0], Data.of(elements), site.constants[2])
     return Site((x, replace(w, dtype=DType.INT8), b), site.output, constants)
+
+
+def has_wide_weights(node: Node) -> bool:
+    """Whether a node is a layer whose weights int8 does not hold."""
+    return isinstance(node.op, Layer) and node.inputs[1].type.dtype is WIDE
 
 
 def wide_channels(weights: Array, axis: int) -> Int64s:

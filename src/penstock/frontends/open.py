@@ -253,6 +253,7 @@ def import_tflite(model: ForeignModel) -> Graph:
     nodes: list[Node] = []
     stateless = without_variables(with_values_before(without_control_flow(model)))
     model, variables = with_real_constants(stateless.model), list(stateless.variables)
+    model = with_quantised_operands(model)
     signed = as_signed(model) if is_unsigned(model) else None
     model = model if signed is None else signed.model
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
@@ -276,6 +277,28 @@ def import_tflite(model: ForeignModel) -> Graph:
     verify(graph)
     check_rows(graph)
     return graph
+
+
+# Operators that dequantise their operands themselves, as DEQUANTIZE does.
+_DEQUANTISING = ("CUSTOM:TFLite_Detection_PostProcess",)
+
+
+def with_quantised_operands(model: ForeignModel) -> ForeignModel:
+    """The model in which operators that read the results of DEQUANTIZE, and need not, read its
+    operands: real numbers take four times the memory."""
+    quantised = {node.output().name: node.input(0) for node in model.nodes if _dequantises(node)}
+
+    def rewired(node: ForeignNode) -> ForeignNode:
+        if node.name not in _DEQUANTISING:
+            return node
+        inputs = (x if x is None else quantised.get(x.name, x) for x in node.inputs)
+        return replace(node, inputs=tuple(inputs))
+
+    return replace(model, nodes=tuple(map(rewired, model.nodes)))
+
+
+def _dequantises(node: ForeignNode) -> bool:
+    return node.name == "DEQUANTIZE" and node.input(0).type.dtype in (DType.INT8, DType.UINT8)
 
 
 def with_real_constants(model: ForeignModel) -> ForeignModel:

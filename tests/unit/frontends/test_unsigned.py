@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from available import path_of
+from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.operators.unsigned import detections
 from penstock.errors import UnsupportedError
 from penstock.frontends.open import parse, read_bytes
 from penstock.ir.graph import Graph
@@ -99,3 +102,34 @@ def test_operators_agree_with_tensorflow(case: str) -> None:
         constant = None if output.data is None else output.data.array(output.type)
         found = values[output.name] if constant is None else constant
         np.testing.assert_array_equal(found, RECORDED[f"{case}/out{k}"])
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_detections_on_dequantised_operands_agree_with_tensorflow_lite_micro(number: int) -> None:
+    drawn = detections(number)
+    codes, scores, anchors, *outputs = drawn.tensors
+    zero = anchors.zero_points[0]
+    assert anchors.data is not None
+    real = (anchors.data.astype(np.float32) - zero) * np.float32(anchors.scales[0])
+    signed = [
+        replace(spec, dtype="int8", zero_points=(spec.zero_points[0] - 128,))
+        for spec in (codes, scores)
+    ]
+    reals = [TensorSpec(f"real_{spec.name}", spec.shape, "float32") for spec in (codes, scores)]
+    table = TensorSpec("anchors", real.shape, "float32", data=real)
+    operators = (
+        OperatorSpec("DEQUANTIZE", (0,), (2,)),
+        OperatorSpec("DEQUANTIZE", (1,), (3,)),
+        replace(drawn.operator, inputs=(2, 3, 4), outputs=(5, 6, 7, 8)),
+    )
+    raw = write_tflite((*signed, *reals, table, *outputs), operators, (0, 1), (5, 6, 7, 8))
+    inputs = tuple((x ^ 128).view(np.int8) for x in drawn.values)
+    with Reference() as reference:
+        answer = reference.run(raw, inputs)
+    assert not isinstance(answer, Refusal), answer.reason
+    graph = parse(raw, "detections.tflite")
+    values = run_graph(graph, dict(zip([v.name for v in graph.inputs], inputs, strict=True)))
+    count = int(answer[3][0])
+    assert values[graph.outputs[3].name][0] == count
+    for output, expected in zip(graph.outputs[:3], answer, strict=False):
+        np.testing.assert_array_equal(values[output.name][:, :count], expected[:, :count])

@@ -31,14 +31,13 @@ from penstock.uma import (
     Layer,
     Offloaded,
     Scratchpads,
-    SlidingWindow,
-    TiledTensor,
     TileSequence,
     TileShape,
     TileVisit,
 )
 from penstock_smv import Smv
 from penstock_smv.smaug import Smaug
+from penstock_smv.tiled_tensor import SlidingWindow, TiledTensor
 from penstock_smv.tiling import tiling_of
 
 VGG16 = (

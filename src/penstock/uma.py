@@ -13,7 +13,7 @@ expressions                 Expr: a number, Var, TableEntry; operators + - * // 
 graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
-sizes                       parse_size: "64KiB" in bytes
+sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a tensor
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
@@ -26,7 +26,6 @@ tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder
                             without tiles
 tiles of a call             CallTiles, ScratchpadTile, TilePiece: loops, copies and boxes of tiles,
                             also in stripes; tiles_of_call; Span: an interval
-tensors in tiles            TiledTensor, SlidingWindow: halos, copies in and out
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply; Channels,
                             reachable: requantisation over the range of accumulators, for proofs
 
@@ -80,6 +79,7 @@ from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
+from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -117,7 +117,6 @@ from penstock.tiling.sequence import (
     TileVisit,
     choose_sequence,
 )
-from penstock.tiling.tiled_tensor import SlidingWindow, TiledTensor
 from penstock.tiling.tiler import Tiler, choose, does_not_fit
 
 __all__ = [
@@ -173,10 +172,10 @@ __all__ = [
     "PlacedRows",
     "Program",
     "Quantisation",
+    "Region",
     "RegionNumbers",
     "ScratchpadTile",
     "Scratchpads",
-    "SlidingWindow",
     "Span",
     "StreamCommand",
     "StreamOperation",
@@ -190,7 +189,6 @@ __all__ = [
     "TileSequencer",
     "TileShape",
     "TileVisit",
-    "TiledTensor",
     "Tiler",
     "Tiling",
     "Transfer",

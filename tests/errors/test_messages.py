@@ -52,7 +52,6 @@ from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.nest import Cut, TileShape
 from penstock.tiling.scratchpads import Scratchpad, Scratchpads
 from penstock.tiling.sequence import TileSequence
-from penstock.tiling.tiled_tensor import TiledTensor
 from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
@@ -252,7 +251,6 @@ CALLS: dict[str, Callable[[], object]] = {
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
     "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
     "tiling-008": lambda: TileSequence(LeastTraffic().tile(_DOUBLED, Scratchpads.shared(64)), ()),
-    "tiling-009": lambda: TiledTensor.split((9,), (5,)).tile(2),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
     "tool-044": lambda: Command(
         ("sh", "-c", "echo \"m.c:1: undefined reference to \\`npu_pool'\" >&2; exit 1"), "m.c"

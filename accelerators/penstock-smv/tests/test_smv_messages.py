@@ -20,6 +20,7 @@ from penstock.uma import (
     choose,
 )
 from penstock_smv.smaug import Smaug
+from penstock_smv.tiled_tensor import TiledTensor
 
 
 def test_the_message_of_an_unknown_tiler(
@@ -41,6 +42,10 @@ def test_the_message_of_a_layer_without_a_rule(golden: Golden) -> None:
         LayerOperand("y", OUTPUT, line),
     )
     golden.check_call("tiling-006", lambda: choose(Smaug(), doubled, Scratchpads.shared(64)))
+
+
+def test_the_message_of_a_tile_outside_of_the_grid(golden: Golden) -> None:
+    golden.check_call("tiling-009", lambda: TiledTensor.split((9,), (5,)).tile(2))
 
 
 def test_every_code_has_a_golden(golden: Golden) -> None:

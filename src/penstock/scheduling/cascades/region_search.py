@@ -135,16 +135,16 @@ class RegionSearch:
 
     def _assigned(
         self,
-        cascade: _UnassignedCascade,
+        c: _UnassignedCascade,
         before: MemoryAssignment,
         regions: Sequence[_WrittenRegions],
     ) -> Iterator[Candidate]:
-        c, last = cascade, self._tables.last
+        last = self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
         for choice in regions:
             region = self._region_array((*before.exceptions, *choice.written.exceptions))
             states = (before, live.extended(choice.handed_on))
-            found = self._cost(cascade, region)
+            found = self._cost(c, region)
             if found is not None:
                 base = Candidate(c.lower, c.upper, c.plan, choice.written, *found, *states)
                 yield from self._kernels.valued(base, FINE)
@@ -178,10 +178,9 @@ class RegionSearch:
             else:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
-    def _cost(self, cascade: _UnassignedCascade, region: Numbers) -> tuple[int, int] | None:
+    def _cost(self, c: _UnassignedCascade, region: Numbers) -> tuple[int, int] | None:
         """`peak_bytes` and `time` of a `Candidate`; None if another region is too small."""
         self._work += 1
-        c = cascade
         constants = self._constant_times[:, c.lower : c.upper]
         if region.any():
             constants = constants.copy()
@@ -192,7 +191,7 @@ class RegionSearch:
                     constants[:, p - c.lower] += change
         limits = RegionLimits(self._capacities, self._access_times)
         peaks, time, fits = run_with_traffic(
-            self._tables, c.lower, c.upper, cascade.calls, region, constants, limits
+            self._tables, c.lower, c.upper, c.calls, region, constants, limits
         )
         return (int(peaks[0]), time) if fits else None
 

@@ -16,15 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
-from penstock.errors import UsageError
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array
-from penstock.tiling.layer import LayerOperand
-from penstock.tiling.nest import Tiling, cut_axis, intervals
+from penstock.uma import Array, LayerOperand, Region, TileShape, Tiling, UsageError
+
+Interval = tuple[int, int]
+"""Elements [first, end) along a dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,8 @@ def _along(size: int, tile: int, window: SlidingWindow | None) -> tuple[TileInte
     if min(size, tile) < 1:
         raise _fault(f"tiles of {tile} elements along a dimension of {size}")
     if window is None:
-        return tuple(TileInterval(part, part) for part in intervals(cut_axis(size, tile)))
+        (cut,) = TileShape((tile,)).cuts((size,))
+        return tuple(TileInterval(part, part) for part in pairwise(cut))
     if min(window.size, window.stride) < 1 or min(window.before, window.after) < 0:
         raise _fault(f"{window} is not a window")
     if tile < min(size, window.size):

@@ -18,7 +18,7 @@ from penstock.ops.conv2d import Conv2D
 from penstock.tiling.layer import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.uma import SlidingWindow, TiledTensor
+from penstock_smv.tiled_tensor import SlidingWindow, TiledTensor
 
 
 def numbered(*shape: int) -> Array:

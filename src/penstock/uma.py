@@ -35,7 +35,7 @@ compares it with UMA.
 
 from __future__ import annotations
 
-from penstock.backends.accelerator import AcceleratorTarget, CoreAccess, PassPhase, RegionNumbers
+from penstock.backends.accelerator import AcceleratorTarget, PassPhase, RegionNumbers
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
@@ -73,6 +73,7 @@ from penstock.fixedpoint import (
     requantise,
     rounding_shift,
 )
+from penstock.hardware.core_access import CoreAccess
 from penstock.hardware.quantities import parse_size
 from penstock.ir.breakdown import Breakdown, Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.composite import FUSED, Composite

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.backends.pattern import Pattern
 from penstock.brief import Brief
+from penstock.hardware.core_access import Trap
 from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
@@ -154,20 +155,6 @@ class Strategy:
 
 # Converts the commands of each call of a region, in order, to those of one call.
 RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
-
-
-class CoreAccess(Protocol):
-    """Registers and memory of a simulated processor."""
-
-    def read(self, address: int, size_bytes: int) -> bytes: ...
-    def write(self, address: int, content: bytes) -> None: ...
-    def register(self, name: str) -> int: ...
-    def set_register(self, name: str, value: int) -> None: ...
-
-
-# Executes a function of a program in place of the simulated processor that calls it: reads its
-# arguments from R0, .., and sets R0 to the result (AAPCS).
-Trap = Callable[[CoreAccess], None]
 
 
 @dataclass(frozen=True, slots=True)

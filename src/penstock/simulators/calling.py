@@ -5,14 +5,14 @@ Source: Procedure Call Standard for the Arm Architecture (AAPCS).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
+from penstock.hardware.core_access import CoreAccess
 from penstock.simulators.cortex_m_timing import BasicBlock, Timing
 
 # Counts of executed instructions, from block records and decoded blocks.
@@ -105,19 +105,6 @@ class CallOutcome:
     def address(self) -> int:
         """The return value as a pointer."""
         return self.return_value & 0xFFFF_FFFF
-
-
-class CoreAccess(Protocol):
-    """Registers and memory of a simulated core."""
-
-    def read(self, address: int, size_bytes: int) -> bytes: ...
-    def write(self, address: int, content: bytes) -> None: ...
-    def register(self, name: str) -> int: ...
-    def set_register(self, name: str, value: int) -> None: ...
-
-
-# Executes a function in place of the core: reads its arguments and sets its result.
-Trap = Callable[[CoreAccess], None]
 
 
 def prepare(core: CoreAccess, arguments: Sequence[int], stack_top: int) -> int:

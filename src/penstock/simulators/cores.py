@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.errors import ToolError
+from penstock.hardware.core_access import Trap
 from penstock.hardware.target import Target
 from penstock.simulators import cortex_m, cortex_m55
-from penstock.simulators.calling import CallOutcome, Trap
+from penstock.simulators.calling import CallOutcome
 from penstock.simulators.cortex_m_timing import CORES
 from penstock.toolchains.command import extra
 from penstock.toolchains.compiler import Compiler

@@ -29,8 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
+from penstock.hardware.core_access import Trap
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, Trap, counts_by_phase
+from penstock.simulators.calling import CallOutcome, counts_by_phase
 from penstock.simulators.cortex_m_timing import BasicBlock, Core, core_named, decode
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.command import extra
@@ -224,7 +225,7 @@ class Cpu:
     def set_trap(self, address: int, trap: Trap) -> None:
         """Executes `trap` when the core reaches that address, then returns from the function."""
 
-        def reached(engine: Any, at: int, size: int, data: Any) -> None:
+        def reached(*_: object) -> None:
             trap(self)
             self.set_register("PC", self.register("LR"))
 

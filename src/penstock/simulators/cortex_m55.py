@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import InternalError, ToolError
+from penstock.hardware.core_access import Trap
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, ExecutionCounts, Trap
+from penstock.simulators.calling import CallOutcome, ExecutionCounts
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.cortex_m import MemoryLayout
 from penstock.toolchains.elf_file import ElfImage, read_image

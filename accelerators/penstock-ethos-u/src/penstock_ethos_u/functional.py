@@ -20,11 +20,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 
-from penstock.uma import BackendError, CoreAccess, PenstockError
+from penstock.uma import Array, BackendError, CoreAccess, PenstockError
 from penstock_ethos_u.interpreter import driver_payload, execute
 from penstock_ethos_u.vela import payload_configuration
 
@@ -76,7 +75,7 @@ class FunctionalNpu:
                 where="functional model of Ethos-U",
                 why=f"the environment variable {FAIL} states its number",
             )
-        arrays: dict[int, Any] = {
+        arrays: dict[int, Array] = {
             k: np.frombuffer(raw, np.uint8) if k == CONSTANTS else np.array(bytearray(raw))
             for k, raw in regions.items()
         }

@@ -18,7 +18,6 @@ from penstock.backends.accelerator import (
     ProgramPass,
     RegionFunction,
     RegionNumbers,
-    Trap,
     Value,
 )
 from penstock.backends.description import name_of, require_callable
@@ -38,6 +37,7 @@ from penstock.backends.uma.registrations import (
     read_sources,
     registered_memory,
 )
+from penstock.hardware.core_access import Trap
 from penstock.hardware.target import MemoryRegion
 from penstock.program.program import Driver
 from penstock.tiling.tiler import Tiler

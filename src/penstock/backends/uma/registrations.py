@@ -19,7 +19,6 @@ from penstock.backends.accelerator import (
     ProgramPass,
     RegionFunction,
     RegionNumbers,
-    Trap,
     Value,
 )
 from penstock.backends.description import backend_code, is_name
@@ -27,6 +26,7 @@ from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import ABOVE_0, Roofline, StrategyFunction, is_figure
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError, UsageError
+from penstock.hardware.core_access import Trap
 from penstock.hardware.quantities import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver

@@ -11,6 +11,8 @@ Attributes of the target:
                   nhwc: all tensors are stored in NHWC
     cache_line    size in bytes of the lines of the processor's data cache, 16, 32, 64 or 128:
                   addresses and sizes of memory regions are multiples of it
+    submission    cycles of the NPU's clock that the processor takes to submit a stream and to
+                  notice its end; the search prefers schedules with fewer submissions
 
 Each kernel call is encoded as a stream of register commands. The reference machine, which is
 penstock's interpreter of compiled programs, executes the stream on a functional model of the NPU
@@ -103,6 +105,7 @@ class EthosU(UMABackend):
             "layout", default=NHCWB16, choices={name: "" for name in LAYOUTS}
         )
         self._register_target_attr("cache_line", default=32)
+        self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for op in (*POOLS, *REDUCTIONS, *LOOKUPS):

@@ -6,6 +6,7 @@ Attributes of the target:
     memory_mode   shared_sram: constants are in flash, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM
     cache_line    bytes of a line of the processor's data cache
+    submission    cycles that the processor takes to submit a stream
 """
 
 from __future__ import annotations

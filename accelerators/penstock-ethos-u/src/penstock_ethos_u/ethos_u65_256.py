@@ -9,6 +9,7 @@ Attributes of the target:
                   sram_only: constants and tensors are in SRAM;
                   dedicated_sram: constants are in DRAM, tensors in an SRAM of the NPU alone
     cache_line    bytes of a line of the processor's data cache
+    submission    cycles that the processor takes to submit a stream
 """
 
 from __future__ import annotations

@@ -147,11 +147,12 @@ class Variant:
 
         fillings: the copies of constants that the call makes, for itself or for later calls."""
         op, constants = self.operation(offloaded)
-        return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
+        cost = contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
+        return _with_submission(offloaded, cost)
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
         """Return the cost of a call, given the addresses of the rows of its tensors."""
-        return self._placed(offloaded).cost(call)
+        return _with_submission(offloaded, self._placed(offloaded).cost(call))
 
     def _placed(self, offloaded: Offloaded) -> PlacedCosts:
         key = self, "placed"
@@ -160,6 +161,12 @@ class Variant:
             encoded = _encoded(offloaded, op, constants)
             offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
         return offloaded.cache[key]
+
+
+def _with_submission(offloaded: Offloaded, cost: Breakdown) -> Breakdown:
+    """The cost of a call with the cycles that its submission takes."""
+    cycles = int(offloaded.target.attrs["submission"])
+    return cost + Breakdown(cycles, {"submission": cycles}) if cycles else cost
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.frontends.onnx.operators import CAST, DEQUANTISE, MOVING, QUANTISE
 from penstock.frontends.onnx.rewrites import quantised_names
-from penstock.ops.registry import operator_files, operators
+from penstock.ops.registry import compositions, operator_files, operators
 from penstock.pipeline.request import KEYWORDS
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
@@ -29,6 +29,10 @@ def supported() -> str:
         for op in file.ops
         if op.TFLITE or op.ONNX
     ]
+    rows += [
+        f"| | | {', '.join(module.ONNX)} | {_first_paragraph(module.__doc__)} |"
+        for module in compositions()
+    ]
     head = (
         "# Supported operators\n\nTensors are int8 with one scale per tensor (weights: per "
         "channel), unless the docstring in\n`src/penstock/ops/` specifies otherwise; layers, pools "
@@ -43,6 +47,10 @@ def supported() -> str:
         f"The ONNX front end itself handles: {moving}.\n"
     )
     return head + "\n".join(sorted(rows)) + "\n" + tail
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").partition("\n\n")[0].split())
 
 
 def options() -> str:

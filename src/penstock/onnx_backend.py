@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -35,6 +34,8 @@ from penstock.scheduling.options import Options
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.host import host_compiler
 
+Inputs = Array | Sequence[Array] | Mapping[str, Array]
+"""A single array, or arrays in the order of the model, or by name."""
 QUICK = Options(alternatives=False, max_parts=1, placement_nodes=100)
 """Options that plan fast; results do not depend on them."""
 
@@ -64,7 +65,11 @@ _FIXED: Mapping[str, slice] = {
 }
 """By operator, the positions of inputs that become constants.  Those that depend on such inputs'
 nodes do, too."""
-_COMPUTED: Mapping[str, tuple[int, ...]] = {"QLinearMatMul": (0, 3), "QLinearAdd": (0, 3)}
+_COMPUTED: Mapping[str, tuple[int, ...]] = {
+    "QLinearAdd": (0, 3),
+    "QLinearMatMul": (0, 3),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), (0, 5, 6)),
+}
 """By operator, the positions of the inputs that stay, where all others become constants."""
 
 
@@ -95,7 +100,7 @@ class Prepared(BackendRep):
         self._programs: dict[tuple[bytes, ...], HostProgram] = {}
         self._program = runner or HostProgram
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Inputs, **kwargs: object) -> tuple[Array, ...]:
         """The outputs for inputs in the order of the model, or by name.
 
         Raises PenstockError if the network cannot be compiled, ValueError for too many inputs."""
@@ -177,15 +182,15 @@ class PenstockBackend(Backend):
     """penstock as a backend of ONNX; the device is the CPU of this machine."""
 
     @classmethod
-    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: object) -> Prepared:
         """A model to run; it is compiled with its first inputs."""
         super().prepare(model, device, **kwargs)
         return Prepared(model)
 
     @classmethod
     def run_model(
-        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
-    ) -> tuple[Any, ...]:
+        cls, model: onnx.ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: object
+    ) -> tuple[Array, ...]:
         """The outputs of a model, compiled for these inputs."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
@@ -193,14 +198,14 @@ class PenstockBackend(Backend):
     def run_node(
         cls,
         node: onnx.NodeProto,
-        inputs: Any,
+        inputs: Inputs,
         device: str = "CPU",
-        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
-        **kwargs: Any,
-    ) -> tuple[Any, ...]:
+        outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
+        opset_version: int | None = None,
+        **kwargs: object,
+    ) -> tuple[Array, ...]:
         """The outputs of a single node, whose absent inputs have no arrays."""
-        super().run_node(node, inputs, device, outputs_info, **kwargs)
-        opset = kwargs.get("opset_version", onnx.defs.onnx_opset_version())
+        opset = opset_version or onnx.defs.onnx_opset_version()
         names = [name for name in node.input if name]
         arrays = dict(zip(names, map(np.asarray, inputs), strict=True))
         inputs_info = [_info(name, x.dtype, x.shape) for name, x in arrays.items()]
@@ -221,7 +226,7 @@ class PenstockBackend(Backend):
         return device.split(":")[0] == "CPU"
 
 
-def _info(name: str, dtype: Any, shape: Sequence[int]) -> onnx.ValueInfoProto:
+def _info(name: str, dtype: np.dtype, shape: Sequence[int]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), list(shape))
 
 

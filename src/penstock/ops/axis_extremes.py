@@ -25,13 +25,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
-from penstock.opkit.nodes import (
-    RealNodes,
-    in_shape_of_output,
-    is_plain_foreign,
-    requantised,
-    with_shape,
-)
+from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, requantised, with_shape
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation

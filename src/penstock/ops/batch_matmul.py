@@ -32,7 +32,8 @@ from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.nodes import RealNodes, is_real, reshaped, with_shape
+from penstock.opkit.nodes import is_real, reshaped, with_shape
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import bias, int8, reals, sample
 from penstock.ops.plain import PlainAdd, PlainMul

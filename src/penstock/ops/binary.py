@@ -41,8 +41,6 @@ from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
 from penstock.opkit.nodes import (
-    RealNodes,
-    exact_elementwise,
     in_scale_of_output,
     in_shape_of_output,
     is_plain_foreign,
@@ -50,6 +48,7 @@ from penstock.opkit.nodes import (
     onnx_form,
 )
 from penstock.opkit.onnx_constants import exact_operand
+from penstock.opkit.real_nodes import RealNodes, exact_elementwise
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
 from penstock.opkit.transcendental import one_over_one_plus

@@ -45,8 +45,9 @@ from penstock.opkit.checks import (
     resolved_axis,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.nodes import RealNodes, in_scale_of_output, real_elementwise, reshaped
+from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
 from penstock.ops.slice import Slice

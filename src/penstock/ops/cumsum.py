@@ -39,7 +39,7 @@ from penstock.opkit.checks import (
     require_quantised,
 )
 from penstock.opkit.lookup import saturated
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, integers, reals, sample
 
 EXTRA_BITS = 19

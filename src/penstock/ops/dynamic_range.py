@@ -21,7 +21,8 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Limits, fused_activation
 from penstock.opkit.layers import PlainLayer
-from penstock.opkit.nodes import RealNodes, in_shape_of_output, onnx_form
+from penstock.opkit.nodes import in_shape_of_output, onnx_form
+from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.plain import (
     PlainAbs,
     PlainAdd,

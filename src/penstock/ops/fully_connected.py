@@ -47,7 +47,8 @@ from penstock.opkit.layers import (
     layer_node,
     with_bias,
 )
-from penstock.opkit.nodes import RealNodes, reshaped
+from penstock.opkit.nodes import reshaped
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import reach_of_sums
 from penstock.opkit.samples import (
     bias,

@@ -28,7 +28,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require_count, require_dtype
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, sample
 
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
@@ -132,7 +132,7 @@ class IntegerPairs(Elementwise):
 
 
 ADD, SUB, MUL, DIV, MOD = (IntegerPairs(f) for f in list(IntegerFunction)[:5])
-MAX, MIN, POW, AND, OR, XOR = (IntegerPairs(f) for f in list(IntegerFunction)[6:12])
+MAX, MIN, POW, AND, OR, XOR, LEFT, RIGHT = (IntegerPairs(f) for f in list(IntegerFunction)[6:])
 _OF_TWO = {
     "Add": ADD,
     "BitwiseAnd": AND,
@@ -185,12 +185,14 @@ _OF_ONE: Mapping[str, Callable[[RealNodes, Value], Value]] = {
 def _with_attributes(node: OnnxNode) -> IntegerPairs:
     if node.name == "Mod":
         return IntegerPairs(IntegerFunction.REMAINDER) if node.integer("fmod", 0) else MOD
-    left = node.text("direction", "") == "LEFT"
-    return IntegerPairs(IntegerFunction.LEFT if left else IntegerFunction.RIGHT)
+    return LEFT if node.text("direction", "") == "LEFT" else RIGHT
 
 
 SAMPLES = (
-    *(sample(IntegerPairs(f), integers(1, 4, 3, 5), integers(1, 1, 5)) for f in IntegerFunction),
+    *(
+        sample(IntegerPairs(f), integers(1, 4, 3, 5), integers(1, 1, 5))
+        for f in list(IntegerFunction)[:-2]
+    ),
     *(
         sample(IntegerPairs(f), *(TensorType((2, 7), dtype),) * 2)
         for f in (IntegerFunction.SUB, IntegerFunction.MAX)

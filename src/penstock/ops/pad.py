@@ -26,7 +26,6 @@ from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
 from penstock.opkit.nodes import (
-    RealNodes,
     alike,
     in_shape_of_output,
     is_plain_foreign,
@@ -34,6 +33,7 @@ from penstock.opkit.nodes import (
     onnx_form,
     requantised,
 )
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import (
     AxisMap,

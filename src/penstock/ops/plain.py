@@ -36,7 +36,7 @@ from penstock.opkit.activation import POSITIVE, Limits
 from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.nodes import RealNodes, real_elementwise
+from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.conversions import Cast
 

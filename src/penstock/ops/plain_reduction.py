@@ -27,7 +27,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
-from penstock.opkit.nodes import RealNodes, in_shape_of_output
+from penstock.opkit.nodes import in_shape_of_output
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import Axes, Reduction
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.integer_pairs import DIV, INTEGERS, MAX, MUL, SUB

@@ -35,7 +35,8 @@ from penstock.opkit.checks import (
     require_int8,
     require_rank,
 )
-from penstock.opkit.nodes import RealNodes, is_real, requantised
+from penstock.opkit.nodes import is_real, requantised
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import (
     ExchangeableWindows,

@@ -31,7 +31,8 @@ from penstock.opkit.lookup import (
     real_sigmoid,
     real_table,
 )
-from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.nodes import is_real
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, sample
 from penstock.ops.plain import (
     Ceil,

@@ -47,7 +47,6 @@ from penstock.ops.lstm import SWAP, rows_of_steps
 from penstock.ops.plain_recurrent import PlainGru, PlainLstm, PlainRnn
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.ops.stepwise import recurrent
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,28 +506,7 @@ def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
     return nodes(node, op, ("Sigmoid", "Tanh", "Tanh"))
 
 
-DEFAULT_ACTIVATIONS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
-
-
-def _has_kernel(node: OnnxNode) -> bool:
-    """Whether a kernel computes the steps of a layer on real numbers: weights are constant, all
-    sequences are whole, and activations are the usual ones."""
-    operands = (node.input(1), node.input(2), *map(node.optional, (BIASES, PEEPHOLES)))
-    allowed = {("tanh",), ("relu",)}
-    if node.name in DEFAULT_ACTIVATIONS:
-        allowed = {DEFAULT_ACTIVATIONS[node.name]}
-    found = tuple(map(str.lower, node.texts("activations", ())))
-    return (
-        all(value is None or value.data is not None for value in operands)
-        and node.optional(LENGTHS) is None
-        and not (node.attributes.keys() & {"clip", "input_forget"})
-        and (not found or any(found in (each, each * 2) for each in allowed))
-    )
-
-
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    if node.input(0).type.dtype is DType.FLOAT32 and not _has_kernel(node):
-        return recurrent(node)
     match node.name:
         case "LSTM":
             return _onnx_lstm(node)

@@ -88,6 +88,11 @@ def _modules(package: str = "penstock.ops") -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(f"{package}.{name}") for name in names)
 
 
+def compositions() -> tuple[ModuleType, ...]:
+    """The modules that compose ONNX nodes of operators of other modules."""
+    return tuple(module for module in _modules() if hasattr(module, "ONNX"))
+
+
 def _operators_in(module: ModuleType) -> tuple[type[Op], ...]:
     found = [one for one in public_classes(module) if issubclass(one, OperatorDefaults)]
     return cast(tuple[type[Op], ...], tuple(found))
@@ -147,7 +152,7 @@ def onnx_names() -> Mapping[str, tuple[OnnxName, FromOnnx]]:
     }
     composed = {
         name: (presentation, module.from_onnx)
-        for module in _modules()
-        for name, presentation in getattr(module, "ONNX", {}).items()
+        for module in compositions()
+        for name, presentation in module.ONNX.items()
     }
     return of_ops | composed

@@ -28,13 +28,13 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_int8, require_rank
 from penstock.opkit.nodes import (
-    RealNodes,
     in_shape_of_output,
     is_plain_foreign,
     is_real,
     onnx_form,
     requantised,
 )
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.resize import (
     MODEL_AXES,

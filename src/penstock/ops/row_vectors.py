@@ -45,13 +45,8 @@ from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
-from penstock.opkit.nodes import (
-    in_shape_of_output,
-    is_plain_foreign,
-    onnx_form,
-    real_elementwise,
-    requantised,
-)
+from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, onnx_form, requantised
+from penstock.opkit.real_nodes import real_elementwise
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import (
     DIFFERENCE_BITS,
@@ -178,7 +173,7 @@ class PlainSoftmax(_RowVectors):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x = self.vectors(site, inputs, out)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             powers = exp((x - x.max(axis=-1, keepdims=True)) * np.float32(self.beta))
             return (powers / total(powers))[..., out.slices[-1]]
 

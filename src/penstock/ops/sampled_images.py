@@ -22,7 +22,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.checks import require
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation
 from penstock.ops.conversions import Cast
 from penstock.ops.gather import GatherNd

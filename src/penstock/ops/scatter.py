@@ -30,7 +30,7 @@ from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation, Select
 from penstock.ops.concatenation import Concatenation

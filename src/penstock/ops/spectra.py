@@ -18,7 +18,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.checks import require, resolved_axis
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.batch_matmul import PlainBatchMatmul
 from penstock.ops.gather import Gather
 from penstock.ops.plain import PlainMul

@@ -26,14 +26,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.nodes import (
-    RealNodes,
-    in_shape_of_output,
-    is_plain_foreign,
-    is_real,
-    onnx_form,
-)
+from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, is_real, onnx_form
 from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.samples import int8, reals, sample

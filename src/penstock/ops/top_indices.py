@@ -23,7 +23,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.nodes import RealNodes
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.conversions import Cast
 from penstock.ops.integer_pairs import ADD, INTEGERS

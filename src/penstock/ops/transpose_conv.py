@@ -44,7 +44,8 @@ from penstock.opkit.layers import (
     in_quads,
     layer_node,
 )
-from penstock.opkit.nodes import RealNodes, is_real
+from penstock.opkit.nodes import is_real
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
     int8,

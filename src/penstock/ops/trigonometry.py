@@ -30,7 +30,8 @@ from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import FUNCTION, onnx
 from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.nodes import RealNodes, in_shape_of_output, onnx_form
+from penstock.opkit.nodes import in_shape_of_output, onnx_form
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import reals, sample
 from penstock.ops.plain import (
     PlainAbs,

@@ -50,13 +50,13 @@ from penstock.opkit.lookup import (
     sigmoid_table,
 )
 from penstock.opkit.nodes import (
-    RealNodes,
     in_scale_of_output,
     in_shape_of_output,
     is_plain_foreign,
     is_real,
     onnx_form,
 )
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.transcendental import inverse_sqrt
 from penstock.ops.binary import Maximum, Minimum

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -197,16 +198,29 @@ class _Analysis:
         else:
             known = {*self.exact, *((self.near.keys() | fixed.keys()) - read)}
         found = {name for name in needed - known if name and self.types[name] == REAL}
-        return _float_tensors(
-            self.file,
-            self.names,
-            found,
-            known,
-            tables,
-            self.types,
-            self.offsets,
-            assumed=self.assumed,
-        )
+        return self._float_tensors(found, known, tables)
+
+    def _float_tensors(self, needed: set[str], known: set[str], tables: set[str]) -> frozenset[str]:
+        """The needed tensors, and what moves their elements, that operators write and read as
+        float32: those with a float form, and, also with `assumed`, recurrent layers, of whose
+        states it is true."""
+        found = set(needed)
+        plain = {name for name, type in self.types.items() if type != REAL} - self.offsets.keys()
+        for node in self.file.nodes:
+            if node.name in (*MOVING, CAST) and node.inputs[0] in found | plain:
+                found.update({n for n in node.outputs if self.types[n] == REAL} - known)
+        before: set[str] = set()
+        while before != found:
+            before = set(found)
+            for node in self.file.nodes:
+                if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
+                    takes = partial(_takes, node, names=self.names, floats=found | plain)
+                    reads = enumerate(node.inputs)
+                    taken = {n for k, n in reads if takes(k, assumed=self.assumed)}
+                    found -= {n for n in node.inputs if n not in taken}
+                if not _makes(node, self.names, found | plain, self.assumed):
+                    found.difference_update(node.outputs)
+        return frozenset(found)
 
     def _computed_nodes(self) -> Iterator[FileNode]:
         """Nodes that do not only depend on constants and shapes."""
@@ -381,38 +395,6 @@ def _contains(dtype: str, offset: int) -> bool:
         return False
     limits = np.iinfo(dtype)
     return limits.min <= offset - 128 and offset + 127 <= limits.max
-
-
-def _float_tensors(
-    file: File,
-    names: Mapping[str, OnnxName],
-    needed: set[str],
-    known: set[str],
-    tables: set[str],
-    types: Mapping[str, str],
-    offsets: Mapping[str, int],
-    *,
-    assumed: bool,
-) -> frozenset[str]:
-    """The needed tensors, and what moves their elements, that operators write and read as float32:
-    those with a float form, and, also with `assumed`, recurrent layers, of whose states it is true.
-    """
-    found = set(needed)
-    plain = {name for name, type in types.items() if type != REAL} - offsets.keys()
-    for node in file.nodes:
-        if node.name in (*MOVING, CAST) and node.inputs[0] in found | plain:
-            found.update({n for n in node.outputs if types[n] == REAL} - known)
-    before: set[str] = set()
-    while before != found:
-        before = set(found)
-        for node in file.nodes:
-            if not found.isdisjoint(node.outputs) or tables.isdisjoint(node.outputs):
-                reads = enumerate(node.inputs)
-                taken = {n for k, n in reads if _takes(node, k, names, found | plain, assumed)}
-                found -= {n for n in node.inputs if n not in taken}
-            if not _makes(node, names, found | plain, assumed):
-                found.difference_update(node.outputs)
-    return frozenset(found)
 
 
 def _takes(

@@ -36,7 +36,7 @@ from penstock.limits import ENTRY_BYTES, NODE_BYTES, SizeLimitError, take
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
-def with_elements(tensor: Any, model: str, folder: Path | None) -> Any:
+def with_elements(tensor: onnx.TensorProto, model: str, folder: Path | None) -> onnx.TensorProto:
     """A TensorProto with the elements that are stored in a file of the model's folder.
 
     Raises ModelError if the file is missing, outside the folder, or too short; SizeLimitError."""
@@ -69,7 +69,7 @@ def load_all(model: onnx.ModelProto, name: str, folder: Path | None) -> None:
             tensor.CopyFrom(with_elements(tensor, name, folder))
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
@@ -106,7 +106,7 @@ def _content(path: Path, said: dict[str, str], size_bytes: int, model: str) -> b
         return file.read(length)
 
 
-def _size_bytes(tensor: Any) -> int:
+def _size_bytes(tensor: onnx.TensorProto) -> int:
     """The bytes that the elements of a constant take.  Raises ValueError for odd types."""
     try:
         item_bytes = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
@@ -241,7 +241,7 @@ def with_constants(file: File, arrays: Mapping[str, Array]) -> File:
     return replace(file, inputs=inputs, constants={**file.constants, **constants})
 
 
-def node_of(node: Any, where: str) -> FileNode:
+def node_of(node: onnx.NodeProto, where: str) -> FileNode:
     """A node of a protobuf; `where` says which."""
     attributes: dict[str, Attribute] = {}
     tensors: dict[str, Array] = {}
@@ -358,7 +358,7 @@ class _Reader:
             self._taken.add(name)
         return self._names[raw]
 
-    def _border(self, value: Any) -> Border:
+    def _border(self, value: onnx.ValueInfoProto) -> Border:
         kind = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type":
             raise UnsupportedError(
@@ -387,7 +387,7 @@ class _Reader:
             )
         return found
 
-    def _array(self, tensor: Any, name: str) -> Array:
+    def _array(self, tensor: onnx.TensorProto, name: str) -> Array:
         """The elements of a constant; floating-point ones as float32."""
         dtype = self._dtype(tensor.data_type, name)
         shape = tuple(tensor.dims)
@@ -414,7 +414,7 @@ class _Reader:
                 found = found.astype(np.float32)
         return found.reshape(shape)
 
-    def _node(self, node: Any, index: int) -> FileNode:
+    def _node(self, node: onnx.NodeProto, index: int) -> FileNode:
         name = printable(node.op_type)
         inputs = tuple(self._unique(n) for n in node.input)
         outputs = tuple(self._unique(n) for n in node.output)
@@ -475,7 +475,7 @@ def _extent(dimension: Any, axis: int) -> int | str:
     return printable(dimension.dim_param) or f"axis {axis}"
 
 
-def _attribute(a: Any) -> Attribute:
+def _attribute(a: onnx.AttributeProto) -> Attribute:
     kinds = onnx.AttributeProto
     match a.type:
         case kinds.INT:

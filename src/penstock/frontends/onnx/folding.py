@@ -104,7 +104,7 @@ def _single(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
 
-def proto_of(node: FileNode, opset: int) -> Any:
+def proto_of(node: FileNode, opset: int) -> onnx.NodeProto:
     """A node as a protobuf, without subgraphs."""
     found = helper.make_node(node.name, node.inputs, node.outputs)
     schema: Any = operator_schema(node.name, opset)

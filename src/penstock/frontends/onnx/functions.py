@@ -23,6 +23,7 @@ from penstock.frontends.onnx.integer_functions import NAMES, definition, is_stan
 from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
 from penstock.ir.tensor import Array
 
+Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 MOST_ROUNDS = 8  # How deep definitions use functions.
 
 
@@ -58,7 +59,7 @@ def expanded(
     return found
 
 
-def _types(file: File, extents: Mapping[str, int]) -> Mapping[str, Any]:
+def _types(file: File, extents: Mapping[str, int]) -> Types:
     """Types of tensors by name, as far as they are known."""
     short = {name: x for name, x in file.constants.items() if x.size <= SHORT}
     known = {name: x for name, x in file.constants.items() if name not in short}
@@ -83,7 +84,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Mapping[str, Any]:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", file.opset)])
     try:
-        inferred: Any = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:  # the inference fails with any exception; nothing else is known then
         inferred = graph
     found = {v.name: v.type for v in (*inferred.input, *inferred.output, *inferred.value_info)}
@@ -93,7 +94,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Mapping[str, Any]:
     return found
 
 
-def _definition(node: FileNode, types: Mapping[str, Any], opset: int) -> Any:
+def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto | None:
     """The body of a function; None if the operator has none without subgraphs."""
     schema: Any = operator_schema(node.name, opset)
     found = onnx.FunctionProto()
@@ -119,7 +120,9 @@ def _definition(node: FileNode, types: Mapping[str, Any], opset: int) -> Any:
     return found if found.node and next(graphs, None) is None else None
 
 
-def _instance(node: FileNode, index: int, body: Any, opset: int) -> Iterator[FileNode]:
+def _instance(
+    node: FileNode, index: int, body: onnx.FunctionProto, opset: int
+) -> Iterator[FileNode]:
     """The nodes of a function's body for one node."""
     schema: Any = operator_schema(node.name, opset)
     label = next(filter(None, node.outputs), node.name)
@@ -155,7 +158,7 @@ def _with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
     return replace(file, nodes=nodes, constants={**file.constants, **constants})
 
 
-def _extents(type: Any) -> tuple[int, ...] | None:
+def _extents(type: onnx.TypeProto | None) -> tuple[int, ...] | None:
     """The shape of a tensor type; None if it is not known."""
     if type is None or not type.tensor_type.HasField("shape"):
         return None

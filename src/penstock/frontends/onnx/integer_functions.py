@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -22,6 +21,7 @@ from onnx import helper
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
+from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 
 SUMS = ("MatMulInteger", "ConvInteger")
@@ -66,7 +66,7 @@ class _Definition:
         self.constants[name] = elements
         return name
 
-    def made(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def made(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
         name = self.name()
         self.nodes.append(FileNode(operator, self.node.where, inputs, (name,), attributes))
         return name

@@ -67,6 +67,24 @@ def test_weights_with_a_zero_point_are_the_references(
     compare(layer(shape, zero, keep=keep))
 
 
+def test_the_product_of_scales_has_double_precision() -> None:
+    """Accumulators that a multiplier in single precision would round to another step."""
+    x, w, y = (float(np.float32(v)) for v in (0.010382891, 0.001485042, 0.03296916))
+    bias = np.array([246963, -246963], np.int32)
+    tensors = (
+        TensorSpec("x", (1, 4), scales=(x,), zero_points=(0,)),
+        TensorSpec("w", (2, 4), scales=(w,), zero_points=(0,), data=np.zeros((2, 4), np.int8)),
+        TensorSpec("y", (1, 2), scales=(y,), zero_points=(0,)),
+        TensorSpec("b", (2,), "int32", (float(np.float32(x * w)),), (0,), data=bias),
+    )
+    node = OperatorSpec("FULLY_CONNECTED", (0, 1, 3), (2,), {})
+    raw = write_tflite(tensors, (node,), (0,), (2,))
+    zeros = np.zeros((1, 4), np.int8)
+    graph = parse(raw, "m.tflite")
+    found = run_graph(graph, {graph.inputs[0].name: zeros})[graph.outputs[0].name]
+    np.testing.assert_array_equal(found, run_tflite_micro(raw, (zeros,)).outputs[0])
+
+
 def test_inputs_whose_weights_fit_8_bits_are_read_once() -> None:
     tensors = (
         TensorSpec("x", (1, 3), scales=(0.05,), zero_points=(-9,)),

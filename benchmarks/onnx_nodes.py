@@ -120,8 +120,8 @@ def judged(test: Any, *, arithmetic: bool) -> Outcome:
             Runner.assert_similar_outputs(wanted, outputs, rtol=test.rtol, atol=test.atol)
     except PenstockError as error:
         return found(REFUSED, _reason(error))
-    except AssertionError as error:
-        return found(WRONG, " ".join(str(error).split())[:200])
+    except Exception as error:  # a difference, or a defect
+        return found(WRONG, " ".join(f"{type(error).__name__}: {error}".split())[:200])
     return found(PASSED)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from penstock.frontends.onnx.operators import CAST, DEQUANTISE, MOVING, QUANTISE
 from penstock.frontends.onnx.rewrites import quantised_names
-from penstock.frontends.unsigned import UNSIGNED_OPERATORS
 from penstock.ops.registry import compositions, operator_files, operators
 from penstock.pipeline.request import KEYWORDS
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
@@ -42,13 +41,10 @@ def supported() -> str:
         "| operator | TFLite names | ONNX names | meaning |\n"
         "| --- | --- | --- | --- |\n"
     )
-    unsigned = ", ".join(UNSIGNED_OPERATORS)
     moving = ", ".join((*MOVING, CAST, QUANTISE, DEQUANTISE, *quantised_names()))
     tail = (
         "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
         f"The ONNX front end itself handles: {moving}.\n"
-        "\nIn TFLite networks on uint8, such as those of TensorFlow 1, these operators compute as "
-        f"TensorFlow's reference kernels do, element for element: {unsigned}.\n"
     )
     return head + "\n".join(sorted(rows)) + "\n" + tail
 

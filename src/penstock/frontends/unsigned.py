@@ -27,17 +27,19 @@ _OF_BYTES = ("CAST", "QUANTIZE")  # Operators that read and compute uint8 elemen
 # files treat unsigned nodes apart.
 #
 # Source: TensorFlow Lite, kernels/internal/reference.
-UNSIGNED_OPERATORS = (
-    "ADD", "ARG_MAX", "ARG_MIN", "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "BROADCAST_TO",
-    "CONCATENATION", "CONV_2D", "CUSTOM:TFLite_Detection_PostProcess", "DEPTHWISE_CONV_2D",
-    "DEQUANTIZE", "EQUAL", "EXPAND_DIMS", "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GELU",
-    "GREATER", "GREATER_EQUAL", "HARD_SWISH", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOGISTIC",
-    "LOG_SOFTMAX", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NOT_EQUAL",
-    "PACK", "PAD", "PADV2", "QUANTIZE", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RELU_0_TO_1",
-    "RELU_N1_TO_1", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SELECT", "SELECT_V2",
-    "SHAPE", "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V",
-    "SQUEEZE", "STRIDED_SLICE", "SUB", "SUM", "TANH", "TILE", "TRANSPOSE", "TRANSPOSE_CONV",
-    "UNPACK",
+_EXACT = frozenset(
+    (
+        "CUSTOM:TFLite_Detection_PostProcess",
+        "ADD", "ARG_MAX", "ARG_MIN", "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "BROADCAST_TO",
+        "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "EQUAL", "EXPAND_DIMS",
+        "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GELU", "GREATER", "GREATER_EQUAL", "HARD_SWISH",
+        "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOGISTIC", "LOG_SOFTMAX", "MAXIMUM", "MAX_POOL_2D",
+        "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NOT_EQUAL", "PACK", "PAD", "PADV2", "QUANTIZE",
+        "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "RESHAPE",
+        "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SELECT", "SELECT_V2", "SHAPE", "SLICE",
+        "SOFTMAX", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE",
+        "STRIDED_SLICE", "SUB", "SUM", "TANH", "TILE", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
+    )
 )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ def _signed_type(type: TensorType) -> TensorType:
 
 def require_exact(node: ForeignNode) -> None:
     """Raises UnsupportedError if the arithmetic of an unsigned node is not known to be exact."""
-    if node.unsigned and node.name not in UNSIGNED_OPERATORS:
+    if node.unsigned and node.name not in _EXACT:
         raise UnsupportedError(
             "model-021",
             f"{node.name}: tensors are uint8, must be int8",

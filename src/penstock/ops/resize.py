@@ -268,7 +268,9 @@ def _interpolated(node: OnnxNode) -> Iterable[Made]:
             if not weights[:, k].any():
                 continue
             factors = new.typed_constant(weights[:, k].reshape(shape), DType.FLOAT32)
-            part = new.apply(PlainMul(), new.apply(Gather(a, tuple(start + k)), x), factors)
+            part = new.apply(
+                PlainMul(), new.apply(Gather(a, tuple((start + k).tolist())), x), factors
+            )
             total = part if total is None else new.apply(PlainAdd(), total, part)
         assert total is not None
         x = total

@@ -9,7 +9,6 @@ from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, whole_work
 from penstock.memory.problem import Placement
-from penstock.opkit.layers import has_wide_weights
 from penstock.optional import attempt
 from penstock.program.constants import weight_bytes, weight_bytes_by_tensor
 from penstock.program.program import Kind, Program
@@ -78,7 +77,7 @@ def make_report(
     schedule, program = done.schedule, done.program
     cost = schedule.cost
     weights = weight_bytes(program)
-    constants = _stored_bytes(schedule.assigned_parts.graph)
+    constants = sum(v.type.size_bytes for v in schedule.assigned_parts.graph.constants())
     steps = layers(schedule, program)
     memories = attempt("memory over time", lambda: timelines(schedule, program), tuple)
     return Report(
@@ -248,15 +247,6 @@ def left_to_cpu(schedule: Schedule) -> tuple[FallbackReport, ...]:
             cycles.get(fallback.node.name, fallback.cycles),
         )
         for fallback in schedule.parts.cpu_fallbacks
-    )
-
-
-def _stored_bytes(graph: Graph) -> int:
-    """Bytes of the constants of a graph as its file stores them: wide weights were uint8."""
-    wide = {node.inputs[1].name for node in graph.nodes if has_wide_weights(node)}
-    return sum(
-        value.type.elements if value.name in wide else value.type.size_bytes
-        for value in graph.constants()
     )
 
 

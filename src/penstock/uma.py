@@ -17,7 +17,7 @@ sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a ten
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
-                            the memory regions to which these refer
+                            the memory regions to which these refer; StreamDriver: what submits
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
@@ -35,7 +35,12 @@ compares it with UMA.
 
 from __future__ import annotations
 
-from penstock.backends.accelerator import AcceleratorTarget, PassPhase, RegionNumbers
+from penstock.backends.accelerator import (
+    AcceleratorTarget,
+    PassPhase,
+    RegionNumbers,
+    StreamDriver,
+)
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
@@ -179,6 +184,7 @@ __all__ = [
     "Scratchpads",
     "Span",
     "StreamCommand",
+    "StreamDriver",
     "StreamOperation",
     "StreamRows",
     "StreamTransfer",

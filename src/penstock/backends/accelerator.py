@@ -168,6 +168,30 @@ class RegionNumbers:
     memories: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StreamDriver:
+    """A driver that receives command streams, and what it is told besides.
+
+    submit: the function that receives a stream, its size in bytes, and addresses.
+    regions: numbers of memory regions.  `submit` then receives a base address and a size in bytes
+        for each number from 0 on, and the addresses in streams (`Place`) are offsets into these
+        regions.  One of them contains the constants of all streams, the others are whole memories;
+        their bases and sizes are multiples of the `cache_line_bytes` of the kernels.  A region that
+        a stream does not use is (0, 0).
+    is_status: True if `submit` returns a status.  In C, the run ends with an error unless it is 0.
+    traps: functions of the driver's sources that a simulator of the processor executes in Python,
+        by name.  A value returns the substitute for one program: a function of a CoreAccess,
+        through which it reads the arguments in R0, R1, .., and sets R0 to the result.
+    cmake: lines that the bundle's CMakeLists.txt contains for the driver.  "{prefix}" stands for
+        the name of the model's library, "{PREFIX}" for the same in capital letters."""
+
+    submit: Driver
+    regions: RegionNumbers | None = None
+    is_status: bool = False
+    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
+    cmake: str = ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.

@@ -33,6 +33,7 @@ from penstock.uma import (
     PassPhase,
     Pattern,
     RegionNumbers,
+    StreamDriver,
     UMABackend,
     is_constant,
     is_op,
@@ -118,11 +119,16 @@ class EthosU(UMABackend):
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
         for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, CONCATENATION):
             self._register_operator_strategy(op, strategy_of(op))
-        self._register_codegen(
-            fmt="stream", encoder=encode, submit=submission(self.name),
-            includes='#include "ethosu_submit.h"', sources=driver_sources, regions=REGIONS,
-            is_status=True, traps={"ethosu_functional_execute": trap},
+        driver = StreamDriver(
+            submission(self.name),
+            REGIONS,
+            is_status=True,
+            traps={"ethosu_functional_execute": trap},
             cmake=driver_file("ethosu_driver.cmake"),
+        )
+        self._register_codegen(
+            fmt="stream", encoder=encode, submit=driver,
+            includes='#include "ethosu_submit.h"', sources=driver_sources,
         )  # fmt: skip
 
     @property

@@ -228,10 +228,12 @@ class UMABackend(Registration):
             with backend_code("function sources", where):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
-        hooks = own.replace_call_extern, own.encoder, own.submit
         more = self._registered.region, self._registered.select, self._registered.wait
-        driver = own.regions, own.is_status, own.traps, own.cmake
-        return Codegen(own.fmt, text, *hooks, sources, *more, *driver)
+        hooks, driver = (own.replace_call_extern, own.encoder), own.driver
+        if driver is None:
+            return Codegen(own.fmt, text, *hooks, None, sources, *more)
+        told = driver.regions, driver.is_status, driver.traps, driver.cmake
+        return Codegen(own.fmt, text, *hooks, driver.submit, sources, *more, *told)
 
 
 def registered() -> Mapping[str, UMABackend]:

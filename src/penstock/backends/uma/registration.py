@@ -17,7 +17,7 @@ from penstock.backends.accelerator import (
     PassPhase,
     ProgramPass,
     RegionFunction,
-    RegionNumbers,
+    StreamDriver,
     Value,
 )
 from penstock.backends.description import name_of, require_callable
@@ -37,7 +37,6 @@ from penstock.backends.uma.registrations import (
     read_sources,
     registered_memory,
 )
-from penstock.hardware.core_access import Trap
 from penstock.hardware.target import MemoryRegion
 from penstock.program.program import Driver
 from penstock.tiling.tiler import Tiler
@@ -265,11 +264,7 @@ class Registration(DriverRegistration):
         encoder: Callable[..., bytes] | None = None,
         sources: Sources | None = None,
         *,
-        submit: Driver | None = None,
-        regions: RegionNumbers | None = None,
-        is_status: bool = False,
-        traps: Mapping[str, Callable[[], Trap]] | None = None,
-        cmake: str = "",
+        submit: Driver | StreamDriver | None = None,
         format: str | None = None,
     ) -> None:
         """Register how the commands of the accelerator are generated.
@@ -285,19 +280,7 @@ class Registration(DriverRegistration):
             the folder of the backend's module, or a function of the AcceleratorTarget that returns
             either.
         submit: the driver function that receives a stream, its size in bytes, and the base
-            addresses that the stream uses, for fmt "stream".
-        regions: numbers of memory regions, for fmt "stream".  `submit` then receives a base
-            address and a size in bytes for each number from 0 on, and the addresses in streams
-            (`Place`) are offsets into these regions.  One of them contains the constants of all
-            streams, the others are whole memories; their bases and sizes are multiples of the
-            `cache_line_bytes` of the kernels.  A region that a stream does not use is (0, 0).
-        is_status: True if `submit` returns a status.  In C, the run ends with an error unless it
-            is 0.
-        traps: functions of `sources` that a simulator of the processor executes in Python, by name.
-            A value returns the substitute for one program: a function of a CoreAccess, through
-            which it reads the arguments in R0, R1, .., and sets R0 to the result.
-        cmake: lines that the bundle's CMakeLists.txt contains for the driver.  "{prefix}" stands
-            for the name of the model's library, "{PREFIX}" for the same in capital letters.
+            addresses that the stream uses, for fmt "stream"; or a `StreamDriver` with it.
         format: synonym of `fmt`, from the listing of the RFC; if given, `fmt` is ignored.
 
         Source: RFC 0060, _register_codegen.
@@ -313,6 +296,8 @@ class Registration(DriverRegistration):
         Raises BackendError if the arguments are inconsistent or a file cannot be read."""
         wanted = fmt if format is None else format
         where = f"{self._place}, code generation"
+        driver = submit if isinstance(submit, StreamDriver) else submit and StreamDriver(submit)
+        submit = None if driver is None else driver.submit
         checks.check_codegen(wanted, encoder, submit, replace_call_extern, where)
         files = sources or ()
         self._registered.codegen = RegisteredCodegen(
@@ -320,12 +305,8 @@ class Registration(DriverRegistration):
             includes,
             replace_call_extern,
             encoder,
-            submit,
+            driver,
             files if callable(files) else read_sources(files, self._bases, where),
-            regions,
-            is_status,
-            traps or {},
-            cmake,
         )
 
     def _register_region(self, function: RegionFunction) -> None:

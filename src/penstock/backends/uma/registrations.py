@@ -18,7 +18,7 @@ from penstock.backends.accelerator import (
     PassPhase,
     ProgramPass,
     RegionFunction,
-    RegionNumbers,
+    StreamDriver,
     Value,
 )
 from penstock.backends.description import backend_code, is_name
@@ -26,7 +26,6 @@ from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import ABOVE_0, Roofline, StrategyFunction, is_figure
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError, UsageError
-from penstock.hardware.core_access import Trap
 from penstock.hardware.quantities import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver
@@ -227,24 +226,15 @@ class RegisteredCodegen:
     replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
         If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
-    submit: the driver function that receives the command stream, for fmt "stream".
-    sources: (file name, contents) pairs, or the registered function that returns the files.
-    regions: the numbers of the memory regions that `submit` receives; None for addresses of
-        buffers.
-    is_status: whether `submit` returns a status.
-    traps: functions that a simulator of the processor executes, by name.
-    cmake: lines for the driver in the bundle's CMakeLists.txt."""
+    driver: what receives the command stream, for fmt "stream".
+    sources: (file name, contents) pairs, or the registered function that returns the files."""
 
     fmt: str = "c"
     includes: str | Callable[[], str] | None = None
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
-    submit: Driver | None = None
+    driver: StreamDriver | None = None
     sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
-    regions: RegionNumbers | None = None
-    is_status: bool = False
-    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
-    cmake: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,10 @@ from penstock.opkit.samples import (
 )
 from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
-from penstock.ops import depthwise_conv2d
+from penstock.ops import depthwise_conv2d, volumes
 from penstock.ops.dynamic_range import is_dynamic
 from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
+from penstock.ops.plain import PlainAdd
 
 
 def _slides_along_one_axis(op: _Convolution, site: Site) -> bool:
@@ -216,6 +217,9 @@ WEIGHTS_ORDER = (0, 2, 3, 1)
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Conv; with a group for each channel it is a depthwise convolution."""
     x, groups = node.input(0), node.integer("group", 1)
+    if x.type.rank == volumes.RANK:
+        yield from _volume_nodes(node, x, groups)
+        return
     require_rank(x.type, (4,), "input")
     is_plain = is_real(node) or onnx_constants.has_real_weights(node, 1, axis=0)
     if is_plain:
@@ -233,6 +237,28 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from _plain_nodes(node, w, rows, columns)
     else:
         yield from grouped_nodes(node, x, w, rows, columns)
+
+
+def _volume_nodes(node: OnnxNode, x: Value, groups: int) -> Iterable[Made]:
+    """Nodes of a convolution of volumes, of real numbers."""
+    new, weights = RealNodes(node), onnx_constants.real_numbers(node, 1)
+    require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
+    outputs, depth, size, *image = weights.shape
+    require(
+        groups > 0 and depth * groups == x.type.shape[4],
+        f"input has {x.type.shape[4]} channels, weights take {depth} in each of {groups} groups",
+    )
+    rows, columns = onnx_windows(volumes.of_axes(node, volumes.IMAGE, x), (image[0], image[1]))
+    planes, _ = onnx_windows(volumes.of_axes(node, volumes.PLANES, x), (size, 1))
+    op, zeros = PlainConv2D(rows, columns, UNLIMITED), new.constant(np.zeros(outputs), "no_bias")
+
+    def convolved(images: Value, taps: Array) -> Value:
+        w = new.constant(taps.transpose(WEIGHTS_ORDER), "weights")
+        return new.apply(op, images, w, zeros)
+
+    total = volumes.convolved(new, new.input(0), planes, weights, convolved)
+    bias = new.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
+    yield from new.result(new.apply(PlainAdd(), total, bias))
 
 
 def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Iterable[Made]:

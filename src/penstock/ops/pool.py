@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import ClassVar
@@ -46,10 +47,10 @@ from penstock.opkit.sliding import (
     pair,
 )
 from penstock.opkit.sliding import windows as onnx_windows
-from penstock.ops import depthwise_conv2d
+from penstock.ops import depthwise_conv2d, volumes
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
-from penstock.ops.plain import PlainAbs, Power
+from penstock.ops.plain import PlainAbs, PlainDiv, Power
 from penstock.ops.running import AverageLast, Halves, RunningMax, RunningSum, average
 from penstock.ops.slice import Slice
 
@@ -473,7 +474,44 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield unary_node(quantised(*windows(node), clamp), node)
 
 
+def _volume_pool(node: OnnxNode) -> Iterable[Made]:
+    """ONNX MaxPool, AveragePool and LpPool of volumes of real numbers."""
+    new = RealNodes(node)
+    x, p = new.input(0), node.integer("p", 2)
+    image, planes = (
+        onnx_pooling_windows(volumes.of_axes(node, axes, x))
+        for axes in (volumes.IMAGE, volumes.PLANES)
+    )
+    if node.name.endswith("MaxPool"):
+        op = partial(PlainMaxPool2D, limits=UNLIMITED)
+        return new.result(volumes.pooled(new, x, image, planes[0], op))
+    is_norm = node.name.endswith("LpPool")
+    if is_norm:
+        x = new.apply(Power(), new.apply(PlainAbs(), x), float(p))
+    op = partial(PlainAveragePool2D, limits=UNLIMITED, divisor=1)
+    total = volumes.pooled(new, x, image, planes[0], op)
+    if is_norm:
+        return new.result(new.apply(Power(), total, 1 / p))
+    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
+    stated = [
+        window
+        for axes in (volumes.PLANES, volumes.IMAGE)
+        for window in onnx_pooling_windows(
+            volumes.of_axes(replace(node, attributes=plain), axes, x)
+        )[: len(axes)]
+    ]
+    counts = np.ones((), np.int64)
+    for window, told, extent in zip((planes[0], *image), stated, x.type.shape[1:4], strict=True):
+        ends = (told.before, told.after) if node.integer("count_include_pad") else (0, 0)
+        counts = np.multiply.outer(counts, volumes.counts(window, extent, *ends))
+    require(bool(counts.all()), "a window lies in the padding alone: it has no average")
+    divisors = new.constant(counts[None, ..., None], "counts")
+    return new.result(new.apply(PlainDiv(), total, divisors))
+
+
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    if node.input(0).type.rank == volumes.RANK:
+        return _volume_pool(node)
     if node.name.endswith("LpPool"):
         return _norm_pool(node)
     if node.name == "AveragePool":

@@ -1029,3 +1029,21 @@ def test_standardisation_of_equal_elements(operator: str) -> None:
     else:
         y = model.node(operator, small, one, zero, scale=0.01)
     assert worst_steps(model.raw(y)) <= 1
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_of_volumes(groups: int) -> None:
+    model = Model()
+    weights = model.reals(4, 2 // groups, 2, 3, 3)
+    extents = {"strides": [2, 1, 2], "pads": [1, 1, 0, 0, 1, 1], "dilations": [2, 1, 1]}
+    y = model.node("Conv", model.input(1, 2, 5, 6, 4), weights, group=groups, **extents)
+    assert worst_steps(model.raw(y)) <= 1
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_pools_of_volumes(operator: str) -> None:
+    """Of real numbers: the mean of a convolution without a scale."""
+    model = Model()
+    x = model.node("Conv", model.input(1, 2, 5, 6, 4), model.reals(3, 2, 1, 1, 1), scale=None)
+    extents = {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 1, 0, 0, 1, 1]}
+    assert worst_steps(model.raw(model.node(operator, x, **extents, scale=0.05))) <= 1

@@ -97,7 +97,7 @@ class Prepared(BackendRep):
         self._file = decode(model.SerializeToString(), model.graph.name or "model", None)
         self._fixed = fixed_inputs(self._file)
         self._names = [value.name for value in model.graph.output]
-        self._programs: dict[tuple[bytes, ...], HostProgram] = {}
+        self._programs: dict[object, HostProgram] = {}
         self._program = runner or HostProgram
 
     def run(self, inputs: Inputs, **kwargs: object) -> tuple[Array, ...]:
@@ -112,7 +112,7 @@ class Prepared(BackendRep):
             inputs = {b.name: x for b, x in zip(borders, inputs, strict=False)}
         arrays = {name: np.asarray(x) for name, x in inputs.items()}
         fixed = {name: arrays[name] for name in self._fixed if name in arrays}
-        key = tuple(x.tobytes() for x in fixed.values())
+        key = tuple((x.shape, x.dtype.str, x.tobytes()) for x in fixed.values())
         if key not in self._programs:
             self._programs[key] = self._program(with_constants(self._file, fixed))
         rest = {name: x for name, x in arrays.items() if name not in fixed}

@@ -26,6 +26,7 @@ from penstock.ops.cumsum import Cumsum, PlainCumsum
 from penstock.ops.depthwise_conv2d import PlainDepthwiseConv2D
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.gather import GatherNd
+from penstock.ops.integer_pairs import IntegerFunction, IntegerPairs
 from penstock.ops.plain import (
     Ceil,
     Floor,
@@ -42,6 +43,7 @@ from penstock.ops.plain import (
     PlainLogistic,
     PlainMaximum,
     PlainMinimum,
+    PlainMod,
     PlainMul,
     PlainRelu,
     PlainRsqrt,
@@ -53,12 +55,17 @@ from penstock.ops.plain import (
     Round,
     Square,
 )
+from penstock.ops.plain_recurrent import PlainGru, PlainLstm, PlainRnn
+from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.pool import PlainAveragePool2D, PlainMaxPool2D
 from penstock.ops.resize import WEIGHT_BITS, Resample, Taps
 from penstock.ops.row_vectors import PlainLogSoftmax, PlainSoftmax, Softmax
+from penstock.ops.scatter import Reduction, ScatterNd
 from penstock.ops.sums import PlainSum
 from penstock.ops.svdf import SvdfFeature, SvdfTime
+from penstock.ops.top_indices import TopIndices
 from penstock.ops.transpose_conv import PlainTransposeConv, Spread
+from penstock.ops.trigonometry import AngleFunction, Sign, Trigonometric
 
 MOST_REAL = 4.0
 """Real inputs of functions are in [-MOST_REAL, MOST_REAL)."""
@@ -275,6 +282,40 @@ def products(d: PlainDrawing) -> None:
     d.apply(PlainBatchMatmul(False, transposed), a, d.input(DType.FLOAT32, b))
 
 
+def further(d: PlainDrawing) -> None:
+    """Functions, reductions and moves that ONNX defines."""
+    x = _reals(d)
+    for op in (Sign(), *map(Trigonometric, AngleFunction)):
+        d.apply(op, x)
+    d.apply(PlainMod(d.random.random() < 0.5), x, _other(d, x))
+    whole = d.apply(Cast(DType.INT32), d.input(DType.INT16))
+    for function in d.random.sample(list(IntegerFunction), 3):
+        d.apply(IntegerPairs(function), whole, _other(d, whole))
+    d.apply(PlainReduction(d.random.choice(list(ReductionFunction)), (1, 2)), _image_input(d))
+    vectors = d.input(DType.FLOAT32, (d.random.randint(1, 8), d.random.randint(4, 40)))
+    d.apply(TopIndices(d.random.randint(1, 4), d.random.random() < 0.5), vectors)
+    rows, depth = d.random.randint(2, 12), d.random.randint(1, 24)
+    count = d.random.randint(1, rows)
+    places = d.constant(np.arange(count, dtype=np.int32)[:, None])
+    parts = d.input(DType.FLOAT32, (count, depth))
+    reduction = d.random.choice(list(Reduction))
+    d.apply(ScatterNd(reduction), d.input(DType.FLOAT32, (rows, depth)), places, parts)
+
+
+def recurrences(d: PlainDrawing) -> None:
+    """Steps of recurrent layers on real numbers."""
+    steps, batch, units = d.random.randint(1, 6), d.random.randint(1, 2), d.random.randint(2, 24)
+    for op in (PlainRnn(), PlainGru(), PlainGru(reset_after=True), PlainLstm()):
+        x = d.input(DType.FLOAT32, (1, steps, batch, op.GATES * units))
+        states = [d.input(DType.FLOAT32, (batch, units)) for _ in range(op.STATES)]
+        weights, bias = _weights(d, (op.GATES * units, units), 1)
+        d.apply(op, x, *states, weights, *([bias] if op.extra else []))
+
+
+def _image_input(d: PlainDrawing) -> Value:
+    return d.input(DType.FLOAT32, _image(d))
+
+
 def _window(d: PlainDrawing, extent: int) -> Window:
     """A window that meets every element, often with padding."""
     size, stride = d.random.randint(1, min(extent, 4)), d.random.choice((1, 1, 2))
@@ -344,5 +385,7 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     sums,
     convolutions,
     products,
+    further,
+    recurrences,
     resampled,
 )

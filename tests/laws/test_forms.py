@@ -26,6 +26,7 @@ from penstock.backends.cores.common.layer import (
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
+from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
@@ -50,7 +51,9 @@ REQUANTISED = [
     *(
         s
         for _, s in SAMPLES
-        if isinstance(s.op, Requantised) and not isinstance(s.op, SumRequantisation)
+        if isinstance(s.op, Requantised)
+        and not isinstance(s.op, SumRequantisation)
+        and all(x.dtype is not WIDE for x in s.site.inputs)
     ),
 ]
 

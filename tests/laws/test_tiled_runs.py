@@ -27,11 +27,12 @@ from strategies import regions, seeds
 
 WIDER = {
     "AverageLast", "BatchToSpace", "Cumsum", "DepthToSpace", "Gather", "GatherNd", "Gru", "Lstm",
-    "MirrorPad", "PackChannels", "PackView", "PlainCumsum", "RealLstm", "RequantiseLast",
+    "MirrorPad", "PackChannels", "PackView", "PlainCumsum", "PlainGru", "PlainLstm", "PlainRnn",
+    "RealLstm", "RequantiseLast",
     "RunningProduct", "Shape", "Slice", "SpaceToBatch", "SpaceToDepth", "Tile", "UnpackChannels",
 }  # fmt: skip
 """Operators whose affine form is wider than what they need: mixed axes, turned borders."""
-WIDER_SAMPLES = ("conv2d-1", "conv2d-4", "resize-4")
+WIDER_SAMPLES = ("conv2d-1", "conv2d-2", "conv2d-5", "resize-4", "resize-7")
 """Further such samples: groups, and corners that are aligned."""
 
 

@@ -19,7 +19,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.program.program import Command, Copy, Invoke, Loop, Program
+from penstock.program.program import Command, Invoke, Loop, Program
 from penstock.scheduling.model.fused_parts import fused_members
 from penstock.scheduling.options import BYTES, DEFAULTS, Options
 from penstock.simulators.graph import run_graph
@@ -126,13 +126,6 @@ def branches() -> Graph:
     e = net.conv2d(d, 16, 1, activation="relu", name="e")
     y = net.conv2d(net.add(c, e, name="sum"), 8, 3, activation="relu", name="y")
     return net.build(y, net.max_pool2d(c, 2, name="z"))
-
-
-def test_layers_run_late_beside_other_copies(tmp_path: Path) -> None:
-    """The constants of the depthwise convolution are copied while other layers run."""
-    done = compiled(branches(), "nvdla:extension=False", target="two-region")
-    assert any(isinstance(c, Copy) for c in done.program.run)
-    assert_late(done, tmp_path)
 
 
 def test_layers_run_late_in_loops(tmp_path: Path) -> None:

@@ -487,7 +487,7 @@ def _real_foreign(node: ForeignNode) -> OnnxNode:
 def _check(node: ForeignNode) -> None:
     x, y = node.input(0).type, node.output().type
     match node.name:
-        case "HARD_SWISH":
+        case "HARD_SWISH" if not is_plain_foreign(node):
             require_int8(x, "input")
             require_int8(y, "output")
             if _swish_scaling(x, y)[1] > 0:

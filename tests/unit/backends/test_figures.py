@@ -106,11 +106,15 @@ def test_packing_beside_an_accelerator_is_no_arithmetic() -> None:
 
 @pytest.mark.parametrize("name", [f.name for f in core_families().values() if f.cycle_model])
 def test_every_portable_kernel_has_figures(name: str) -> None:
-    """Of the samples of all operators; `constant` serves shapes, which are folded before."""
+    """Of the samples of all operators; `constant` serves shapes, which are folded before, and what
+    `detections_s8_f32` takes depends on the scores."""
     family = core_family(name)
     found = (
         family.priced(sample.op, sample.site, sample.op.kernel(sample.site))
         for _, sample in SAMPLES
         if not sample.op.ALIAS
     )
-    assert {kernel.name for kernel in found if kernel.work_cycles is None} <= {"constant"}
+    assert {kernel.name for kernel in found if kernel.work_cycles is None} <= {
+        "constant",
+        "detections_s8_f32",
+    }

@@ -12,14 +12,24 @@ from penstock.frontends.open import parse
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from penstock.simulators.tflite_micro import run_tflite_micro
-from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
 
 pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
 
 IMAGE = (1, 6, 5, 4)
-WINDOW = {"stride_h": 2, "stride_w": 1, "padding": 0}
-LAYER = {**WINDOW, "fused_activation_function": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
-POOL = {**WINDOW, "filter_height": 2, "filter_width": 3, "fused_activation_function": 3}
+WINDOW: dict[str, OptionValue] = {"stride_h": 2, "stride_w": 1, "padding": 0}
+LAYER: dict[str, OptionValue] = {
+    **WINDOW,
+    "fused_activation_function": 1,
+    "dilation_h_factor": 1,
+    "dilation_w_factor": 1,
+}
+POOL: dict[str, OptionValue] = {
+    **WINDOW,
+    "filter_height": 2,
+    "filter_width": 3,
+    "fused_activation_function": 3,
+}
 
 
 def reals(*shape: int) -> Array:
@@ -30,7 +40,7 @@ def ints(*numbers: int) -> Array:
     return np.array(numbers, np.int32)
 
 
-Case = tuple[str, tuple[Array, ...], tuple[int, ...], Mapping[str, object]]
+Case = tuple[str, tuple[Array, ...], tuple[int, ...], Mapping[str, OptionValue]]
 EXACT: tuple[Case, ...] = (
     ("CONV_2D", (reals(7, 3, 2, 4), reals(7)), (1, 3, 5, 7), LAYER),
     ("DEPTHWISE_CONV_2D", (reals(1, 3, 2, 8), reals(8)), (1, 3, 5, 8),

@@ -24,38 +24,30 @@ CHEAP = RowOptions(rounds=((200, 20), (400, 40)), orders=3, patience=4)
 
 @st.composite
 def tied_problems(draw: st.DrawFn, max_shapes: int, max_bytes: int) -> PlacementProblem:
-    """Shapes of up to four buffers that do not overlap in their shape; now and then a fixed one."""
+    """Shapes of up to four buffers that do not overlap in their shape."""
     buffers: list[LiveBuffer] = []
     for i in range(draw(st.integers(0, max_shapes))):
         alignment = draw(st.sampled_from((1, 1, 2, 4)))
-        fixed = draw(st.sampled_from((None,) * 9 + (draw(st.integers(0, 3)) * 4,)))
-        if any(buffer.fixed_offset is not None for buffer in buffers):
-            fixed = None
         distance = 0
         for k in range(draw(st.sampled_from((1, 1, 2, 4)))):
             lower = draw(st.integers(0, 6))
             size = draw(st.integers(1, max_bytes))
             life = (lower, lower + draw(st.integers(1, 4)), size)
             if k == 0:
-                buffers.append(LiveBuffer(f"s{i}", *life, alignment, fixed))
+                buffers.append(LiveBuffer(f"s{i}", *life, alignment))
             else:
                 own = draw(st.sampled_from((1, 2)))
                 distance = -(-distance // own) * own
-                buffers.append(LiveBuffer(f"s{i}.{k}", *life, own, None, f"s{i}", distance))
+                buffers.append(LiveBuffer(f"s{i}.{k}", *life, own, f"s{i}", distance))
             distance += size + draw(st.integers(0, 1))
     return PlacementProblem(tuple(draw(st.permutations(buffers))))
-
-
-def pinned_first(problem: PlacementProblem) -> tuple[tuple[LiveBuffer, ...], ...]:
-    """The shapes, the fixed ones first, as the placer has to lay them."""
-    return tuple(sorted(shapes(problem.buffers), key=lambda shape: shape[0].fixed_offset is None))
 
 
 def lies_free(
     shape: tuple[LiveBuffer, ...], base: int, placed: list[tuple[LiveBuffer, int]]
 ) -> bool:
-    """Whether a shape at a base is aligned, where it is fixed, and apart from what is placed."""
-    return shape[0].fixed_offset in (None, base) and all(
+    """Whether a shape at a base is aligned, and apart from what is placed."""
+    return all(
         (base + b.distance_bytes) % b.alignment == 0
         and all(
             not b.meets(other)
@@ -114,7 +106,7 @@ def test_the_lowest_by_brute_force_lies_between_bound_and_placement(
     problem: PlacementProblem,
 ) -> None:
     placement = place_rows(problem)
-    order = pinned_first(problem)
+    order = shapes(problem.buffers)
     least = 0
     while not fits_by_brute_force(order, least, []):
         least += 1
@@ -126,9 +118,8 @@ def test_the_lowest_by_brute_force_lies_between_bound_and_placement(
 def test_laying_in_any_order_is_first_fit(problem: PlacementProblem, random: Random) -> None:
     found = shapes(problem.buffers)
     assume(found)
-    free = [i for i, shape in enumerate(found) if shape[0].fixed_offset is None]
-    random.shuffle(free)
-    order = [i for i in range(len(found)) if i not in free] + free
+    order = list(range(len(found)))
+    random.shuffle(order)
     by_hand = lay_by_hand(tuple(found[i] for i in order))
     tables = row_tables(found, segment_rows=2)
     bases = np.zeros(len(found), dtype=np.int64)
@@ -146,7 +137,7 @@ def test_improving_an_order_never_raises_the_height(problem: PlacementProblem) -
     assume(problem.buffers)
     tables = row_tables(shapes(problem.buffers), segment_rows=2)
     bound = peak_live_bytes(problem)
-    order = np.argsort(tables.shapes[3] < 0, kind="stable")
+    order = np.arange(tables.shapes.shape[1])
     for reached in (bound, bound + 1, 2 * bound + 9):
         height, bases, _ = improve(tables, order, bound, reached, 500, 3)
         assert bound <= height <= reached

@@ -22,7 +22,6 @@ class Reason(Enum):
     UNKNOWN = "unknown"  # an offset of no buffer
     NEGATIVE = "negative"
     MISALIGNED = "misaligned"
-    FIXED_MOVED = "fixed moved"
     UNTIED = "untied"  # not at the required distance from its anchor
     OVERLAP = "overlap"
     OVER_CAPACITY = "over capacity"
@@ -50,7 +49,6 @@ def check(problem: PlacementProblem, placement: Placement) -> tuple[Fault, ...]:
         found = (
             (Reason.NEGATIVE, offset < 0),
             (Reason.MISALIGNED, offset % b.alignment != 0),
-            (Reason.FIXED_MOVED, b.fixed_offset is not None and offset != b.fixed_offset),
             (Reason.UNTIED, offset - offsets.get(b.anchor or b.name, offset) != b.distance_bytes),
             (Reason.OVER_CAPACITY, capacity is not None and offset + b.size_bytes > capacity),
         )

@@ -11,7 +11,7 @@ are the same on every machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -19,27 +19,24 @@ import numpy as np
 from penstock.memory.greedy import place_greedily, placement_at
 from penstock.memory.problem import Column, LiveBuffer, Placement, PlacementProblem, peak_live_bytes
 from penstock.memory.solver import is_installed, solve
-from penstock.memory.stacking import Boxes, Tricks, buffers_as_boxes, stack
+from penstock.memory.stacking import Boxes, buffers_as_boxes, stack
 
 
 @dataclass(frozen=True, slots=True)
 class ExactOptions:
-    """Budget and reductions of exact placement.
+    """Budget of exact placement.
 
     max_nodes: attempts to place one buffer, over all rounds.
     max_buffers: larger problems are placed greedily, since the tables of the search grow
         quadratically.
     solver_work: deterministic seconds of the constraint solver; 0.0 disables it.
     max_solver_buffers: larger problems skip the solver.
-    coarsen: whether to count in the largest unit that divides all sizes and alignments.
     """
 
     max_nodes: int = 20_000
     max_buffers: int = 4_000
     solver_work: float = 0.5
     max_solver_buffers: int = 150
-    coarsen: bool = True
-    tricks: Tricks = field(default_factory=Tricks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ def unit_bytes(buffers: tuple[LiveBuffer, ...]) -> int:
     """
     unit = 0
     for buffer in buffers:
-        unit = gcd(unit, buffer.size_bytes, buffer.fixed_offset or 0)
+        unit = gcd(unit, buffer.size_bytes)
     while misfits := [b for b in buffers if b.alignment % unit and unit % b.alignment]:
         unit = gcd(unit, misfits[0].alignment)
     return unit
@@ -110,7 +107,7 @@ class _Descent:
 
     def __init__(self, problem: PlacementProblem, greedy: Placement, options: ExactOptions) -> None:
         self.problem, self.options, self.best = problem, options, greedy
-        self.unit = unit_bytes(problem.buffers) if options.coarsen else 1
+        self.unit = unit_bytes(problem.buffers)
         self.boxes = buffers_as_boxes(tuple(_scaled(b, self.unit) for b in problem.buffers))
         self.rankings = rankings(self.boxes)
         self.reached = greedy.height_bytes // self.unit
@@ -145,7 +142,7 @@ class _Descent:
             left = self.options.max_nodes - self.nodes
             if left <= 0:
                 return None
-            answer = stack(self.boxes, ceiling, rank, min(self.grant, left), self.options.tricks)
+            answer = stack(self.boxes, ceiling, rank, min(self.grant, left))
             self.nodes += answer.nodes
             if answer.offsets is not None:
                 self._reach(answer.offsets, f"stacking by {name}")
@@ -209,10 +206,8 @@ def _ranks(*keys: Column) -> Column:
 
 
 def _scaled(buffer: LiveBuffer, unit: int) -> LiveBuffer:
-    fixed = buffer.fixed_offset
     return replace(
         buffer,
         size_bytes=buffer.size_bytes // unit,
         alignment=max(buffer.alignment // unit, 1),
-        fixed_offset=None if fixed is None else fixed // unit,
     )

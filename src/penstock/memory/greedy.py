@@ -67,7 +67,7 @@ def placement_at(
 
 
 def place_in_order(buffers: list[LiveBuffer]) -> dict[str, int]:
-    """Place buffers in this order, each at its fixed offset or in the lowest gap that fits it."""
+    """Place buffers in this order, each in the lowest gap that fits it."""
     count = len(buffers)
     # The buffers placed so far, sorted by offset; rows: lower, upper, offset, end.
     placed = np.empty((4, count), dtype=np.int64)
@@ -75,9 +75,7 @@ def place_in_order(buffers: list[LiveBuffer]) -> dict[str, int]:
     for done, buffer in enumerate(buffers):
         lower, upper, starts, ends = placed[:, :done]
         meeting = (lower < buffer.upper) & (upper > buffer.lower)
-        offset = buffer.fixed_offset
-        if offset is None:
-            offset = _lowest_hole(starts[meeting], ends[meeting], buffer)
+        offset = _lowest_hole(starts[meeting], ends[meeting], buffer)
         offsets[buffer.name] = offset
         row = int(np.searchsorted(starts, offset))
         placed[:, row + 1 : done + 1] = placed[:, row:done].copy()
@@ -94,14 +92,11 @@ def _lowest_hole(starts: Column, ends: Column, buffer: LiveBuffer) -> int:
 
 
 def _place(problem: PlacementProblem, priority: Priority) -> dict[str, int]:
-    fixed = any(buffer.fixed_offset is not None for buffer in problem.buffers)
-    if priority is Priority.STACK and not fixed:
+    if priority is Priority.STACK:
         return _stack(problem)
-    if priority is Priority.STACK:  # stacking does not support fixed buffers
-        priority = Priority.BREADTH
     breadth = _breadths(problem) if priority is Priority.BREADTH else {}
 
-    def rank(buffer: LiveBuffer) -> tuple[bool, int, int, int]:
+    def rank(buffer: LiveBuffer) -> tuple[int, int, int]:
         length = buffer.upper - buffer.lower
         first = {
             Priority.SIZE: -buffer.size_bytes,
@@ -111,8 +106,7 @@ def _place(problem: PlacementProblem, priority: Priority) -> dict[str, int]:
             Priority.START: buffer.lower,
             Priority.END: -buffer.upper,
         }[priority]
-        movable = buffer.fixed_offset is None
-        return movable, first, -buffer.size_bytes, buffer.lower
+        return first, -buffer.size_bytes, buffer.lower
 
     return place_in_order(sorted(problem.buffers, key=rank))
 
@@ -129,7 +123,7 @@ def _breadths(problem: PlacementProblem) -> dict[str, int]:
 def _stack(problem: PlacementProblem) -> dict[str, int]:
     """Repeatedly place the buffer with the lowest floor on top of the buffers below it.
 
-    Fills no gaps below placed buffers; does not support fixed buffers.
+    Fills no gaps below placed buffers.
     """
     breadth = _breadths(problem)
     buffers = sorted(problem.buffers, key=lambda b: (-breadth[b.name], -b.size_bytes, b.lower))

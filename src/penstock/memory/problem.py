@@ -22,9 +22,7 @@ ranges, but fixed distances.  A LiveBuffer and all buffers tied to it form a *sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +38,6 @@ class LiveBuffer:
     """Bytes that are live in the half-open interval [lower, upper) of ticks.
 
     alignment: the offset is a multiple of it.
-    fixed_offset: prescribed offset, if any.
     anchor: name of the buffer that it is tied to, if any; it lies `distance_bytes` above it.
     """
 
@@ -49,7 +46,6 @@ class LiveBuffer:
     upper: int
     size_bytes: int
     alignment: int = 1
-    fixed_offset: int | None = None
     anchor: str | None = None
     distance_bytes: int = 0
 
@@ -58,12 +54,9 @@ class LiveBuffer:
             "it must live for at least one tick" if self.lower >= self.upper else
             "it must have at least one byte" if self.size_bytes < 1 else
             "its alignment must be at least 1" if self.alignment < 1 else
-            "its fixed offset must not be negative" if (self.fixed_offset or 0) < 0 else
-            "its fixed offset must be aligned" if (self.fixed_offset or 0) % self.alignment else
             "its distance must not be negative" if self.distance_bytes < 0 else
             "its distance must be aligned" if self.distance_bytes % self.alignment else
             "without an anchor it has no distance" if self.distance_bytes and not self.tied else
-            "it is either tied or fixed" if self.tied and self.fixed_offset is not None else
             ""
         )  # fmt: skip
         if wrong:
@@ -93,8 +86,6 @@ class PlacementProblem(Brief):
         for shape in shapes(self.buffers):
             if len(shape) > 1 and (clash := _clash([(b.distance_bytes, b) for b in shape])):
                 raise InternalError("memory-008", f"buffers of one shape overlap: {clash}")
-        if clash := _clash(list(_fixed(self.buffers))):
-            raise InternalError("memory-003", f"fixed buffers overlap: {clash}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -177,9 +168,7 @@ def live_peak(problem: PlacementProblem) -> Peak:
 
 
 def peak_live_bytes(problem: PlacementProblem) -> int:
-    """Return a lower bound of the height: live bytes at the peak, and the reach of fixed or tied
-    buffers.
-    """
+    """Return a lower bound of the height: live bytes at the peak, and the reach of tied buffers."""
     return max(live_peak(problem).size_bytes, _reach(problem.buffers))
 
 
@@ -222,17 +211,6 @@ def _clash(placed: list[tuple[int, LiveBuffer]]) -> str:
     return ""
 
 
-def _fixed(buffers: tuple[LiveBuffer, ...]) -> Iterator[tuple[int, LiveBuffer]]:
-    """Yield the buffers with a prescribed offset, their own or through their anchor, and the
-    offset.
-    """
-    given = {b.name: b.fixed_offset for b in buffers if b.fixed_offset is not None}
-    for buffer in buffers:
-        base = given.get(buffer.anchor or buffer.name)
-        if base is not None:
-            yield base + buffer.distance_bytes, buffer
-
-
 def _live_sums(ticks: Column, lower: Column, upper: Column, values: Column) -> Column:
     """Return, for each tick, the sum of `values` over the buffers that are live."""
 
@@ -251,10 +229,8 @@ def _stacked(sizes: Column, alignments: Column) -> int:
 
 
 def _reach(buffers: tuple[LiveBuffer, ...]) -> int:
-    """Return a lower bound of the highest end of fixed and tied buffers."""
-    fixed = (at + buffer.size_bytes for at, buffer in _fixed(buffers))
-    tied = (buffer.distance_bytes + buffer.size_bytes for buffer in buffers if buffer.tied)
-    return max(chain(fixed, tied), default=0)
+    """Return a lower bound of the highest end of tied buffers."""
+    return max((b.distance_bytes + b.size_bytes for b in buffers if b.tied), default=0)
 
 
 def columns(buffers: tuple[LiveBuffer, ...]) -> tuple[Column, Column, Column, Column]:

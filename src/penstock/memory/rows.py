@@ -52,8 +52,8 @@ MOST_SEGMENTS = 4
 # Fields of rows: live range, bytes, distance above the base of their shape, and segments [first,
 # end).  Rows of a shape are neighbours.
 ROW_LOWER, ROW_UPPER, ROW_SIZE, ROW_DISTANCE, ROW_FIRST, ROW_END = range(6)
-# Fields of shapes: their rows [first, last), the alignment of their base, and it, or -1 if free.
-SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT, SHAPE_FIXED = range(4)
+# Fields of shapes: their rows [first, last), and the alignment of their base.
+SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT = range(3)
 # Fields of the shelf: live range, bytes [low, high), and the turn in which the row was placed.
 LOWER, UPPER, LOW, HIGH, TURN = range(5)
 
@@ -108,7 +108,7 @@ class _Found:
 
 
 def place_rows(problem: PlacementProblem, options: RowOptions | None = None) -> Placement:
-    """Return the lowest placement found; supports tied and fixed buffers, ignores the capacity."""
+    """Return the lowest placement found; supports tied buffers, ignores the capacity."""
     options = options or RowOptions()
     bound = peak_live_bytes(problem)
     if not problem.buffers:
@@ -161,7 +161,6 @@ def row_tables(found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = 0)
     rows = [(b.lower, b.upper, b.size_bytes, b.distance_bytes) for shape in found for b in shape]
     ends = np.cumsum([len(shape) for shape in found])
     alignments = [lcm(*(buffer.alignment for buffer in shape)) for shape in found]
-    fixed = [-1 if s[0].fixed_offset is None else s[0].fixed_offset for s in found]
     table = np.array(rows, dtype=np.int64).T
     step = segment_rows or (SEGMENT_ROWS if len(rows) > SMALL else SMALL)
     segments = _segments(table[ROW_LOWER], table[ROW_UPPER], step)
@@ -169,7 +168,7 @@ def row_tables(found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = 0)
     change -= np.bincount(segments[1], minlength=len(change))
     return RowTables(
         np.ascontiguousarray(np.concatenate((table, segments))),
-        np.array([[0, *ends[:-1]], ends, alignments, fixed], dtype=np.int64),
+        np.array([[0, *ends[:-1]], ends, alignments], dtype=np.int64),
         np.concatenate(([0], change.cumsum().cumsum())),
     )
 
@@ -202,7 +201,7 @@ def empty_shelf(tables: RowTables) -> Shelf:
 def _orders(tables: RowTables) -> Iterator[tuple[str, Column]]:
     """Yield placement orders by several priorities; with ties, also with multi-row shapes first."""
     lower, upper, size = tables.rows[:3]
-    first, last, _, fixed = tables.shapes
+    first, last, _ = tables.shapes
     start, end = np.minimum.reduceat(lower, first), np.maximum.reduceat(upper, first)
     largest = np.maximum.reduceat(size, first)
     tightness, weight = _tightness(tables, start, end), _weight(tables, start, end)
@@ -216,9 +215,9 @@ def _orders(tables: RowTables) -> Iterator[tuple[str, Column]]:
     }
     single = last - first == 1
     for name, keys in priorities.items():
-        yield name, np.lexsort((*keys[::-1], fixed < 0))
+        yield name, np.lexsort(keys[::-1])
         if not single.all():
-            yield f"ties and {name}", np.lexsort((*keys[::-1], single, fixed < 0))
+            yield f"ties and {name}", np.lexsort((*keys[::-1], single))
 
 
 def _tightness(tables: RowTables, start: Column, end: Column) -> Column:
@@ -282,7 +281,7 @@ def lay(
 def improve(
     tables: RowTables, order: Column, bound: int, height: int, allowance: int, patience: int
 ) -> tuple[int, Column, int]:
-    """Lower the height by changing the order; fixed shapes, which come first, keep their turns.
+    """Lower the height by changing the order.
 
     bound: proven lower bound; height: the height reached so far.
     allowance: budget in comparisons.
@@ -294,7 +293,6 @@ def improve(
     Returns the height, the bases (-1 each if the height was not lowered), and the comparisons made.
     """
     order = order.copy()
-    pinned = (tables.shapes[SHAPE_FIXED] >= 0).sum()
     bases = np.full(len(order), -1)
     best = bases.copy()
     shelf = empty_shelf(tables)
@@ -311,9 +309,9 @@ def improve(
             turn = _first_above(tables, ceiling, order, bases)
         elif left == 0:
             ceiling, left = (ceiling + height) // 2, patience
-        if turn <= pinned or turn == len(order):
+        if turn == 0 or turn == len(order):
             break  # no other shape can make room, or everything lies under the bound
-        sooner = pinned + (turn - pinned) // 2
+        sooner = turn // 2
         _take_off(tables, sooner, shelf)
         late = order[turn]
         order[sooner + 1 : turn + 1] = order[sooner:turn].copy()
@@ -329,8 +327,8 @@ def _lowest_base(tables: RowTables, shape: int, shelf: Shelf) -> tuple[int, int]
     The base is raised until no row of the shape overlaps a segment of the shelf.
     """
     first, last = tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]
-    base, before, work = max(tables.shapes[SHAPE_FIXED, shape], 0), -1, 1
-    while before < base and tables.shapes[SHAPE_FIXED, shape] < 0:
+    base, before, work = 0, -1, 1
+    while before < base:
         before = base
         for row in range(first, last):
             for segment in range(tables.rows[ROW_FIRST, row], tables.rows[ROW_END, row]):

@@ -97,9 +97,7 @@ def _interruptible(solver: CpSolver, model: CpModel) -> CpSolverStatus:
 
 
 def _place(model: CpModel, boxes: Boxes, box: int, hint: int, ceiling: int) -> LinearExprT:
-    """Return the offset of a box: a constant if fixed, else a multiple of its alignment."""
-    if boxes.fixed[box] >= 0:
-        return int(boxes.fixed[box])
+    """Return the offset of a box, a multiple of its alignment."""
     alignment = int(boxes.alignment[box])
     highest = (ceiling - int(boxes.size[box])) // alignment
     steps = model.new_int_var(0, max(highest, 0), f"steps{box}")

@@ -14,7 +14,13 @@ box read before: on its *floor*.  So it suffices to choose which box comes next;
 A *section* is a tick at which the live range of some box begins; only sections matter.
 
 Source of the idea: Moffitt, MiniMalloc, ASPLOS 2023.  This search is written from the argument
-above and extended to alignment and fixed boxes.
+above and extended to alignment.  It reduces the search as follows, without changing a result:
+
+- Boxes are chosen in ascending order of offset: a box with a lower floor must wait.
+- No box lies above another one that would still fit below it.
+- It backtracks where the remaining bytes of a section exceed the remaining space.
+- Groups of boxes that no longer share a tick are searched separately.
+- Of boxes of equal live range, size and alignment, only the first is tried.
 """
 
 from __future__ import annotations
@@ -33,27 +39,10 @@ Records = Any
 """An array of records, or a record: compiled code reads their fields as attributes."""
 
 
-class Tricks(NamedTuple):
-    """Reductions of the search space.  None of them changes a result found without a node limit.
-
-    ascend: boxes are chosen in ascending order of offset; a box with a lower floor must wait.
-    settle: no box above another one that would still fit below it.
-    sections: backtrack where the remaining bytes of a section exceed the remaining space.
-    split: search groups of boxes that no longer share a tick separately.
-    twins: among boxes of equal live range, size and alignment, try only the first.
-    """
-
-    ascend: bool = True
-    settle: bool = True
-    sections: bool = True
-    split: bool = True
-    twins: bool = True
-
-
 class Boxes(NamedTuple):
     """Buffers as arrays.
 
-    first, last: half-open interval of sections; fixed: prescribed offset, or -1.
+    first, last: half-open interval of sections.
     live: whether a box is live in a section, shape (sections, boxes).
     meeting: whether two boxes share a section, shape (boxes, boxes).
     """
@@ -62,7 +51,6 @@ class Boxes(NamedTuple):
     last: Column
     size: Column
     alignment: Column
-    fixed: Column
     live: Flags
     meeting: Flags
 
@@ -84,16 +72,13 @@ def buffers_as_boxes(buffers: tuple[LiveBuffer, ...]) -> Boxes:
     lower, upper, size, alignment = map(np.ascontiguousarray, columns(buffers))
     ticks = np.unique(lower)
     first, last = np.searchsorted(ticks, lower), np.searchsorted(ticks, upper)
-    fixed = np.array([-1 if b.fixed_offset is None else b.fixed_offset for b in buffers])
     sections = np.arange(len(ticks))[:, None]
     live = (first <= sections) & (sections < last)
     meeting = (first[:, None] < last) & (first < last[:, None])
-    return Boxes(first, last, size, alignment, fixed, live, meeting)
+    return Boxes(first, last, size, alignment, live, meeting)
 
 
-def stack(
-    boxes: Boxes, ceiling: int, rank: Column, max_nodes: int, tricks: Tricks | None = None
-) -> Answer:
+def stack(boxes: Boxes, ceiling: int, rank: Column, max_nodes: int) -> Answer:
     """Return offsets of all boxes under `ceiling`, if there are any.
 
     rank: tie-breaker among boxes with equal floors, the lowest first.
@@ -101,7 +86,7 @@ def stack(
 
     The result depends on the arguments only.
     """
-    problem = _problem(boxes, ceiling, rank, tricks or Tricks())
+    problem = _problem(boxes, ceiling, rank)
     by_birth = np.lexsort((boxes.last, boxes.first))
     placed, finished, nodes = _search(problem, _new_stack(by_birth), max_nodes)
     return Answer(problem.boxes["offset"].copy() if placed else None, finished, nodes)
@@ -109,7 +94,7 @@ def stack(
 
 _BOX = np.dtype(
     [
-        *((name, np.int64) for name in ("first", "last", "size", "alignment", "fixed")),
+        *((name, np.int64) for name in ("first", "last", "size", "alignment")),
         *((name, np.int64) for name in ("filled", "rank", "elder", "floor", "offset")),
     ],
     align=True,
@@ -132,7 +117,6 @@ class _Problem(NamedTuple):
 
     meeting: whether two boxes share a section.
     tenants: the boxes of each section.
-    blocks: the boxes with a fixed offset, from low to high.
     spill: the largest difference between the filled size and the size of a box.
     """
 
@@ -140,35 +124,29 @@ class _Problem(NamedTuple):
     sections: Records
     meeting: Flags
     tenants: Column
-    blocks: Column
     spill: int
     ceiling: int
-    tricks: Tricks
 
 
-def _problem(boxes: Boxes, ceiling: int, rank: Column, tricks: Tricks) -> _Problem:
+def _problem(boxes: Boxes, ceiling: int, rank: Column) -> _Problem:
     grain = int(np.gcd.reduce(boxes.alignment))
     filled = -(-boxes.size // grain) * grain
     every = np.zeros(len(boxes.size), dtype=_BOX)
-    for name in ("first", "last", "size", "alignment", "fixed"):
+    for name in ("first", "last", "size", "alignment"):
         every[name] = getattr(boxes, name)
     every["filled"], every["rank"] = filled, rank
     every["elder"], every["offset"] = _elder_twins(boxes, rank), -1
-    every["floor"] = np.where(boxes.fixed < 0, 0, boxes.fixed)
     sections = np.zeros(len(boxes.live), dtype=_SECTION)
     sections["end"] = boxes.live.sum(axis=1).cumsum()
     sections["begin"][1:] = sections["end"][:-1]
     sections["due"] = boxes.live @ filled
-    blocks = np.flatnonzero(boxes.fixed >= 0)
     return _Problem(
         every,
         sections,
         boxes.meeting,
         np.ascontiguousarray(np.nonzero(boxes.live)[1]),
-        blocks[np.argsort(boxes.fixed[blocks], kind="stable")],
         int((filled - boxes.size).max(initial=0)),
         ceiling,
-        tricks,
     )
 
 
@@ -180,10 +158,9 @@ def _elder_twins(boxes: Boxes, rank: Column) -> Column:
     last_seen: dict[tuple[int, ...], int] = {}
     compared = (boxes.first, boxes.last, boxes.size, boxes.alignment)
     for box in np.argsort(rank, kind="stable").tolist():
-        if boxes.fixed[box] < 0:
-            key = tuple(int(column[box]) for column in compared)
-            elder[box] = last_seen.get(key, -1)
-            last_seen[key] = box
+        key = tuple(int(column[box]) for column in compared)
+        elder[box] = last_seen.get(key, -1)
+        last_seen[key] = box
     return elder
 
 
@@ -245,8 +222,6 @@ def _search(problem: _Problem, stack: _Stack, max_nodes: int) -> tuple[bool, boo
     """Place all boxes; return whether they are placed, whether the search is complete, and the
     number of nodes."""
     everyone = stack.numbers[: stack.decisions[0].rest]
-    for box in everyone:
-        problem.boxes[box].floor = _over_fixed(problem, box, problem.boxes[box].floor)
     _survey(problem, 0, len(problem.sections))
     if not _promising(problem, everyone, 0):
         return False, True, 0
@@ -301,9 +276,9 @@ def _place(problem: _Problem, stack: _Stack, depth: int, step: int) -> None:
             stack.numbers[decision.rest] = stack.numbers[k]
             decision.rest += 1
     others = stack.numbers[decision.top : decision.rest]
-    fits = _lay(problem, box, others, stack, step)
+    _lay(problem, box, others, stack, step)
     decision.offset = problem.boxes[box].offset
-    if fits and _promising(problem, others, decision.offset):
+    if _promising(problem, others, decision.offset):
         decision.is_placed = True
         _split(problem, stack, depth)
 
@@ -320,11 +295,9 @@ def _list_candidates(problem: _Problem, stack: _Stack, depth: int) -> None:
     end = before.rest
     for number in members:
         box = problem.boxes[number]
-        if problem.tricks.settle and box.floor >= lowest_top:
+        if box.floor >= lowest_top or box.floor < before.offset:
             continue
-        if problem.tricks.ascend and box.floor < before.offset:
-            continue
-        if problem.tricks.twins and box.elder >= 0 and problem.boxes[box.elder].offset < 0:
+        if box.elder >= 0 and problem.boxes[box.elder].offset < 0:
             continue
         k = end
         while k > before.rest and _precedes(box, problem.boxes[stack.numbers[k - 1]]):
@@ -343,19 +316,16 @@ def _precedes(a: Records, b: Records) -> bool:
 
 
 @compiled
-def _lay(problem: _Problem, number: int, others: Column, stack: _Stack, depth: int) -> bool:
-    """Place a box on its floor and raise the others' floors; return False if one of them hits a
-    fixed box."""
+def _lay(problem: _Problem, number: int, others: Column, stack: _Stack, depth: int) -> None:
+    """Place a box on its floor and raise the others' floors."""
     box, step = problem.boxes[number], stack.trail[depth]
     step.box, step.first, step.last = number, box.first, box.last
     step.lifted = stack.trail[depth - 1].lifted if depth else 0
-    fits = True
     for met in others:
         if not problem.meeting[number, met]:
             continue
         other = problem.boxes[met]
-        floor = _over_fixed(problem, met, max(other.floor, box.floor + box.size))
-        fits &= other.fixed < 0 or floor <= other.fixed
+        floor = -(-(box.floor + box.size) // other.alignment) * other.alignment
         if floor > other.floor:
             stack.raised[step.lifted] = met, other.floor
             step.lifted += 1
@@ -365,7 +335,6 @@ def _lay(problem: _Problem, number: int, others: Column, stack: _Stack, depth: i
     for section in range(box.first, box.last):
         problem.sections[section].due -= box.filled
     _survey(problem, step.first, step.last)
-    return fits
 
 
 @compiled
@@ -382,19 +351,6 @@ def _undo(problem: _Problem, stack: _Stack, depth: int) -> None:
 
 
 @compiled
-def _over_fixed(problem: _Problem, number: int, floor: int) -> int:
-    """A floor, aligned and raised above every fixed box below which the box does not fit."""
-    box = problem.boxes[number]
-    floor = -(-floor // box.alignment) * box.alignment
-    if box.fixed < 0:
-        for k in problem.blocks:
-            lower, upper = problem.boxes[k].fixed, problem.boxes[k].fixed + problem.boxes[k].size
-            if problem.meeting[k, number] and floor < upper and floor + box.size > lower:
-                floor = -(-upper // box.alignment) * box.alignment
-    return floor
-
-
-@compiled
 def _survey(problem: _Problem, first: int, last: int) -> None:
     """Update the least floor of the remaining boxes in sections `first` to `last`."""
     for k in range(first, last):
@@ -408,19 +364,17 @@ def _survey(problem: _Problem, first: int, last: int) -> None:
 @compiled
 def _promising(problem: _Problem, members: Column, base: int) -> bool:
     """Whether each member, and the remaining bytes of each section, may fit under the ceiling."""
-    base = base if problem.tricks.ascend else 0
     first, last = len(problem.sections), 0
     for number in members:
         box = problem.boxes[number]
         if max(box.floor, base) + box.size > problem.ceiling:
             return False
         first, last = min(first, box.first), max(last, box.last)
-    if problem.tricks.sections:
-        for k in range(first, last):
-            section = problem.sections[k]
-            top = max(section.lowest, base) + section.due - problem.spill
-            if section.due > 0 and top > problem.ceiling:
-                return False
+    for k in range(first, last):
+        section = problem.sections[k]
+        top = max(section.lowest, base) + section.due - problem.spill
+        if section.due > 0 and top > problem.ceiling:
+            return False
     return True
 
 
@@ -432,7 +386,7 @@ def _split(problem: _Problem, stack: _Stack, depth: int) -> None:
     latest = 0
     for k in range(decision.top, decision.rest):
         box = problem.boxes[stack.numbers[k]]
-        if k == decision.top or (problem.tricks.split and box.first >= latest):
+        if k == decision.top or box.first >= latest:
             stack.groups[decision.first_group + decision.pending, 0] = k
             decision.pending += 1
         latest = max(latest, box.last)

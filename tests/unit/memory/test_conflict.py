@@ -35,9 +35,9 @@ def test_fragmentation_alone_can_be_a_conflict() -> None:
     assert set(found.names) <= {buffer.name for buffer in NEEDS_12}
 
 
-def test_a_fixed_buffer_beyond_the_capacity_is_a_conflict_of_its_own() -> None:
-    buffers = (LiveBuffer("a", 0, 1, 8), LiveBuffer("fixed", 3, 4, 8, 1, 96))
-    assert conflict(PlacementProblem(buffers, 100)) == Conflict(("fixed",), True, True)
+def test_a_buffer_larger_than_the_capacity_is_a_conflict_of_its_own() -> None:
+    buffers = (LiveBuffer("a", 0, 1, 8), LiveBuffer("large", 3, 4, 104))
+    assert conflict(PlacementProblem(buffers, 100)) == Conflict(("large",), True, True)
 
 
 def test_spent_work_is_admitted() -> None:

@@ -37,10 +37,6 @@ def test_mixed_alignments_may_fill_each_others_padding() -> None:
     assert stacked_bytes(buffers) == 8
 
 
-def test_a_fixed_buffer_raises_the_bound_to_its_end() -> None:
-    assert peak_live_bytes(PlacementProblem((LiveBuffer("a", 0, 1, 4, fixed_offset=12),))) == 16
-
-
 def test_an_empty_problem_needs_nothing() -> None:
     assert peak_live_bytes(PlacementProblem(())) == 0
 
@@ -51,12 +47,9 @@ def test_an_empty_problem_needs_nothing() -> None:
         (("a", 3, 3, 1), "at least one tick"),
         (("a", 0, 1, 0), "at least one byte"),
         (("a", 0, 1, 1, 0), "alignment must be at least 1"),
-        (("a", 0, 1, 1, 1, -4), "must not be negative"),
-        (("a", 0, 1, 1, 8, 4), "must be aligned"),
-        (("a", 0, 1, 1, 1, None, "b", -1), "must not be negative"),
-        (("a", 0, 1, 1, 4, None, "b", 6), "distance must be aligned"),
-        (("a", 0, 1, 1, 1, None, None, 6), "no distance"),
-        (("a", 0, 1, 1, 1, 8, "b", 6), "either tied or fixed"),
+        (("a", 0, 1, 1, 1, "b", -1), "must not be negative"),
+        (("a", 0, 1, 1, 4, "b", 6), "distance must be aligned"),
+        (("a", 0, 1, 1, 1, None, 6), "no distance"),
     ],
 )
 def test_a_malformed_buffer_is_refused(buffer: tuple[str, int, int, int], why: str) -> None:
@@ -70,14 +63,8 @@ def test_names_must_be_unique() -> None:
         PlacementProblem((LiveBuffer("a", 0, 1, 1), LiveBuffer("a", 1, 2, 1)))
 
 
-def test_fixed_buffers_must_not_overlap() -> None:
-    with pytest.raises(InternalError, match="overlap: low, high"):
-        PlacementProblem((LiveBuffer("high", 0, 2, 4, 1, 3), LiveBuffer("low", 1, 3, 4, 1, 0)))
-    PlacementProblem((LiveBuffer("high", 0, 2, 4, 1, 4), LiveBuffer("low", 1, 3, 4, 1, 0)))
-
-
 def test_a_shape_consists_of_an_anchor_and_its_tied_buffers() -> None:
-    above, alone = LiveBuffer("above", 0, 2, 4, 1, None, "below", 4), LiveBuffer("alone", 0, 1, 9)
+    above, alone = LiveBuffer("above", 0, 2, 4, 1, "below", 4), LiveBuffer("alone", 0, 1, 9)
     below = LiveBuffer("below", 0, 1, 4)
     assert shapes((above, alone, below)) == ((alone,), (below, above))
 
@@ -93,20 +80,13 @@ def test_an_anchor_must_be_there_and_untied(anchor: str) -> None:
 
 
 def test_buffers_of_one_shape_must_not_overlap() -> None:
-    low, high = LiveBuffer("low", 0, 2, 4), LiveBuffer("high", 1, 3, 4, 1, None, "low", 3)
+    low, high = LiveBuffer("low", 0, 2, 4), LiveBuffer("high", 1, 3, 4, 1, "low", 3)
     with pytest.raises(InternalError, match="of one shape overlap: low, high"):
         PlacementProblem((high, low))
-    PlacementProblem((LiveBuffer("high", 2, 3, 4, 1, None, "low", 3), low))
-    PlacementProblem((LiveBuffer("high", 1, 3, 4, 1, None, "low", 4), low))
-
-
-def test_a_buffer_tied_to_a_fixed_one_is_fixed_too() -> None:
-    low, high = LiveBuffer("low", 0, 1, 4, 1, 8), LiveBuffer("high", 1, 2, 4, 1, None, "low", 4)
-    assert peak_live_bytes(PlacementProblem((low, high))) == 16
-    with pytest.raises(InternalError, match="fixed buffers overlap: high, other"):
-        PlacementProblem((low, high, LiveBuffer("other", 1, 2, 4, 1, 14)))
+    PlacementProblem((LiveBuffer("high", 2, 3, 4, 1, "low", 3), low))
+    PlacementProblem((LiveBuffer("high", 1, 3, 4, 1, "low", 4), low))
 
 
 def test_a_shape_raises_the_bound_to_its_height() -> None:
-    row = LiveBuffer("row", 1, 2, 4, 1, None, "first", 20)
+    row = LiveBuffer("row", 1, 2, 4, 1, "first", 20)
     assert peak_live_bytes(PlacementProblem((LiveBuffer("first", 0, 1, 4), row))) == 24

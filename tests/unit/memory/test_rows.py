@@ -72,7 +72,7 @@ def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
     few = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4)))
     assert place(few) == place_exactly(few)
     assert place(few, PlaceOptions(max_exact_buffers=1)).method.startswith("rows by")
-    tied = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4, 1, None, "a", 4)))
+    tied = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4, 1, "a", 4)))
     assert place(tied).method.startswith("rows by")
 
 

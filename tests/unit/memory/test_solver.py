@@ -24,7 +24,7 @@ def hard() -> Boxes:
     sections = np.arange(last.max())[:, None]
     live = (first <= sections) & (sections < last)
     meeting = (first[:, None] < last) & (first < last[:, None])
-    return Boxes(first, last, size, ones, -ones, live, meeting)
+    return Boxes(first, last, size, ones, live, meeting)
 
 
 def test_an_interrupt_stops_the_solver() -> None:

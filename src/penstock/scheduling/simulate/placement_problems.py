@@ -163,7 +163,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
                 yield region, LiveBuffer(name, born, dead, size, alignment)
             else:
                 distance = (lower - first) * storage.row_bytes
-                yield region, LiveBuffer(name, born, dead, size, 1, None, anchor, distance)
+                yield region, LiveBuffer(name, born, dead, size, 1, anchor, distance)
             if storage.contiguous and anchor is None:
                 anchor, first = name, lower
 

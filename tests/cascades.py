@@ -1,7 +1,7 @@
 """Handwritten programs with features that `programs.py` lacks.
 
-These are chains of three layers, bounds in tables, offsets, streamed inputs, constants in RAM, and
-layers in two memories.
+These are chains of three layers, bounds in tables, offsets, streamed inputs, and layers in two
+memories.
 """
 
 from __future__ import annotations
@@ -18,18 +18,15 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.running import RequantiseLast, RunningSum
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (
-    Box,
     Buffer,
     Call,
     Command,
-    Copy,
     Kind,
     Loop,
     Program,
     Pull,
     Rows,
     View,
-    Wait,
 )
 from programs import (
     EXAMPLES,
@@ -110,7 +107,6 @@ def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> P
         () if pulled else (View.whole("x", values[0].type, "x"),),
         (View.whole(y.name, y.type, y.name),),
         (),
-        (),
         make(len(graph.nodes), 0, y.type.shape[1]),
     )
 
@@ -161,7 +157,7 @@ def in_two_loops(graph: Graph, program: Program) -> Program:
 
 
 def by_offset(graph: Graph) -> Program:
-    """A program that copies each row of x to a fixed address before it reads the row there."""
+    """A program that takes each row of x to a place of its own before it reads the row there."""
     (x,), (node,) = graph.inputs, graph.nodes
     y, r = node.output, Var("r")
     end = binary("+", r, 1)
@@ -169,46 +165,16 @@ def by_offset(graph: Graph) -> Program:
     place = TableEntry(tuple(places[row % 5] for row in range(x.type.shape[1])), r)
     near = replace(rolling(x, "places", Rows(row_bytes(x), 1), r, end), offset=place)
     turn = (
-        Copy(View.whole("x", x.type, "x"), near, r, end, "cpu"),
+        Pull(near, r, end),
         call(node, near, View.whole("y", y.type, "y"), rows_box(y, r, end)),
     )
     buffers = (
-        Buffer("x", Kind.IO, "far", 0, x.type.size_bytes),
         Buffer("places", Kind.ARENA, "near", 0, 700 + row_bytes(x)),
         Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),
         *constant_buffers(node),
     )
     run = (Loop("r", 0, x.type.shape[1], 1, turn),)
-    inputs, outputs = (View.whole("x", x.type, "x"),), (View.whole("y", y.type, "y"),)
-    return Program("streamed", MEMORIES, buffers, inputs, outputs, (), (), run)
-
-
-def constants_in_ram(graph: Graph) -> Program:
-    """A program that copies weights and biases into RAM, from where the kernel reads them."""
-    (x,), (node,) = graph.inputs, graph.nodes
-    y, (weights, bias) = node.output, node.inputs[1:]
-    at = {weights.name: 64, bias.name: 256}
-    moved = {v.name: View.whole(v.name, v.type, f"{v.name} here") for v in (weights, bias)}
-
-    def fetch(value: Value, extent: int) -> Copy:
-        source = View.whole(value.name, value.type, value.name)
-        return Copy(source, moved[value.name], 0, extent, "dma", "weights")
-
-    ends = View.whole("x", x.type, "x"), View.whole(y.name, y.type, "y")
-    whole = call(node, *ends, Box((0,) * 4, y.type.shape))
-    compute = replace(whole, inputs=(whole.inputs[0], *moved.values()))
-    buffers = (
-        Buffer("x", Kind.IO, "near", 512, x.type.size_bytes),
-        Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),
-        *(
-            Buffer(f"{v.name} here", Kind.ARENA, "near", at[v.name], v.type.size_bytes)
-            for v in (weights, bias)
-        ),
-        *constant_buffers(node),
-    )
-    fetches = fetch(weights, weights.type.shape[1]), fetch(bias, bias.type.shape[0])
-    run = (*fetches, Wait("dma", "weights"), compute)
-    return Program("constants", MEMORIES, buffers, ends[:1], ends[1:], (), (), run)
+    return Program("streamed", MEMORIES, buffers, (), (View.whole("y", y.type, "y"),), (), run)
 
 
 def sum_of_streams(height: int) -> Example:
@@ -233,7 +199,7 @@ def sum_of_streams(height: int) -> Example:
     )
     run = (Loop("r", 0, height, 1, (*(Pull(view, r, end) for view in rows), compute)),)
     outputs = (View.whole("y", y.type, "y"),)
-    program = Program("sum", MEMORIES, buffers, (), outputs, (), (), run)
+    program = Program("sum", MEMORIES, buffers, (), outputs, (), run)
     return Example("two streams", Graph("sum", (a, b), (y,), (node,)), program)
 
 
@@ -259,7 +225,7 @@ def total_of_stream(height: int) -> Example:
     add = call(sums, row, so_far, rows_box(sums.output, r, end))
     finish = call(total, so_far, y, rows_box(total.output, 0, 1))
     run = (Loop("r", 0, height, 1, (Pull(row, r, end), add)), finish)
-    program = Program("total", MEMORIES, buffers, (), (y,), (), (), run)
+    program = Program("total", MEMORIES, buffers, (), (y,), (), run)
     return Example(
         "total in one place", Graph("total", (x,), (total.output,), (sums, total)), program
     )
@@ -280,8 +246,6 @@ def _cascades() -> Iterator[Example]:
     yield total_of_stream(6)
     single = one_convolution(24)
     yield Example("places by offset", single, by_offset(single))
-    square = layers(5, SAME)
-    yield Example("constants in RAM", square, constants_in_ram(square))
 
 
 CASCADES = tuple(_cascades())

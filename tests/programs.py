@@ -19,14 +19,13 @@ from penstock.program.program import (
     Box,
     Buffer,
     Call,
-    Copy,
     Kind,
     Loop,
     Memory,
     Program,
+    Pull,
     Rows,
     View,
-    Wait,
 )
 from strategies import node_of
 
@@ -177,7 +176,7 @@ def cascade(graph: Graph, layout: Layout) -> Program:
     )
     run = (Loop("r", 0, y.type.shape[1], 1, (inner, consume)),)
     inputs = (View.whole("x", x.type, "x"),)
-    return Program("cascade", MEMORIES, buffers, inputs, (whole_y,), (), (), run)
+    return Program("cascade", MEMORIES, buffers, inputs, (whole_y,), (), run)
 
 
 def one_convolution(height: int) -> Graph:
@@ -187,47 +186,21 @@ def one_convolution(height: int) -> Graph:
     return Graph("streamed", (x,), (y.output,), (y,))
 
 
-def streamed(graph: Graph, slots: int = 2) -> Program:
-    """A program that copies rows of x from the far memory into two slots of the near memory.
-
-    Each row is copied while the previous one is computed. The loop body handles two rows, so that
-    each slot has its own token.
-    """
+def streamed(graph: Graph) -> Program:
+    """A program that takes each row of x from the caller, into two slots in turn."""
     (x,), (node,) = graph.inputs, graph.nodes
-    y, height, r = node.output, graph.inputs[0].type.shape[1], Var("r")
-    rows = Rows(row_bytes(x), slots)
-
-    def row(k: int) -> tuple[Expr, Expr]:
-        """Row r + k; empty below the image."""
-        ends = (binary("+", r, k), binary("+", r, k + 1))
-        first, end = (binary("min", end, height) for end in ends)
-        return first, end
-
-    def fetch(first: Expr, end: Expr, token: str) -> Copy:
-        source, target = View.whole("x", x.type, "x"), rolling(x, "slots", rows, first, end)
-        return Copy(source, target, first, end, "dma", token)
-
-    def compute(first: Expr, end: Expr) -> Call:
-        source, target = rolling(x, "slots", rows, first, end), View.whole("y", y.type, "y")
-        return call(node, source, target, rows_box(y, first, end))
-
-    turn = (
-        fetch(*row(1), "row1"),
-        Wait("dma", "row0"),
-        compute(*row(0)),
-        fetch(*row(2), "row0"),
-        Wait("dma", "row1"),
-        compute(*row(1)),
-    )
+    y, r = node.output, Var("r")
+    end = binary("+", r, 1)
+    source = rolling(x, "slots", Rows(row_bytes(x), 2), r, end)
+    target = View.whole("y", y.type, "y")
+    turn = (Pull(source, r, end), call(node, source, target, rows_box(y, r, end)))
     buffers = (
-        Buffer("x", Kind.IO, "far", 0, x.type.size_bytes),
-        Buffer("slots", Kind.ARENA, "near", 0, slots * rows.pitch),
+        Buffer("slots", Kind.ARENA, "near", 0, 2 * row_bytes(x)),
         Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),
         *constant_buffers(node),
     )
-    run = (fetch(0, 1, "row0"), Loop("r", 0, height, 2, turn))
-    inputs, outputs = (View.whole("x", x.type, "x"),), (View.whole("y", y.type, "y"),)
-    return Program("streamed", MEMORIES, buffers, inputs, outputs, (), (), run)
+    run = (Loop("r", 0, x.type.shape[1], 1, turn),)
+    return Program("streamed", MEMORIES, buffers, (), (target,), (), run)
 
 
 def _examples() -> tuple[Example, ...]:
@@ -249,7 +222,7 @@ def _examples() -> tuple[Example, ...]:
     found.append(Example("row tables", graph, cascade(graph, table_layout(graph, 3))))
     for height in (1, 2, 5, 6):
         graph = one_convolution(height)
-        found.append(Example(f"copies, {height} rows", graph, streamed(graph)))
+        found.append(Example(f"pulls, {height} rows", graph, streamed(graph)))
     return tuple(found)
 
 

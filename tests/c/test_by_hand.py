@@ -1,4 +1,4 @@
-"""The C of programs written by hand: loops, row tables, copies, streamed inputs, two memories."""
+"""The C of programs written by hand: loops, row tables, streamed inputs, two memories."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_it_compiles_without_a_warning(example: Example, kind: Kind, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "name", ["row tables", "three deep, streamed, two memories", "two streams", "constants in RAM"]
+    "name", ["row tables", "three deep, streamed, two memories", "two streams"]
 )
 def test_the_bundles_example_prints_the_answer_to_zeros(name: str, tmp_path: Path) -> None:
     example = example_named(name)
@@ -109,7 +109,7 @@ def test_the_bundles_example_prints_the_answer_to_zeros(name: str, tmp_path: Pat
     assert [int(word) for word in printed.split()] == answer.ravel().tolist()
 
 
-@pytest.mark.parametrize("name", ["three deep, streamed, two memories", "copies, 5 rows"])
+@pytest.mark.parametrize("name", ["three deep, streamed, two memories", "pulls, 5 rows"])
 def test_a_cxx_compiler_takes_the_header(name: str, tmp_path: Path) -> None:
     folder = unpack(example_named(name), tmp_path)
     source = tmp_path / "caller.cpp"
@@ -148,68 +148,6 @@ int main(void) {
     folder = unpack(example, tmp_path / "bundle")
     rows = example.graph.inputs[0].type.shape[1]
     assert run_main(main, [(folder, PREFIX)], tmp_path) == b"1" * (rows + 1 + 3)
-
-
-SLOW_ENGINE = """
-#include <assert.h>
-#include <string.h>
-
-#include "by_hand.h"
-
-void my_begin(int engine, int token, void *target, const void *source, size_t bytes);
-void my_wait(int engine, int token);
-
-static struct { int token; void *target; const void *source; size_t bytes; } begun[99];
-static int count;
-
-/* Only notes what is to be copied, and spoils the target until then. */
-void my_begin(int engine, int token, void *target, const void *source, size_t bytes) {
-    assert(engine == 0 && token >= 0 && token < BY_HAND_COPY_TOKENS && count < 99);
-    begun[count].token = token;
-    begun[count].target = target;
-    begun[count].source = source;
-    begun[count++].bytes = bytes;
-    memset(target, 0x5a, bytes);
-}
-
-void my_wait(int engine, int token) {
-    assert(engine == 0);
-    int kept = 0;
-    for (int k = 0; k < count; k++) {
-        if (begun[k].token == token) {
-            memcpy(begun[k].target, begun[k].source, begun[k].bytes);
-        } else {
-            begun[kept++] = begun[k];
-        }
-    }
-    count = kept;
-}
-"""
-
-
-@pytest.mark.parametrize(
-    "name", ["copies, 5 rows", "copies, 6 rows", "places by offset", "constants in RAM"]
-)
-def test_an_engine_of_the_user_may_copy_as_late_as_it_is_waited_for(
-    name: str, tmp_path: Path
-) -> None:
-    example = example_named(name)
-    folder = unpack(example, tmp_path)
-    (folder / "engine.c").write_text(SLOW_ENGINE)
-    names = (*c_sources(PREFIX), observer.SOURCE, observer.HARNESS, "engine.c")
-    hooks = ("-DPENSTOCK_COPY_BEGIN=my_begin", "-DPENSTOCK_COPY_WAIT=my_wait")
-    sources = [folder / name for name in names]
-    flags = (*WARNINGS_AS_ERRORS, observer.TRACED, *hooks)
-    objects = compile_objects(
-        host_compiler(), sources, folder / "out", include=(folder,), flags=flags
-    )
-    program = link_executable(host_compiler(), objects, folder / "harness")
-    inputs = inputs_of_graph(example.graph, 5)
-    found = run_executable(
-        program, execution.input_bytes(compilation_of(example), inputs), ("1", "1")
-    )
-    output = example.graph.outputs[0].name
-    assert found.endswith(machine_tensors(example, inputs)[output].tobytes())
 
 
 @pytest.mark.parametrize("example", CASCADES, ids=lambda e: e.name)

@@ -20,7 +20,7 @@ from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.row_vectors import Softmax
-from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait
+from penstock.program.program import Buffer, Call, Command, Kind, Loop, Program, Pull, View
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
@@ -265,11 +265,6 @@ def test_an_output_row_over_an_input_row_that_is_still_read_is_caught() -> None:
     assert caught(graph, cascade(graph, table_layout(graph, 3, ahead=1))) == "machine-002"
 
 
-def test_one_slot_for_two_rows_that_are_copied_and_read_is_caught() -> None:
-    graph = one_convolution(4)
-    assert caught(graph, streamed(graph, slots=1)) in ("machine-002", "machine-008")
-
-
 def edited(
     commands: tuple[Command, ...], edit: Callable[[Command], Command | None]
 ) -> Iterator[tuple[Command, ...]]:
@@ -283,60 +278,13 @@ def edited(
             yield (*before, *([other] if other is not None else []), *after)
 
 
-COPYING = [example for example in EXAMPLES if example.name.startswith("copies")]
+PULLING = [example for example in EXAMPLES if example.name.startswith("pulls")]
 
 
-@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_missing_wait_is_detected(example: Example) -> None:
-    runs = list(edited(example.program.run, lambda c: None if isinstance(c, Wait) else c))
-    assert len(runs) == 2
-    needed = runs if example.graph.inputs[0].type.shape[1] > 1 else runs[:1]
-    for run in needed:
-        assert caught(example.graph, replace(example.program, run=run)) == "machine-002"
-
-
-@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_copy_without_a_wait_is_detected(example: Example) -> None:
-    first, *_ = example.program.run
-    assert isinstance(first, Copy)
-    run = (*example.program.run, replace(first, token="late"))
-    assert caught(example.graph, replace(example.program, run=run)) == "machine-006"
-
-
-@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_missing_copy_is_detected(example: Example) -> None:
-    height = example.graph.inputs[0].type.shape[1]
-    runs = list(edited(example.program.run, lambda c: None if isinstance(c, Copy) else c))
-    assert len(runs) == 3  # the first row, the odd rows, the even rows from 2 on
-    for run, rows in zip(runs, (1, height // 2, (height - 1) // 2), strict=True):
-        code = "machine-002" if rows else ""
-        assert caught(example.graph, replace(example.program, run=run)) == code
-
-
-@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_copy_without_a_token_is_done_at_once(example: Example) -> None:
-    def at_once(command: Command) -> Command:
-        return replace(command, token=None) if isinstance(command, Copy) else command
-
-    for run in edited(example.program.run, at_once):
-        assert caught(example.graph, replace(example.program, run=run)) == ""
-
-
-def test_a_source_that_is_written_while_it_is_copied_is_caught() -> None:
-    graph = one_convolution(2)
-    program = streamed(graph)
-    second_row = program.inputs[0].rows.offset(1)
-    onto_source = replace(program.buffer("y"), memory="far", address=second_row)
-    buffers = tuple(onto_source if b.name == "y" else b for b in program.buffers)
-    assert caught(graph, replace(program, buffers=buffers)) == "machine-008"
-
-
-def test_a_copy_over_itself_is_caught() -> None:
-    graph = one_convolution(2)
-    program = streamed(graph)
-    onto_source = replace(program.buffer("slots"), memory="far", address=4)
-    buffers = tuple(onto_source if b.name == "slots" else b for b in program.buffers)
-    assert caught(graph, replace(program, buffers=buffers)) == "machine-007"
+@pytest.mark.parametrize("example", PULLING, ids=lambda example: example.name)
+def test_a_missing_pull_is_detected(example: Example) -> None:
+    (run,) = edited(example.program.run, lambda c: None if isinstance(c, Pull) else c)
+    assert caught(example.graph, replace(example.program, run=run)) == "machine-002"
 
 
 def test_rows_that_a_view_does_not_have_are_caught() -> None:

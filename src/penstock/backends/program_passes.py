@@ -254,7 +254,6 @@ def layer_program(graph: Graph, processor: str, kernel: Callable[[Composite], Ke
         placed,
         tuple(_view(value, owners) for value in graph.inputs),
         tuple(_view(value, owners) for value in graph.outputs),
-        init=(),
         reset=(),
         run=tuple(calls),
     )

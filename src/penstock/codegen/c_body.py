@@ -17,14 +17,13 @@ from penstock.codegen.c_functions import (
     given,
     row_interval,
 )
-from penstock.codegen.names import NO_TOKEN, Names
+from penstock.codegen.names import Names
 from penstock.errors import InternalError
 from penstock.program.expr import Var
 from penstock.program.program import (
     Advance,
     Call,
     Command,
-    Copy,
     Discard,
     FillTensor,
     Invoke,
@@ -34,7 +33,6 @@ from penstock.program.program import (
     Program,
     Pull,
     Transfer,
-    Wait,
 )
 from penstock.program.steps import accessed_views, as_step, walk
 from penstock.program.tables import free_variables
@@ -168,32 +166,21 @@ class _Writer:
                 yield f"{c_text.INDENT * depth}{driver.name}();"
             case Invoke() | Issue() | Transfer() | FillTensor() | LoadTensor():
                 raise InternalError("codegen-006", f"{command} has no place in a run")
-            case Wait(engine, token):
-                yield self.wait(engine, token, depth)
             case Discard():
                 pass
             case Advance():
                 statement = advance_text(self.program, self.names, command)
                 yield f"{c_text.INDENT * depth}{statement}"
-            case Call() | Copy() | Pull():
+            case Call() | Pull():
                 symbol = self.functions[common(command)].symbol
                 handed = self.handed(command, scope)
                 yield from self.line(symbol, handed, depth, self.failures(command))
-        if isinstance(command, Copy) and command.token is None:
-            yield self.wait(command.engine, NO_TOKEN, depth)
-
-    def wait(self, engine: str, token: str, depth: int) -> str:
-        names = self.names
-        arguments = f"{names.engines[engine]}, {names.tokens[token]}"
-        return f"{c_text.INDENT * depth}PENSTOCK_COPY_WAIT({arguments});"
 
     def handed(self, command: Doing, scope: Scope) -> list[str]:
         """The arguments with which a command calls its function."""
         shared = common(command)
         function = self.functions[shared]
         found = [p.name for p in function.given]
-        if isinstance(command, Copy):
-            found.append(self.names.tokens[command.token or NO_TOKEN])
         if function.by_rows:
             found += [expression(bound, scope) for bound in row_interval(command)]
         pairs = zip(accessed_views(command), accessed_views(shared), strict=True)

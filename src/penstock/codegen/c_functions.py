@@ -1,4 +1,4 @@
-"""The static functions of generated C: one per step, per copied tensor and per streamed input."""
+"""The static functions of generated C: one per step and per streamed input."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from penstock.errors import InternalError
 from penstock.ir.op import Kernel, row_axis, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, Var, binary
-from penstock.program.program import Advance, Box, Call, Command, Copy, Kind, Program, Pull, View
+from penstock.program.program import Advance, Box, Call, Command, Kind, Program, Pull, View
 from penstock.program.steps import (
     accessed_views,
     as_step,
     as_stream,
-    as_transfer,
     used_buffers,
     walk,
 )
@@ -27,8 +26,11 @@ from penstock.program.tables import row_table
 Interval = tuple[Expr, Expr]
 
 
-def row_interval(command: Call | Copy | Pull) -> Interval:
-    """Half-open interval of the rows that a command computes, copies or pulls.
+Doing = Call | Pull  # Commands that a function executes.
+
+
+def row_interval(command: Doing) -> Interval:
+    """Half-open interval of the rows that a command computes or pulls.
 
     Row indices are flattened over the leading axes.  Raises InternalError unless the region
     consists of consecutive whole rows."""
@@ -41,7 +43,7 @@ def row_interval(command: Call | Copy | Pull) -> Interval:
     return _interval(Box(*map(tuple, zip(*bounds, strict=True))), shape)
 
 
-def all_rows(command: Call | Copy | Pull) -> bool:
+def all_rows(command: Doing) -> bool:
     """Whether a command processes all rows of its tensor in every iteration."""
     view = command.output if isinstance(command, Call) else command.target
     return row_interval(command) == (0, row_count(view.type.shape))
@@ -68,16 +70,13 @@ def _interval(box: Box, shape: tuple[int, ...]) -> Interval:
     return binary("+", lower, first), binary("+", upper, first)
 
 
-Doing = Call | Copy | Pull  # Commands that a function executes.
-
-
 @dataclass(frozen=True, slots=True)
 class StaticFunction:
     """A static C function.
 
-    Its parameters are, in this order: `given`; a token (copies only); an interval of rows (if
-    `by_rows`); the offsets of views whose offset depends on loop variables.  `failure`: the status
-    that it returns if it fails; "" if it cannot fail and returns nothing."""
+    Its parameters are, in this order: `given`; an interval of rows (if `by_rows`); the offsets of
+    views whose offset depends on loop variables.  `failure`: the status that it returns if it
+    fails; "" if it cannot fail and returns nothing."""
 
     symbol: str
     given: tuple[Parameter, ...]
@@ -88,13 +87,7 @@ class StaticFunction:
 
 def common(command: Doing) -> Doing:
     """The command without its rows and loop variables: equal for commands of one function."""
-    match command:
-        case Call():
-            return as_step(command)
-        case Copy():
-            return as_transfer(command)
-        case Pull():
-            return as_stream(command)
+    return as_step(command) if isinstance(command, Call) else as_stream(command)
 
 
 def functions(
@@ -149,8 +142,6 @@ def _function(frame: _Frame, shared: Doing) -> StaticFunction:
             symbol = names.steps[shared]
             text = _offloaded(frame, shared) if shared.body else _step(frame, shared)
             failure = "ACCELERATOR_FAILED" if frame.fails(shared) else ""
-        case Copy():
-            symbol, text = names.transfers[shared], _transfer(frame, shared)
         case Pull():
             symbol, text, failure = names.streams[shared], _stream(frame, shared), "PULL_FAILED"
     failure = failure and f"{names.prefix.upper()}_{failure}"
@@ -168,7 +159,6 @@ class _Frame:
 
     def head(self, result: str, symbol: str, command: Doing) -> str:
         taken = [p.declaration for p in given(self.program, self.names, command)]
-        taken += ["int token"] if isinstance(command, Copy) else []
         taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
         offsets = (view.offset for view in accessed_views(command))
         taken += [f"int32_t {offset.name}" for offset in offsets if isinstance(offset, Var)]
@@ -199,7 +189,6 @@ def _step(frame: _Frame, call: Call) -> str:
     number = names.numbers[call]
     params = [f"step_{number:02d}_params{k or ''}" for k, _ in enumerate(kernel.sequence)]
     symbols = _tables(names, call, number)
-    fixed, moved = _constants(frame, call)
     members = {*(member for member, _ in kernel.constants), *kernel.folded}
     sources = ", ".join(frame.view(v) for k, v in enumerate(call.inputs) if k not in members)
     lower, upper = frame.rows(call.output.type)
@@ -207,15 +196,13 @@ def _step(frame: _Frame, call: Call) -> str:
     return "\n".join(
         (
             _step_comment(call, number),
-            *_parameters(kernel, params[0], fixed, symbols),
+            *_parameters(kernel, params[0], _constants(frame, call), symbols),
             *(
                 line
                 for later, own in zip(kernel.sequence[1:], params[1:], strict=True)
                 for line in _parameters(later, own, {}, symbols)
             ),
             frame.head("PENSTOCK_STEP void", names.steps[call], call),
-            *([f"    struct {kernel.name} p = {params[0]};"] if moved else []),
-            *(f"    p.{member} = {pointer};" for member, pointer in moved.items()),
             f"    const penstock_source x[] = {{{sources}}};",
             f"    const penstock_sink y = {frame.view(call.output)};",
             *(
@@ -223,7 +210,7 @@ def _step(frame: _Frame, call: Call) -> str:
                 if kernel.stack_bytes
                 else []
             ),
-            f"    {kernel.name}(&{'p' if moved else params[0]}, {passed}{_scratch(frame, call)});",
+            f"    {kernel.name}(&{params[0]}, {passed}{_scratch(frame, call)});",
             *(
                 f"    {later.name}(&{own}, {passed});"
                 for later, own in zip(kernel.sequence[1:], params[1:], strict=True)
@@ -288,48 +275,20 @@ def _step_comment(call: Call, number: int) -> str:
     return "\n".join([title, *shown, f"{out} */"])
 
 
-def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns those known at compile time, and those of constants copied into a memory, which the
-    step sets when it runs."""
-    fixed: dict[str, str] = {}
-    moved: dict[str, str] = {}
-    for k, member in call.kernel.constants:
-        view = call.inputs[k]
-        buffer = frame.program.buffer(view.buffer)
-        if buffer.kind is Kind.CONSTANT:
-            fixed[member] = _whole(view, frame.names.buffers[view.buffer])
-        else:
-            fixed[member] = "NULL"
-            moved[member] = _pointer(frame, view)
-    return fixed, moved
+def _constants(frame: _Frame, call: Call) -> dict[str, str]:
+    """The arrays of constants that a kernel reads as the model stores them, by member."""
+    return {member: _array(frame, call.inputs[k]) for k, member in call.kernel.constants}
 
 
-def _whole(view: View, text: str) -> str:
-    """`text`, if the view is contiguous from the first byte of its buffer."""
+def _array(frame: _Frame, view: View) -> str:
+    """The array of a constant, which the view shows as a whole."""
     if view.offset != 0 or not view.contiguous:
-        raise _unreadable(view)
-    return text
-
-
-def _pointer(frame: _Frame, view: View) -> str:
-    c_type = c_text.C_TYPES[view.type.dtype]
-    base = _base(frame.program, frame.names, view)
-    if not view.contiguous:
-        raise _unreadable(view)
-    if c_type == "int8_t":
-        return base
-    address = frame.program.buffer(view.buffer).address
-    if not isinstance(view.offset, int) or (address + view.offset) % view.type.dtype.size_bytes:
-        raise _unreadable(view)
-    return f"(const {c_type} *)(const void *)({base})"
-
-
-def _unreadable(view: View) -> InternalError:
-    return InternalError(
-        "codegen-003",
-        f'a kernel cannot read constant "{view.tensor}" through a view that has gaps, or that '
-        "begins within an element",
-    )
+        raise InternalError(
+            "codegen-003",
+            f'a kernel cannot read constant "{view.tensor}" through a view that has gaps, or that '
+            "begins within it",
+        )
+    return frame.names.buffers[view.buffer]
 
 
 def _initialisers(kernel: Kernel, pointers: Mapping[str, str]) -> tuple[str, ...]:
@@ -342,34 +301,6 @@ def _initialisers(kernel: Kernel, pointers: Mapping[str, str]) -> tuple[str, ...
         else:
             lines.append(c_text.INDENT + item)
     return tuple(lines)
-
-
-def _transfer(frame: _Frame, copy: Copy) -> str:
-    """The function that copies a tensor at once, or rows of it one by one."""
-    x, y, type = frame.view(copy.source), frame.view(copy.target), copy.source.type
-    begin = f"PENSTOCK_COPY_BEGIN({frame.names.engines[copy.engine]}, token"
-    lower, upper = frame.rows(type)
-    if not frame.by_rows and copy.source.contiguous and copy.target.contiguous:
-        bases = (_base(frame.program, frame.names, v) for v in (copy.target, copy.source))
-        body = [f"    {begin}, {', '.join(bases)}, {type.size_bytes});"]
-    else:
-        body = [
-            f"    const penstock_source x = {x};",
-            f"    const penstock_sink y = {y};",
-            f"    for (int32_t row = {lower}; row < {upper}; row++) {{",
-            "        int8_t *target = penstock_write_row(&y, row);",
-            f"        {begin}, target, penstock_read_row(&x, row), {copy.source.row_bytes});",
-            "    }",
-        ]
-    return "\n".join(
-        (
-            f"/* copies {'rows of ' if frame.by_rows else ''}{_described(copy.source)}",
-            f" * from {_memory(frame, copy.source)} to {_memory(frame, copy.target)} */",
-            frame.head("static void", frame.names.transfers[copy], copy),
-            *body,
-            "}",
-        )
-    )
 
 
 def _stream(frame: _Frame, pull: Pull) -> str:
@@ -394,10 +325,6 @@ def _stream(frame: _Frame, pull: Pull) -> str:
 
 def _described(view: View) -> str:
     return f"{c_text.short(view.tensor)}, {c_text.type_comment(view.type)}"
-
-
-def _memory(frame: _Frame, view: View) -> str:
-    return c_text.comment(frame.program.buffer(view.buffer).memory)
 
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:

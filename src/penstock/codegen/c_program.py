@@ -25,13 +25,11 @@ from penstock.program.program import (
     Advance,
     Call,
     Command,
-    Copy,
     Discard,
     FillTensor,
     LoadTensor,
     Program,
     View,
-    Wait,
 )
 from penstock.program.steps import accessed_views, steps, walk
 from penstock.program.tables import entry_bytes, folded_constants, table_bytes
@@ -190,8 +188,6 @@ def generate(
     compiler       name and version of the compiler, for the comment in the header
 
     Raises BackendError for inconsistent drivers."""
-    if program.init:
-        raise InternalError("codegen-004", "the entry init has no C form yet")
     names = Names.of(program, prefix)
     constants = arrays(program, names)
     used = {step.engine for step in steps(program) if step.body}
@@ -300,7 +296,7 @@ def _environment() -> Environment:
 
 
 def _headers(program: Program) -> tuple[str, ...]:
-    """Runtime headers of a program: its kernels, and those for loops, copies, queues if used."""
+    """Runtime headers of a program: its kernels, and those for loops and queues if used."""
     every = steps(program)
     run = (kernel.name for step in every if not step.body for kernel in step.kernel.sequence)
     kernels = dict.fromkeys(run) or ("view",)
@@ -308,8 +304,7 @@ def _headers(program: Program) -> tuple[str, ...]:
     kinds = {type(command) for command in (*walk(program.run), *bodies)}
     loops = ("loop",) if kinds - {Call, Advance, Discard} else ()
     queues = ("queue",) if Advance in kinds else ()
-    copies = ("copy",) if kinds & {Copy, Wait} else ()
-    return (*kernels, *loops, *copies, *queues)
+    return (*kernels, *loops, *queues)
 
 
 def _runtime_files(headers: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:

@@ -177,8 +177,6 @@ class Interface:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     streams: tuple[Stream, ...]
-    engines: tuple[str, ...]
-    tokens: tuple[str, ...]
     state_bytes: int
 
     @property
@@ -261,8 +259,6 @@ def interface(program: Program, names: Names) -> Interface:
         _ports(program, program.inputs, "input", names),
         _ports(program, program.outputs, "output", names),
         tuple(_stream(view, k, names) for k, view in enumerate(streams(program))),
-        tuple(names.engines.values()),
-        tuple(names.tokens.values()),
         sum(b.size_bytes for b in program.buffers if b.kind is Kind.STATE),
     )
 

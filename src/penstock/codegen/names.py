@@ -8,11 +8,9 @@ from functools import cached_property
 
 from penstock.codegen import c_text
 from penstock.ir.op import Table
-from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, Wait
-from penstock.program.steps import as_stream, as_transfer, steps, streams, walk
+from penstock.program.program import Call, Kind, Program, Pull
+from penstock.program.steps import as_stream, steps, streams, walk
 from penstock.program.tables import RowTable, bound_tables, row_tables
-
-NO_TOKEN = "at_once"  # Token of copies that complete before the next command.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,6 @@ class Names:
     memories     pointers to memories
     pulls        callbacks of streamed inputs, with their contexts
     steps        functions of steps
-    transfers    functions of copies
     streams      functions of pulls
     """
 
@@ -44,25 +41,15 @@ class Names:
     memories: Mapping[str, Parameter]
     pulls: Mapping[str, tuple[Parameter, Parameter]]
     steps: Mapping[Call, str]
-    transfers: Mapping[Copy, str]
     streams: Mapping[Pull, str]
-    engines: Mapping[str, str]
-    tokens: Mapping[str, str]
 
     @staticmethod
     def of(program: Program, prefix: str) -> Names:
         """The names of a program; `prefix` begins the names of functions and of public objects."""
-        commands = tuple(walk(program.run))
-        buffers = _buffers(program, prefix)
-        copies = [c for c in commands if isinstance(c, Copy)]
-        transfers = dict.fromkeys(as_transfer(c) for c in copies)
-        pulled = dict.fromkeys(as_stream(c) for c in commands if isinstance(c, Pull))
-        engines = c_text.distinct_identifiers(
-            c.engine for c in commands if isinstance(c, Copy | Wait)
-        )
+        pulled = dict.fromkeys(as_stream(c) for c in walk(program.run) if isinstance(c, Pull))
         return Names(
             prefix,
-            buffers,
+            _buffers(program, prefix),
             {
                 table: f"rows{k:02d}_{c_text.identifier(table[0])}"
                 for k, table in enumerate(row_tables(program))
@@ -72,15 +59,9 @@ class Names:
             _pulls(program, prefix),
             {s: f"{prefix}_{step_name(s, k)}" for s, k in steps(program).items()},
             {
-                t: f"{prefix}_copy_{k:02d}_{c_text.identifier(t.source.tensor)}"
-                for k, t in enumerate(transfers)
-            },
-            {
                 p: f"{prefix}_pull_{k:02d}_{c_text.identifier(p.target.tensor)}"
                 for k, p in enumerate(pulled)
             },
-            {engine: f"{prefix}_engine_{name}".upper() for engine, name in engines.items()},
-            _tokens(commands),
         )
 
     @property
@@ -142,10 +123,3 @@ def _pulls(program: Program, prefix: str) -> dict[str, tuple[Parameter, Paramete
             Parameter(context, f"void *{context}"),
         )
     return found
-
-
-def _tokens(commands: tuple[Command, ...]) -> dict[str, str]:
-    """C names of the tokens of all engines; NO_TOKEN stands for no token."""
-    moves = (c for c in commands if isinstance(c, Copy | Wait))
-    names = c_text.distinct_identifiers(c.token or NO_TOKEN for c in moves)
-    return {token: f"token_{name}" for token, name in names.items()}

@@ -9,8 +9,8 @@ from math import prod
 from penstock.ir.graph import Graph, Queue, State, Value, free_name
 from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
-from penstock.program.program import Buffer, Copy, Kind, Program
-from penstock.program.steps import addressed_buffers, steps, used_buffers, walk
+from penstock.program.program import Buffer, Kind, Program
+from penstock.program.steps import addressed_buffers, steps, used_buffers
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
@@ -130,7 +130,7 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
 
     Constants are tensors in the layout of the model, tables of kernels, and command streams.
     Tables of rows and of loop bounds belong to no call."""
-    folded, copied = folded_constants(program), _copied_constants(program)
+    folded = folded_constants(program)
     constants = {
         buffer.name: buffer
         for buffer in program.buffers
@@ -140,11 +140,10 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     counted: set[object] = set()
     for step in steps(program):
-        used = [name for first in used_buffers(step) for name in (first, *copied.get(first, ()))]
-        used += (name for name in addressed_buffers(step.body) if name in streams)
+        encoded = (name for name in addressed_buffers(step.body) if name in streams)
         sizes: list[tuple[str, object, int]] = [
             (step.output.tensor, name, constants[name].size_bytes)
-            for name in used
+            for name in (*used_buffers(step), *encoded)
             if name in constants
         ]
         for call in step.members or (step,):
@@ -155,14 +154,4 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
             if key not in counted:
                 counted.add(key)
                 found[tensor] += size_bytes
-    return found
-
-
-def _copied_constants(program: Program) -> Mapping[str, tuple[str, ...]]:
-    """The buffers that are copied to each buffer."""
-    found: dict[str, tuple[str, ...]] = {}
-    for command in walk(program.run):
-        if isinstance(command, Copy):
-            before = found.get(command.target.buffer, ())
-            found[command.target.buffer] = (*before, command.source.buffer)
     return found

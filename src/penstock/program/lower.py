@@ -55,7 +55,6 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
         ),
         tuple(writer.view(v) for v in schedule.parts.inputs),
         tuple(writer.view(v) for v in graph.outputs),
-        init=(),
         reset=tuple(_reset(expanded, writer)),
         run=(
             *_run(expanded, addresses, writer),

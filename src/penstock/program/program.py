@@ -1,9 +1,9 @@
 """program: a lowered network: buffers with addresses, and commands.
 
     buffers     address in a memory, size, kind
-    entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Copy, Wait, Pull, Discard, Loop; in the body of a call
-                that an accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
+    entries     reset, run: each a sequence of commands
+    commands    Call (a kernel, on views), Pull, Discard, Loop; in the body of a call that an
+                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
                 LoadTensor; at the end of `run`: Advance; Invoke of a function that waits
 
 Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
@@ -285,27 +285,6 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """Copies rows [lower, upper) between two views of a tensor.  With a token, the copy only begins
-    here; until the Wait, its target must not be read and its source not be written."""
-
-    source: View
-    target: View
-    lower: Expr
-    upper: Expr
-    engine: str
-    token: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Waits until the engine has completed the copies under `token`."""
-
-    engine: str
-    token: str
-
-
-@dataclass(frozen=True, slots=True)
 class Pull:
     """Takes rows [lower, upper) of a streamed input from the caller, who supplies each row once."""
 
@@ -383,8 +362,7 @@ class Discard:
 
 
 Command = (
-    Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Discard | Loop | FillTensor | LoadTensor
-    | Advance
+    Call | Invoke | Issue | Transfer | Pull | Discard | Loop | FillTensor | LoadTensor | Advance
 )  # fmt: skip
 
 
@@ -399,7 +377,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Program(Brief):
-    """The commands of the three entries, and the buffers that they use.
+    """The commands of the two entries, and the buffers that they use.
 
     The caller fills the views `inputs` before `run`.  Streamed inputs are not among them; they are
     targets of Pull.  `reset` sets the buffers of kind STATE, whose contents persist from run to
@@ -410,7 +388,6 @@ class Program(Brief):
     buffers: tuple[Buffer, ...]
     inputs: tuple[View, ...]
     outputs: tuple[View, ...]
-    init: tuple[Command, ...]
     reset: tuple[Command, ...]
     run: tuple[Command, ...]
     waits: tuple[Driver, ...] = ()

@@ -17,7 +17,6 @@ from penstock.program.program import (
     Box,
     Call,
     Command,
-    Copy,
     FillTensor,
     Invoke,
     Issue,
@@ -28,7 +27,6 @@ from penstock.program.program import (
     Pull,
     Transfer,
     View,
-    Wait,
 )
 
 
@@ -62,12 +60,6 @@ def offset_name(k: int | None = None) -> str:
     ('offset_0', 'offset_y')
     """
     return "offset_y" if k is None else f"offset_{k}"
-
-
-def as_transfer(copy: Copy) -> Copy:
-    """The copy of all rows without a token, which is equal for copies that differ only in these."""
-    source, target = _all_rows(copy.source, "offset_x"), _all_rows(copy.target, "offset_y")
-    return replace(copy, source=source, target=target, lower=0, upper=source.upper, token=None)
 
 
 def as_stream(pull: Pull) -> Pull:
@@ -126,19 +118,9 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output uses.
-
-    A wait uses the buffers of the copies for which it waits."""
-    last: dict[str, int] = {}
-    copied: dict[tuple[str, str], set[str]] = {}  # buffers of asynchronous copies
-    for step, command in enumerate(program.run):
-        for inner in walk((command,)):
-            if isinstance(inner, Copy) and inner.token is not None:
-                copied.setdefault((inner.engine, inner.token), set()).update(used_buffers(inner))
-            elif isinstance(inner, Wait):
-                last |= dict.fromkeys(copied.get((inner.engine, inner.token), ()), step)
-        for name in used_buffers(command):
-            last[name] = step
+    """For each step of the run entry, the buffers that neither a later step nor an output uses."""
+    uses = enumerate(map(used_buffers, program.run))
+    last = {name: step for step, names in uses for name in names}
     for view in program.outputs:
         last.pop(view.buffer, None)
     kept = {b.name for b in program.buffers if b.data is not None or b.kind is Kind.STATE}
@@ -193,8 +175,6 @@ def accessed_views(command: Command) -> tuple[View, ...]:
         case Call():
             inside = (member.output for member in command.members[:-1])
             return (*command.inputs, *inside, command.output)
-        case Copy():
-            return (command.source, command.target)
         case Pull() | FillTensor():
             return (command.target,)
         case Advance():

@@ -10,7 +10,6 @@ from penstock.program.program import (
     Advance,
     Call,
     Command,
-    Copy,
     Invoke,
     Loop,
     Program,
@@ -118,7 +117,7 @@ def _own_expressions(command: Command) -> Iterator[Expr]:
             for argument in command.arguments:
                 if not isinstance(argument, WholeMemory):
                     yield argument.offset if isinstance(argument, Address) else argument
-        case Copy() | Pull() | Loop():
+        case Pull() | Loop():
             yield from (command.lower, command.upper)
         case _:
             pass

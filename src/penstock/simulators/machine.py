@@ -33,7 +33,6 @@ from penstock.program.program import (
     Argument,
     Call,
     Command,
-    Copy,
     Discard,
     Driver,
     FillTensor,
@@ -43,7 +42,6 @@ from penstock.program.program import (
     Program,
     Pull,
     View,
-    Wait,
     WholeMemory,
 )
 from penstock.program.steps import buffers_inside, last_uses, offset_name
@@ -259,12 +257,10 @@ class Machine:
         self._trace = trace
         self.counts = Counts()
         self._memories = Memories(program)
-        self._pending: dict[tuple[str, str], list[tuple[ConcreteOperand, ConcreteOperand]]] = {}
         self._streams: Mapping[str, Array] = {}
         self._counters: dict[str, int] = {}
         self._devices = Devices(self._memories)
         self._queued = Queued(self._memories, program.waits)
-        self._execute(program.init, {})
         self.reset()
 
     @property
@@ -281,7 +277,7 @@ class Machine:
                 case LoadTensor():
                     source = self._memories.read(self._whole(command.source))
                     shape = command.target.type.shape
-                    self._write(self._whole(command.target), np.resize(source, shape))
+                    self._memories.write(self._whole(command.target), np.resize(source, shape))
                 case _:
                     self._execute((command,), {})
 
@@ -293,14 +289,12 @@ class Machine:
         """Runs one inference; inputs and the returned outputs are elements by name."""
         self._streams = inputs
         for view in self._program.inputs:
-            self._write(ConcreteOperand.whole(view), inputs[view.tensor])
+            self._memories.write(ConcreteOperand.whole(view), inputs[view.tensor])
         last = last_uses(self._program)
         for step, command in enumerate(self._program.run):
             self._execute((command,), {})
             for name in last.get(step, ()):
                 self._queued.free(name)
-        if self._pending:
-            raise InternalError("machine-006", f"copies never waited for: {sorted(self._pending)}")
         self._queued.check_empty()
         outputs = self._program.outputs
         return {view.tensor: self._memories.read(ConcreteOperand.whole(view)) for view in outputs}
@@ -313,8 +307,6 @@ class Machine:
                         self._execute(command.body, inside)
                 case Call():
                     self._call(command, variables)
-                case Copy():
-                    self._copy(command, variables)
                 case Pull():
                     self._pull(command, variables)
                 case Invoke(driver):
@@ -326,8 +318,6 @@ class Machine:
     def _execute_simple(self, command: Command) -> None:
         """Executes a command without loop variables."""
         match command:
-            case Wait():
-                self._wait(command)
             case Advance():
                 self._advance(command)
             case Discard(buffer):
@@ -367,7 +357,7 @@ class Machine:
             result = self._memories.read(output)
         else:
             result = call.op.evaluate(call.site, windows, output.region)
-            self._write(output, result)
+            self._memories.write(output, result)
         for member in computed:
             self._count(*member)
         if self._trace:
@@ -466,26 +456,6 @@ class Machine:
                 f'"{overwritten[0].view.tensor}", which it uses itself',
             )
 
-    def _copy(self, copy: Copy, variables: Variables) -> None:
-        lower, upper = evaluate(copy.lower, variables), evaluate(copy.upper, variables)
-        region = rows_region(copy.source.type.shape, lower, upper)
-        if region.empty:
-            return
-        source = self._operand(copy.source, region, variables)
-        target = self._operand(copy.target, region, variables)
-        if self._memories.overlap(source, target):
-            raise InternalError("machine-007", f'"{copy.source.tensor}" is copied over itself')
-        self._queued.check(copy.engine, (source,), (target,))
-        self._write(target, self._memories.read(source))
-        self._count_moved((source,), target)
-        if copy.token is not None:
-            self._memories.disown(target)
-            self._pending.setdefault((copy.engine, copy.token), []).append((source, target))
-
-    def _wait(self, wait: Wait) -> None:
-        for source, target in self._pending.pop((wait.engine, wait.token), []):
-            self._write(target, self._memories.read(source))
-
     def _pull(self, pull: Pull, variables: Variables) -> None:
         lower, upper = evaluate(pull.lower, variables), evaluate(pull.upper, variables)
         region = rows_region(pull.target.type.shape, lower, upper)
@@ -494,7 +464,7 @@ class Machine:
         target = self._operand(pull.target, region, variables)
         self._queued.check("the processor", (), (target,))
         elements = self._streams[pull.target.tensor].reshape(pull.target.type.shape)
-        self._write(target, elements[region.slices])
+        self._memories.write(target, elements[region.slices])
         self._count_moved((), target)
         _add_region(self.counts.stripes, target)
 
@@ -502,7 +472,7 @@ class Machine:
         target = self._whole(fill.target)
         raw = np.full(target.view.type.size_bytes, fill.byte, np.uint8)
         elements = raw.view(target.view.type.dtype.value).reshape(target.view.type.shape)
-        self._write(target, elements)
+        self._memories.write(target, elements)
 
     def _advance(self, advance: Advance) -> None:
         counter = ConcreteOperand.whole(advance.counter)
@@ -524,17 +494,6 @@ class Machine:
             counter = ConcreteOperand.whole(View.whole(rotation.counter, type, rotation.counter))
             view = replace(view, rows=view.rows.rotated(int(self._memories.read(counter)[0])))
         return ConcreteOperand.of(view, region, variables)
-
-    def _write(self, operand: ConcreteOperand, elements: Array) -> None:
-        for (engine, _), copies in self._pending.items():
-            for used in (x for copy in copies for x in copy):
-                if self._memories.overlap(operand, used):
-                    raise InternalError(
-                        "machine-008",
-                        f'"{operand.view.tensor}" is written over "{used.view.tensor}", of which a '
-                        f"copy is under way on {engine}",
-                    )
-        self._memories.write(operand, elements)
 
     def _count_moved(self, sources: tuple[ConcreteOperand, ...], target: ConcreteOperand) -> None:
         for source in sources:

@@ -44,12 +44,6 @@ def test_buffers_of_a_loop_are_live_during_all_its_steps() -> None:
     assert lives(program_named("three deep"))["x"] == (-1, 2)
 
 
-def test_buffers_copied_before_the_first_step_are_live_from_it() -> None:
-    alive = lives(program_named("constants in RAM"))
-    assert alive["layer0/0 here"] == alive["layer0/0"] == (0, 0)
-    assert (alive["x"], alive["y"]) == ((-1, 0), (0, 1))
-
-
 def test_tables_are_counted_once() -> None:
     rows = program_named("row tables")
     assert [(buffer, len(table)) for buffer, table in row_tables(rows)] == [("mid", 7), ("y", 7)]

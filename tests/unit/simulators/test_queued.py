@@ -32,7 +32,7 @@ def operand(name: str) -> ConcreteOperand:
 def memories() -> Memories:
     buffers = tuple(Buffer(name, Kind.ARENA, "ram", 4 * k, 4) for k, name in enumerate(NAMES))
     found = Memories(
-        Program("net", (Memory("ram", 12, writable=True),), buffers, (), (), (), (), (), (WAIT,))
+        Program("net", (Memory("ram", 12, writable=True),), buffers, (), (), (), (), (WAIT,))
     )
     for k, name in enumerate(NAMES):
         found.write(operand(name), elements(k))

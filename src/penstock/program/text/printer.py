@@ -60,7 +60,6 @@ from penstock.program.program import (
     Buffer,
     Call,
     Command,
-    Copy,
     Discard,
     FillTensor,
     Invoke,
@@ -72,12 +71,11 @@ from penstock.program.program import (
     Rows,
     Transfer,
     View,
-    Wait,
     WholeMemory,
 )
 from penstock.program.text.context import PREFERRED, ProgramContext, kernel_role
 from penstock.program.text.expressions import MAX_ENTRIES, print_expr
-from penstock.scanner import name_or_string, quoted
+from penstock.scanner import name_or_string
 
 
 def print_program(program: Program, context: ProgramContext, *, with_data: bool = False) -> str:
@@ -107,7 +105,6 @@ class _Printer:
         entries = [
             line
             for word, commands in (
-                ("init", program.init),
                 ("reset", program.reset),
                 ("run", program.run),
                 ("waits", tuple(Invoke(driver, ()) for driver in program.waits)),
@@ -213,16 +210,8 @@ class _Printer:
             head += f" with {', '.join(begins)}"
         return head
 
-    def _simple(
-        self, command: Copy | Wait | Pull | Discard | Invoke | FillTensor | LoadTensor | Advance
-    ) -> str:
+    def _simple(self, command: Pull | Discard | Invoke | FillTensor | LoadTensor | Advance) -> str:
         match command:
-            case Copy(source, target, lower, upper, engine, token):
-                text = f"copy {self._view(source)} -> {self._view(target)}"
-                text += f" rows {self._range(lower, upper)} on {name_or_string(engine)}"
-                return text if token is None else f"{text} as {quoted(token)}"
-            case Wait(engine, token):
-                return f"wait {name_or_string(engine)} {quoted(token)}"
             case Pull(target, lower, upper):
                 return f"pull {self._view(target)} rows {self._range(lower, upper)}"
             case Discard(buffer):

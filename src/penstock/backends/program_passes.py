@@ -136,7 +136,7 @@ class _Permission:
 
     def violations(self, before: Program, after: Program) -> Iterator[str]:
         """Yield descriptions of the changes that are not permitted."""
-        for part in ("name", "memories", "inputs", "outputs", "init", "reset"):
+        for part in ("name", "memories", "inputs", "outputs", "reset"):
             if getattr(before, part) != getattr(after, part):
                 yield f"the {part} of the program"
         yield from self._buffers(before, after)

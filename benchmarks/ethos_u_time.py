@@ -26,8 +26,7 @@ from penstock.program.program import (
     WholeMemory,
 )
 from penstock.program.program import Command as ProgramCommand
-from penstock.program.steps import offset_name
-from penstock.program.unroll import Variables, iterations
+from penstock.program.steps import Variables, iterations, offset_name
 from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
 from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock_ethos_u.interpreter import driver_payload

@@ -11,10 +11,9 @@ from pydantic import Field
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from benchmarks.traffic import GroupLimits, Traffic, certificate, problem_from_edges, proven
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.groups import Grouping, runnable
-from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.problem import Grouping, GroupingProblem, runnable
 from penstock.scheduling.grouping.strategies import GroupingOptions, paper
-from penstock.scheduling.order.step_table import bit_mask
+from penstock.scheduling.order.steps import bit_mask
 
 KEYS = frozenset({"model", "graphs"})
 OPTIONS = GroupingOptions(level_work=2_000_000, ideal_work=2_000_000)

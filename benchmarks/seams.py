@@ -33,7 +33,7 @@ from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Call, Program, View
-from penstock.program.unroll import unrolled_calls
+from penstock.program.steps import unrolled_calls
 from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems

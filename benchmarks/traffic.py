@@ -20,22 +20,26 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.compiled import UNBOUNDED, compiled
-from penstock.scheduling.grouping.groups import Grouping, IntervalCosts
 from penstock.scheduling.grouping.on_chip import (
     FITS,
     MOST_NODES,
     TOO_LARGE,
     UNDECIDED,
-    Column,
     GraphArrays,
     buffer_fits,
     graph_arrays,
     members,
 )
-from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
+from penstock.scheduling.grouping.problem import (
+    Column,
+    Grouping,
+    GroupingProblem,
+    GroupNode,
+    IntervalCosts,
+)
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.grouping.strategies import DEFAULTS, GroupingOptions, best
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.order.steps import bit_mask, bits
 
 PATIENCE = 8
 """`interval_costs` tries ever larger groups, and stops after this number of consecutive infeasible

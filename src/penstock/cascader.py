@@ -41,9 +41,9 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import band_source, cost_model_and_memories, schedule
-from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.program import Program
+from penstock.program.writer import Addresses
 from penstock.scheduling.bands import band_schedule as configs
 from penstock.scheduling.bands.variant import can_run_in_bands, with_bands
 from penstock.scheduling.cascades.proposals import Proposal

@@ -9,8 +9,7 @@ import pytest
 from cascades import EVERY_PROGRAM
 from penstock.errors import InternalError
 from penstock.program.steps import steps
-from penstock.program.text.context import ProgramContext
-from penstock.program.text.printer import print_program
+from penstock.program.text import ProgramContext, print_program
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from programs import Example

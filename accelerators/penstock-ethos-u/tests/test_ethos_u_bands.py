@@ -22,9 +22,9 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source, cost_model_and_memories
-from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.placed_cost import with_placed_costs
+from penstock.program.writer import Addresses
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.cascades.proposals import Candidate, Proposal
 from penstock.scheduling.model.parts import Parts

@@ -36,7 +36,6 @@ from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program import lower as lowering
-from penstock.program.laid import Addresses, Laid
 from penstock.program.program import (
     END,
     FIRST,
@@ -47,7 +46,8 @@ from penstock.program.program import (
     Program,
     Rows,
 )
-from penstock.program.unroll import iterations
+from penstock.program.steps import iterations
+from penstock.program.writer import Addresses, Laid
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Devices, Machine

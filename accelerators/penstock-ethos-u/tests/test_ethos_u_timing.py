@@ -29,9 +29,9 @@ from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
-from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.placed_cost import placed_scratch, with_placed_costs
+from penstock.program.writer import Addresses
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule

@@ -12,8 +12,7 @@ from benchmarks.compiled_partition import disagreements, engine_cycles, main_byt
 from benchmarks.tiled_groups import tiled_groups
 from penstock import api
 from penstock.errors import BackendError, UsageError
-from penstock.memory.bank_groups import in_whole_banks
-from penstock.memory.problem import LiveBuffer, PlacementProblem
+from penstock.memory.problem import LiveBuffer, PlacementProblem, in_whole_banks
 from penstock.pipeline import placing
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.search import band_source

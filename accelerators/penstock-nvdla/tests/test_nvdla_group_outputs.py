@@ -20,7 +20,7 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
 from penstock.scheduling.grouping import strategies
 from penstock.scheduling.grouping.cycles import GroupCycles
-from penstock.scheduling.grouping.groups import Grouping, OrderCost, ordered_grouping
+from penstock.scheduling.grouping.problem import Grouping, OrderCost, ordered_grouping
 from penstock.scheduling.options import BYTES, CYCLES, Options
 from penstock.scheduling.text.printer import print_frontier
 from penstock.scheduling.text.reader import read_frontier

@@ -17,7 +17,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.program import Call, Command, Discard, Invoke, Loop, Program
-from penstock.program.unroll import Variables, iterations
+from penstock.program.steps import Variables, iterations
 from penstock.reports.steps import layers
 from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine

@@ -20,7 +20,6 @@ from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import DType, TensorType
 from penstock.ir.verify import verify
-from penstock.program.laid import Addresses
 from penstock.program.lower import lower
 from penstock.program.program import (
     Address,
@@ -36,6 +35,7 @@ from penstock.program.program import (
     View,
 )
 from penstock.program.steps import calls, walk
+from penstock.program.writer import Addresses
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import storage_owners
 from penstock.scheduling.model.schedule import Schedule

@@ -51,14 +51,16 @@ from penstock.program.program import (
     WholeMemory,
 )
 from penstock.program.steps import (
+    Variables,
     accessed_views,
     addressed_buffers,
     as_step,
+    iterations,
     steps,
+    unrolled_calls,
     used_buffers,
     walk,
 )
-from penstock.program.unroll import Variables, iterations, unrolled_calls
 
 # The commands that an encoder converts to bytes, with integers instead of expressions.
 #

@@ -12,8 +12,7 @@ from penstock.ir.columns import COLUMNS
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Call, Program
-from penstock.program.steps import as_step, steps
-from penstock.program.unroll import unrolled_calls
+from penstock.program.steps import as_step, steps, unrolled_calls
 
 # Compiler flag for generated C and observer: records the results of every call.
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"

@@ -22,7 +22,7 @@ ranges, but fixed distances.  A LiveBuffer and all buffers tied to it form a *sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -238,3 +238,33 @@ def columns(buffers: tuple[LiveBuffer, ...]) -> tuple[Column, Column, Column, Co
     rows = [(b.lower, b.upper, b.size_bytes, b.alignment) for b in buffers]
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+
+def in_whole_banks(problem: PlacementProblem, bank_bytes: int) -> PlacementProblem:
+    """Return the placement problem in which each buffer occupies whole banks.
+
+    bank_bytes: the size of a bank.
+
+    Tied buffers remain as they are; they are at fixed distances from another buffer.
+    """
+    return PlacementProblem(
+        tuple(
+            buffer
+            if buffer.tied
+            else replace(
+                buffer,
+                size_bytes=whole_banks(buffer.size_bytes, bank_bytes),
+                alignment=bank_bytes,
+            )
+            for buffer in problem.buffers
+        )
+    )
+
+
+def whole_banks(size_bytes: int, bank_bytes: int) -> int:
+    """Return a size rounded up to whole banks; unchanged if `bank_bytes` is 0.
+
+    >>> whole_banks(5000, 4096), whole_banks(5000, 0)
+    (8192, 5000)
+    """
+    return -(-size_bytes // bank_bytes) * bank_bytes if bank_bytes else size_bytes

@@ -12,7 +12,7 @@ from penstock.errors import BackendError, InternalError
 from penstock.hardware.target import Target
 from penstock.memory.problem import Placement, round_up
 from penstock.pipeline.request import Request
-from penstock.program.laid import Addresses
+from penstock.program.writer import Addresses
 from penstock.scheduling.model.schedule import Schedule
 
 

@@ -17,20 +17,19 @@ from itertools import tee
 from penstock.errors import InternalError
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
-from penstock.memory.bank_groups import in_whole_banks
 from penstock.memory.check import check
 from penstock.memory.even_rows import Series, placed_evenly, with_even_rows
 from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions, placed_further
 from penstock.memory.place import place as place_buffers
-from penstock.memory.problem import Placement, PlacementProblem
+from penstock.memory.problem import Placement, PlacementProblem, in_whole_banks
 from penstock.optional import Failed, attempt_all, outcome, succeeded
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import least_memory_first
-from penstock.program.laid import Addresses
 from penstock.program.placed_cost import depends_on_addresses, placed_scratch, with_placed_costs
+from penstock.program.writer import Addresses
 from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options

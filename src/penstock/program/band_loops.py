@@ -12,10 +12,9 @@ from functools import partial
 from penstock.ir.op import row_count
 from penstock.program.constants import band_tables
 from penstock.program.expr import Expr, Var, binary
-from penstock.program.laid import Addresses, Laid, laid_storages
 from penstock.program.nest import commands, count_at
 from penstock.program.program import Buffer, Command, Discard, Kind, Loop, Rows, View
-from penstock.program.writer import Writer, scratch_buffers
+from penstock.program.writer import Addresses, Laid, Writer, laid_storages, scratch_buffers
 from penstock.scheduling.bands.band_schedule import band_cascade, band_windows, expanded_band
 from penstock.scheduling.model.bands import Band, Bands, KeptTensor, TensorSection
 from penstock.scheduling.model.plan import Plan

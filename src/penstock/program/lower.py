@@ -14,7 +14,6 @@ from penstock.program.constants import (
     only_byte,
 )
 from penstock.program.expr import Expr
-from penstock.program.laid import Addresses, laid_storages
 from penstock.program.nest import commands
 from penstock.program.program import (
     Buffer,
@@ -26,7 +25,14 @@ from penstock.program.program import (
     Program,
     View,
 )
-from penstock.program.writer import Fills, Writer, counter_view, scratch_buffers
+from penstock.program.writer import (
+    Addresses,
+    Fills,
+    Writer,
+    counter_view,
+    laid_storages,
+    scratch_buffers,
+)
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import (
     prefetch_name,

@@ -17,15 +17,13 @@ from penstock.ir.breakdown import Breakdown, Fill, PlacedCall, PlacedRows
 from penstock.ir.graph import Value
 from penstock.program.band_loops import BAND, band_addresses, band_buffers, band_writer
 from penstock.program.expr import evaluate
-from penstock.program.laid import Addresses, laid_storages
 from penstock.program.program import Buffer
-from penstock.program.writer import Writer
+from penstock.program.writer import Addresses, Writer, laid_storages
 from penstock.scheduling.bands.band_schedule import band_cascade
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.cost_accounting import Flags, cold_calls
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule

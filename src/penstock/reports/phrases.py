@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.memory.solver import is_installed
+from penstock.memory.exact import is_installed
 from penstock.reports.formats import change, duration, number, relative
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.report import Optimality, Report

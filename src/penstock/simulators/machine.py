@@ -44,8 +44,7 @@ from penstock.program.program import (
     View,
     WholeMemory,
 )
-from penstock.program.steps import buffers_inside, last_uses, offset_name
-from penstock.program.unroll import iterations
+from penstock.program.steps import buffers_inside, iterations, last_uses, offset_name
 from penstock.simulators.memories import (
     POISON,
     ConcreteOperand,

@@ -20,8 +20,7 @@ from penstock.errors import BackendError, InternalError
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.stages import ASSIGN, LOWER, STAGES, Context, run_stages
 from penstock.program.steps import calls, walk
-from penstock.program.text.context import ProgramContext
-from penstock.program.text.printer import print_program
+from penstock.program.text import ProgramContext, print_program
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Devices, Machine
 from penstock.uma import (

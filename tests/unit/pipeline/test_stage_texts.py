@@ -21,8 +21,7 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
 from penstock.pipeline.stages import STAGES, Context, Outcomes, run_stages
 from penstock.pipeline.texts import print_stage
-from penstock.program.text.context import ProgramContext
-from penstock.program.text.printer import print_program
+from penstock.program.text import ProgramContext, print_program
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier, print_schedules
 from penstock.scheduling.text.reader import read_frontier

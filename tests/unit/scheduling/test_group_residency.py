@@ -29,9 +29,8 @@ from penstock.scheduling.cascades.groups import (
 )
 from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.grouping.cycles import GroupCycles
-from penstock.scheduling.grouping.groups import Grouping
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
-from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
+from penstock.scheduling.grouping.problem import Grouping, GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.cost import Bytes
 from penstock.scheduling.model.memories import FILL

@@ -22,14 +22,15 @@ from benchmarks.traffic import (
 )
 from grouping_judge import can_run, least_cost, least_peak, moved_bytes
 from penstock.errors import CapacityError, InternalError
-from penstock.scheduling.grouping.groups import (
+from penstock.scheduling.grouping.moves import intervals
+from penstock.scheduling.grouping.problem import (
+    GroupingProblem,
+    GroupNode,
     IntervalCosts,
     ordered_grouping,
     runnable,
     total_cost,
 )
-from penstock.scheduling.grouping.moves import intervals
-from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.grouping.strategies import (
     DEFAULTS,
@@ -39,7 +40,7 @@ from penstock.scheduling.grouping.strategies import (
     orders,
 )
 from penstock.scheduling.order.order import find_order
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.order.steps import bit_mask, bits
 
 SMALL = GroupingOptions(level_work=300, ideal_work=2_000, move_work=2_000)
 

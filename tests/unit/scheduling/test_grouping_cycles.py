@@ -14,7 +14,7 @@ from grouping_judge import Set, least_cost
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES, GroupingOptions, best, orders
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.order.steps import bit_mask, bits
 
 OPTIONS = GroupingOptions(level_work=300, ideal_work=2_000, move_work=2_000)
 NEVER = 10**9

@@ -11,7 +11,7 @@ from benchmarks.random_graphs import FAMILIES, random_problem
 from grouping_judge import is_order, least_peak, peak_of
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE, best, circular, trace_back
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
-from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.order.steps import bits
 
 
 def named(

@@ -11,7 +11,7 @@ from benchmarks.random_graphs import FAMILIES, random_problem
 from penstock.scheduling.grouping.on_chip import KeptTensors
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import orders
-from penstock.scheduling.order.step_table import bit_mask
+from penstock.scheduling.order.steps import bit_mask
 
 
 def peak_bytes(problem: GroupingProblem, order: list[int]) -> int:

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from penstock.errors import InternalError
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, pieces
-from penstock.scheduling.order.step_table import Heuristic, heuristic_order, step_table
-from penstock.scheduling.order.steps import OrderProblem, OrderStep, shared_bytes
+from penstock.scheduling.order.steps import (
+    Heuristic,
+    OrderProblem,
+    OrderStep,
+    heuristic_order,
+    shared_bytes,
+    step_table,
+)
 
 
 def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:

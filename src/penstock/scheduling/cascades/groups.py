@@ -16,7 +16,7 @@ from penstock.errors import CapacityError, UsageError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.ir.region import Region
-from penstock.memory.bank_groups import whole_banks
+from penstock.memory.problem import whole_banks
 from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
@@ -28,7 +28,7 @@ from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Repla
 from penstock.scheduling.model.memories import FILL, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
-from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.order.steps import bits
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import ConstantPrefetch
 from penstock.scheduling.model.memories import MemoryAssignment
-from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.model.plan import Plan, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import stripe_heights
 from penstock.scheduling.simulate.cost_accounting import CostAccounting

@@ -23,8 +23,7 @@ from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.model.plan import Plan, Prefetch, PrefetchStart
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.row_tables import (
     Numbers,

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.scheduling.grouping.groups import IntervalCosts
-from penstock.scheduling.grouping.on_chip import FITS, UNDECIDED, Column, KeptTensors, flags
-from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.grouping.on_chip import FITS, UNDECIDED, KeptTensors, flags
+from penstock.scheduling.grouping.problem import Column, GroupingProblem, IntervalCosts
+from penstock.scheduling.order.steps import bit_mask, bits
 
 NodeCycles = Callable[[int, int], int]
 """Cycles of a node, by its index and the mask of those of its tensors that stay on chip."""

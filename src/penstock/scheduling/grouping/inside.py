@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.order.order import BEAM_WIDTH, OrderOptions, find_order
-from penstock.scheduling.order.step_table import Heuristic, bits, heuristic_order, step_table
+from penstock.scheduling.order.steps import Heuristic, bits, heuristic_order, step_table
 
 
 @dataclass(frozen=True, slots=True)

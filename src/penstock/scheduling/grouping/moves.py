@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.scheduling.grouping.groups import OrderCost, group_by_node, runnable, total_cost
+from penstock.scheduling.grouping.problem import OrderCost, group_by_node, runnable, total_cost
 from penstock.scheduling.grouping.search import GroupSearch
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.order.steps import bit_mask, bits
 
 EXACT_NODES = 16
 """Maximum number of nodes that are regrouped by exact search."""

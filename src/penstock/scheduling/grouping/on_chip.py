@@ -21,10 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import compiled
-from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.order.step_table import bits
-
-Column = npt.NDArray[np.int64]
+from penstock.scheduling.grouping.problem import Column, GroupingProblem
+from penstock.scheduling.order.steps import bits
 
 MOST_NODES = 62
 """Maximum number of nodes in a group: a state is an int64 mask."""

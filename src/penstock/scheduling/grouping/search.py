@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.grouping.groups import GroupCost
-from penstock.scheduling.order.step_table import bit_mask, bits
+from penstock.scheduling.grouping.problem import GroupCost
+from penstock.scheduling.order.steps import bit_mask, bits
 
 Ready = Callable[[int], int]
 """Function from the mask of a down-set to the mask of the nodes that may be added to it."""

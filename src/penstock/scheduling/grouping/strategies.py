@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from penstock.scheduling.grouping.groups import (
+from penstock.scheduling.grouping.moves import Moves, intervals
+from penstock.scheduling.grouping.problem import (
     GroupCost,
     Grouping,
+    GroupingProblem,
     OrderCost,
     ordered_grouping,
     total_cost,
 )
-from penstock.scheduling.grouping.moves import Moves, intervals
-from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.search import GroupSearch
-from penstock.scheduling.order.step_table import Heuristic, bit_mask, bits, heuristic_order
+from penstock.scheduling.order.steps import Heuristic, bit_mask, bits, heuristic_order
 
 ORDERS: Mapping[str, Heuristic] = {
     "asap": Heuristic.EARLY,

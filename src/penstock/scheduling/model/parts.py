@@ -13,11 +13,9 @@ from types import MappingProxyType
 
 from penstock.brief import Brief
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.scheduling.model.access import row_parts
+from penstock.scheduling.model.access import RowParts, row_parts
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.queue_guests import queue_guests
-from penstock.scheduling.model.queue_memory import QueueMemory, queue_memories
-from penstock.scheduling.model.rows import RowParts
+from penstock.scheduling.model.queues import QueueMemory, queue_guests, queue_memories
 
 
 @dataclass(frozen=True, slots=True, repr=False)

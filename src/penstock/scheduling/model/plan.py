@@ -9,12 +9,58 @@ from functools import reduce
 
 from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.op import Kernel
+from penstock.ir.op import ConstantPrefetch, Kernel
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.prefetch import Prefetch
 from penstock.scheduling.model.stripe import Stripes, count_stripes
+
+
+class PrefetchStart(Enum):
+    """The cascade in which a prefetch starts.
+
+    OWN_CASCADE: the cascade that reads the copy.
+    PREVIOUS_CASCADE: the cascade just before that one, so that the copy overlaps with computation.
+    """
+
+    PREVIOUS_CASCADE = "previous cascade"
+    OWN_CASCADE = "own cascade"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A copy of constants from memory region `source` to region `target`.
+
+    part: index of the part that reads the copy.
+    copy: the bytes copied, and the commands for the copy.
+    start: the cascade in whose first call the copy starts.
+
+    The copy occupies memory in `target` until the cascade that reads it ends.
+    """
+
+    part: int
+    copy: ConstantPrefetch
+    source: str
+    target: str
+    start: PrefetchStart
+
+    @property
+    def early(self) -> bool:
+        """Whether the copy starts one cascade before the cascade that reads it."""
+        return self.start is PrefetchStart.PREVIOUS_CASCADE
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that are copied."""
+        return self.copy.size_bytes
+
+    @staticmethod
+    def of(
+        part: int, copy: ConstantPrefetch, memory: MemoryAssignment, start: PrefetchStart
+    ) -> Prefetch:
+        """Return a prefetch from the region of constants to the default region of `memory`."""
+        return Prefetch(part, copy, memory.constants, memory.default, start)
 
 
 @dataclass(frozen=True, slots=True)

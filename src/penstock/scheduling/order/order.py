@@ -34,14 +34,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.order.step_table import (
+from penstock.scheduling.order.steps import (
     Heuristic,
+    OrderProblem,
     StepTable,
     bits,
     heuristic_order,
     step_table,
 )
-from penstock.scheduling.order.steps import OrderProblem
 
 BEAM_WIDTH = 16
 """Number of states that a beam keeps for each number of completed steps."""

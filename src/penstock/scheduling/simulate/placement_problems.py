@@ -10,11 +10,10 @@ import numpy as np
 from penstock.ir.graph import free_name
 from penstock.memory.even_rows import Series
 from penstock.memory.problem import LiveBuffer, PlacementProblem
+from penstock.scheduling.model.access import Storage
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
-from penstock.scheduling.model.prefetch import Prefetch
-from penstock.scheduling.model.rows import Storage
+from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, MemoryBlock
 from penstock.scheduling.simulate.row_tables import Numbers

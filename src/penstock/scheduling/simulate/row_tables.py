@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.scheduling.model.rows import RowPart, RowParts, Storage
+from penstock.scheduling.model.access import RowPart, RowParts, Storage
 
 Numbers = npt.NDArray[np.int64]
 _ZERO = np.zeros(1, np.int32)

@@ -88,8 +88,7 @@ from penstock.scheduling.bands.variant import assigned_plans
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan, TensorConfig
-from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.plan import Plan, Prefetch, TensorConfig
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 

@@ -26,8 +26,7 @@ from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import BufferMode, Chain, Plan
-from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.model.plan import BufferMode, Chain, Plan, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig, Stripes
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule

@@ -25,7 +25,7 @@ from penstock.scheduling.grouping.problem import Column, GroupingProblem
 from penstock.scheduling.order.steps import bits
 
 MOST_NODES = 62
-"""Maximum number of nodes in a group: a state is an int64 mask."""
+"""Maximum number of nodes in a group whose orders are searched: a state is an int64 mask."""
 FITS, TOO_LARGE, UNDECIDED = 1, 0, -1
 """Whether an order exists in which the group fits: yes, no, or not found within the budget."""
 
@@ -89,9 +89,7 @@ def buffer_fits(inside: Column, graph: GraphArrays, cap: int, order_states: int)
 
     The result is FITS, TOO_LARGE or UNDECIDED.
     """
-    if len(inside) > MOST_NODES:
-        return least_live_fits(inside, graph, cap)
-    return fits(inside, graph, cap, order_states)
+    return fits(inside, graph, cap, order_states) if len(inside) <= MOST_NODES else UNDECIDED
 
 
 def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
@@ -252,70 +250,6 @@ def fits(members: Column, graph: GraphArrays, cap: int, max_states: int) -> int:
             return UNDECIDED
         filled = _push(done, cap, during, after, states, lives, filled)
     return TOO_LARGE
-
-
-@compiled
-def least_live_fits(members: Column, graph: GraphArrays, cap: int) -> int:
-    """Return FITS if one heuristic order of a group's nodes needs at most `cap` bytes.
-
-    Otherwise the result is UNDECIDED: another order may fit.  In the heuristic order, the next
-    node is the ready node that leaves the fewest live bytes; nodes whose output does not fit are
-    passed over.  The group may have any size.
-    """
-    sizes = graph.sizes
-    pending, stays, waits = _pending(members, graph)
-    live = 0
-    for t in range(len(sizes)):
-        outside = t >= len(stays) or stays[t] < 0
-        live += sizes[t] if outside and pending[t] else 0
-    ready = members[waits[members] == 0]
-    while len(ready):
-        best, least = -1, 0
-        for k in range(len(ready)):
-            i = ready[k]
-            then = sizes[i] if stays[i] or pending[i] else 0
-            for r in range(graph.read_start[i], graph.read_start[i + 1]):
-                t = graph.read[r]
-                inside = t < len(stays) and stays[t] == 1
-                then -= sizes[t] if pending[t] == 1 and not inside else 0
-            if live + sizes[i] <= cap and (best < 0 or then < least):
-                best, least = k, then
-        if best < 0:
-            return UNDECIDED
-        i = ready[best]
-        live += least
-        ready = np.delete(ready, best)
-        for r in range(graph.read_start[i], graph.read_start[i + 1]):
-            pending[graph.read[r]] -= 1
-        for r in range(graph.reader_start[i], graph.reader_start[i + 1]):
-            waits[graph.reader[r]] -= 1
-            if waits[graph.reader[r]] == 0:
-                ready = np.append(ready, graph.reader[r])
-    return FITS
-
-
-@compiled
-def _pending(members: Column, graph: GraphArrays) -> tuple[Column, Column, Column]:
-    """Return how the members of a group use tensors, as three arrays (pending, stays, waits).
-
-    pending[t]: number of members that read tensor t.
-    stays[i]: as in `GroupUse`.
-    waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
-    """
-    stays = np.full(len(graph.read_start) - 1, -1, np.int64)
-    waits = np.full(len(graph.read_start) - 1, -1, np.int64)
-    pending = np.zeros(len(graph.kept), np.int64)
-    stays[members] = graph.kept[members]
-    waits[members] = 0
-    for i in members:
-        for r in range(graph.reader_start[i], graph.reader_start[i + 1]):
-            if waits[graph.reader[r]] < 0:
-                stays[i] = 1
-            else:
-                waits[graph.reader[r]] += 1
-        for r in range(graph.read_start[i], graph.read_start[i + 1]):
-            pending[graph.read[r]] += 1
-    return pending, stays, waits
 
 
 @compiled

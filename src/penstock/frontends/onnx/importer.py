@@ -755,7 +755,7 @@ class _Importer:
         name = node.outputs[k]
         if name in self._domains.reals:
             if scale is None:
-                other = other or self._domains.reals[name].every[0]
+                other = other or next(iter(self._domains.reals[name].every), None)
                 return self._tensors.name(f"{name}/unread{number}"), other, False
             return self._new_copy(name, scale), scale, True
         is_selected = elements is not None and self._domains.types.get(name) == elements.type

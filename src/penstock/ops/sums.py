@@ -25,6 +25,7 @@ from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, on
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
+from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, is_real, onnx_form
 from penstock.opkit.onnx_constants import real_numbers
@@ -42,8 +43,8 @@ from penstock.ops.plain import (
     PlainDiv,
     PlainExp,
     PlainLog,
-    PlainMaximum,
     PlainMul,
+    PlainRelu,
     PlainRsqrt,
     PlainSqrt,
     PlainSub,
@@ -216,9 +217,8 @@ def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
         norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
     else:
         norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
-    divisor = real.apply(
-        PlainMaximum(), norm, real.constant(node.real("least_norm", LEAST_NORM), "least_norm")
-    )
+    least = Limits(node.real("least_norm", LEAST_NORM), math.inf)
+    divisor = real.apply(PlainRelu(least), norm)  # unlike a maximum, keeps NaN
     return real.result(real.apply(PlainDiv(), real.input(0), divisor))
 
 

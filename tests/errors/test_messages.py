@@ -199,6 +199,20 @@ def _with_a_group_too_large() -> None:
     schedule(parts, target, Options(partition="greedy", inside="bfs"))
 
 
+def _loaded() -> api.Network:
+    """A network with two inputs and one output."""
+    builder = GraphBuilder("pair")
+    a, b = (builder.input((1, 4), name=name) for name in "ab")
+    return api.load(builder.build(builder.add(a, b)))
+
+
+_INTEGERS = """graph integers
+input tokens: int32[1,4]
+y: int32[1,4] = IntegerPairs(tokens, tokens, function=IntegerFunction.ADD)
+output y
+"""
+
+
 def _with_a_worker_that_ends() -> None:
     with executor_of(2) as executor:
         next(mapped(os._exit, (1,), executor))
@@ -269,6 +283,16 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-160": lambda: api.request("zoo:lenet5", stream_input="no"),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-161": lambda: api.run("zoo:lenet5", "host", {}),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "input-010": lambda: _loaded().evaluate({"a": [0] * 4, "b": [0] * 4}, [1, 2]),
+    "input-011": lambda: _loaded().predict({"a": [0] * 4, "b": [[0] * 4]}),
+    "input-012": lambda: _loaded().predict({"a": [0] * 4, "b": [0] * 4}, sequence=True),
+    "input-013": lambda: _loaded().predict({"a": [0] * 4}),
+    "input-014": lambda: _loaded().predict({"a": [0] * 4, "b": ["one", "two"]}),
+    "input-015": lambda: _loaded().predict({"a": [0] * 4, "b": [0] * 3}),
+    "input-016": lambda: _loaded().predict({"a": [0] * 4, "b": np.zeros(4, np.int8)}),
+    "input-017": lambda: _loaded().predict({"a": [0] * 4, "b": [0, np.nan, 0, 0]}),
+    "input-018": lambda: api.load(graph_from_text(_INTEGERS)).predict([0.5] * 4),
+    "usage-180": lambda: api.load(api.compile("zoo:lenet5", "host"), sram="64KiB"),
     "usage-163": lambda: api.verify("zoo:lenet5", "host", hops=0),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
@@ -288,6 +312,7 @@ CALLS: dict[str, Callable[[], object]] = {
 """By code, the call that meets it, where no command does."""
 
 OTHERWISE_TESTED = {
+    "execution-002": "it needs an accelerator without C: tests/unit/test_rungs_not_run.py",
     "onnx-010": "every operator computes on real numbers; one that does not would raise it",
     "golden-006": "root may write anywhere: tests/unit/simulators/test_golden_archive.py",
     "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",

@@ -158,3 +158,5 @@ class Options:
 
 
 DEFAULTS = Options()
+QUICK = Options(alternatives=False, max_parts=1, placement_nodes=100)
+"""Options that plan fast; results do not depend on them."""

@@ -101,6 +101,12 @@ def onnx(*, quantised: bool = True, batch: int | str = 1) -> bytes:
     return model.raw(model.node("Sqrt", model.input(batch, 4)))
 
 
+def onnx_of_any_width() -> bytes:
+    """A model that leaves the width of its input open."""
+    model = Model()
+    return model.raw(model.node("Relu", model.input(1, "width")))
+
+
 def onnx_cycle() -> bytes:
     """An Add that reads what it writes."""
     model = Model()
@@ -199,6 +205,7 @@ ONNX_FILES = {
     "no_scale.onnx": onnx_no_scale(),
     "halves.onnx": onnx_halves(),
     "any_batch.onnx": onnx(batch="batch"),
+    "any_width.onnx": onnx_of_any_width(),
     "many_rows.onnx": onnx(batch=2**20),
     "empty.tflite": b"",
     "half.tflite.gz": gzip.compress(GOOD)[:-20],

@@ -91,7 +91,7 @@ COMMANDS: dict[str, str] = {
     "onnx-004": "compile cycle.onnx",
     "onnx-005": "compile permuted.onnx",
     "onnx-007": "compile no_scale.onnx",
-    "onnx-008": "compile any_batch.onnx",
+    "onnx-008": "compile any_width.onnx",
     "onnx-009": "compile integers.onnx",
     "usage-032": "compile any_batch.onnx --dimension batch",
     "usage-033": "verify good.tflite --reference onnx",

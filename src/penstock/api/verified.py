@@ -364,7 +364,7 @@ def onnx_reference(wanted: Request) -> OnnxReference:
     `onnx` only when called, since that takes long."""
     import onnx
 
-    from penstock.frontends.onnx.file import decode, load_all
+    from penstock.frontends.onnx.file import decode, load_all, with_batch_of_one
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised
     from penstock.simulators.onnx_reference import OnnxReference
@@ -373,10 +373,11 @@ def onnx_reference(wanted: Request) -> OnnxReference:
     path = Path(wanted.model)
     raw = model_bytes(path, wanted.reading)
     file = decode(raw, path.name, path.parent)
-    raw, file = quantised(raw, file, wanted.reading, path.parent)
+    reading = with_batch_of_one(wanted.reading, file)
+    raw, file = quantised(raw, file, reading, path.parent)
     model = onnx.ModelProto.FromString(raw)
     load_all(model, path.name, path.parent)
-    imported = import_onnx(file, wanted.reading)
+    imported = import_onnx(file, reading)
     return OnnxReference(model, file, imported, wanted.reading.channels_last)
 
 

@@ -232,7 +232,7 @@ def model_bytes(path: Path, reading: Reading = AS_IT_IS) -> bytes:
 def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:
     """The graph in the bytes of an ONNX model, see `parse`.  Imports its modules only when called,
     since they and the package `onnx` take a tenth of a second to import."""
-    from penstock.frontends.onnx.file import decode, with_constants
+    from penstock.frontends.onnx.file import decode, with_batch_of_one, with_constants
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised, read_constants
 
@@ -241,6 +241,7 @@ def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) ->
     images = (border.name for border in file.inputs if len(border.shape) > 2)
     check_channels_last(images, reading, name)
     check_constants((border.name for border in file.inputs), reading, name)
+    reading = with_batch_of_one(reading, file)
     _, file = quantised(raw, file, reading, folder)
     file = with_constants(file, read_constants(file, reading))
     return import_onnx(file, reading).graph

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,10 +121,35 @@ class Shape(OperatorDefaults):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     y = node.output()
+    if node.open and node.name != "SHAPE":
+        shape = _computed_shape(node)
+        yield Made(Reshape(shape), (node.input(0),), replace(y, type=y.type.with_shape(shape)))
+        return
     if node.name == "SHAPE":
         require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     op = Shape(y.type.dtype) if node.name == "SHAPE" else Reshape(y.type.shape)
     yield Made(op, (node.input(0),), y)
+
+
+def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
+    """The shape of an output that the file leaves open; the stated one if nothing else tells it."""
+    x, y, given = node.input(0).type, node.output().type, node.optional(1)
+    if node.name == "SQUEEZE":
+        axes = node.attributes.get("squeeze_dims")
+        if not isinstance(axes, tuple) or not axes:
+            return tuple(extent for extent in x.shape if extent != 1)
+        gone = {int(axis) % x.rank for axis in axes}
+        return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
+    if given is None or given.data is None:
+        return y.shape
+    numbers = node.constant_ints(1)
+    if node.name == "EXPAND_DIMS":
+        axis = numbers[0] % (x.rank + 1)
+        return (*x.shape[:axis], 1, *x.shape[axis:])
+    known = math.prod(extent for extent in numbers if extent != -1)
+    rest = x.elements // known if known else 0
+    shape = tuple(rest if extent == -1 else extent for extent in numbers)
+    return shape if math.prod(shape) == x.elements else y.shape
 
 
 SAMPLES = (

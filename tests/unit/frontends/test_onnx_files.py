@@ -13,6 +13,7 @@ import pytest
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.onnx.file import decode
 from penstock.frontends.open import parse
 from penstock.frontends.other_formats import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import Reading
@@ -80,10 +81,36 @@ def test_a_model_may_be_packed_by_gzip() -> None:
 
 def test_an_open_extent_is_given_by_its_name() -> None:
     model = Model()
-    raw = model.raw(model.node("Relu", model.input("N", 4)))
+    raw = model.raw(model.node("Relu", model.input(2, "N")))
     with pytest.raises(UnsupportedError, match='"N" is not fixed'):
         graph_of(raw)
-    assert graph_of(raw, Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (3, 4)
+    assert graph_of(raw, Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch"),
+    [
+        ((("N", 4), ("N", 1)), "N"),
+        (((2, 4), ("N", 4)), "N"),
+        ((("N", 4), ("M", 4)), None),
+        ((("N", "N"),), None),
+        (((4, "N"),), None),
+    ],
+)
+def test_the_first_extent_of_every_open_input_is_the_batch(
+    shapes: tuple[tuple[int | str, ...], ...], batch: str | None
+) -> None:
+    model = Model(quantised=False)
+    borders = [model.input(*shape, name=f"x{k}") for k, shape in enumerate(shapes)]
+    raw = model.raw(model.node("Sum", *borders))
+    assert decode(raw, "m.onnx", None).batch_dimension() == batch
+
+
+def test_an_open_batch_is_one_sample_unless_it_is_given() -> None:
+    model = Model()
+    raw = model.raw(model.node("Relu", model.input("N", 4)))
+    assert parse(raw, "m.onnx").inputs[0].type.shape == (1, 4)
+    assert parse(raw, "m.onnx", Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (3, 4)
 
 
 def test_the_interface_of_the_file_is_kept() -> None:

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.onnx.operators import operator_schema
-from penstock.frontends.reading import printable
+from penstock.frontends.reading import Reading, printable
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 from penstock.limits import ENTRY_BYTES, NODE_BYTES, SizeLimitError, take
@@ -227,11 +227,29 @@ class File:
         extents = (extent for border in self.inputs for extent in border.shape)
         return tuple(dict.fromkeys(e for e in extents if isinstance(e, str)))
 
+    def batch_dimension(self) -> str | None:
+        """The symbolic dimension that is the first of every input which leaves extents open, and no
+        other axis of an input; None if there is none."""
+        opened = [b.shape for b in self.inputs if any(isinstance(e, str) for e in b.shape)]
+        firsts = {shape[0] for shape in opened}
+        others = {extent for shape in opened for extent in shape[1:]}
+        (name,) = firsts if len(firsts) == 1 else (None,)
+        return name if isinstance(name, str) and name not in others else None
+
     def names(self) -> frozenset[str]:
         """Names of all tensors."""
         borders = (border.name for border in (*self.inputs, *self.outputs))
         written = (name for node in self.nodes for name in node.outputs)
         return frozenset((*self.constants, *borders, *written))
+
+
+def with_batch_of_one(reading: Reading, file: File) -> Reading:
+    """The reading, in which a batch that the model leaves open has one sample unless it says
+    otherwise."""
+    name = file.batch_dimension()
+    if name is None or name in dict(reading.dimensions):
+        return reading
+    return replace(reading, dimensions=(*reading.dimensions, (name, 1)))
 
 
 def with_constants(file: File, arrays: Mapping[str, Array]) -> File:

@@ -7,6 +7,7 @@
    a single index takes a list of one, followed by Squeeze.  An element of a sequence of parts
    becomes a Slice.  A Relu of integers becomes a Clip at the element 0, and a Pad of integers
    states its element, so that what is left to operators has the same meaning in any quantisation.
+   A Resize of integers that interpolates does so between real numbers.
 4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
    Add of a constant after a MatMul becomes its bias.
 
@@ -25,7 +26,7 @@ from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
-from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -288,6 +289,9 @@ def _explicit_zeros(file: File) -> File:
             code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(types[node.outputs[0]]))
             node = replace(node, name="Cast", inputs=node.inputs[:1], attributes={"to": code})
         x, *others = node.inputs or ("",)
+        if _interpolates(node) and types[x] in EIGHT_BITS:
+            new.nodes += _between_reals(new, node, types[x])
+            continue
         if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
             new.nodes.append(node)
             continue
@@ -300,6 +304,24 @@ def _explicit_zeros(file: File) -> File:
             node = replace(node, inputs=(x, others[0], zero, *others[2:]))
         new.nodes.append(node)
     return new.done()
+
+
+def _interpolates(node: FileNode) -> bool:
+    mode = node.attributes.get("mode", "nearest")
+    return node.name in ("Resize", "Upsample") and mode != "nearest" and bool(node.outputs)
+
+
+def _between_reals(new: _Growing, node: FileNode, dtype: str) -> Iterator[FileNode]:
+    """The node on integers as real numbers, which are rounded afterwards.
+
+    onnxruntime cuts fractions off instead, and so is less by up to one."""
+    y = node.outputs[0]
+    one = new.constant(new.name(f"{y}/one"), np.ones((), np.float32))
+    zero = new.constant(new.name(f"{y}/zero"), np.zeros((), dtype))
+    x, real = new.name(f"{y}/x"), new.name(f"{y}/real")
+    yield FileNode(DEQUANTISE, node.where, (node.inputs[0], one, zero), (x,))
+    yield replace(node, inputs=(x, *node.inputs[1:]), outputs=(real,))
+    yield FileNode(QUANTISE, node.where, (real, one, zero), (y,))
 
 
 def _living(file: File) -> File:

@@ -57,11 +57,12 @@ DRAWN_ELSEWHERE = {
     *("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ANY", "REDUCE_ALL", "ONE_HOT"),
     *("ADD_N", "COS", "SIN"),
     *("LOCAL_RESPONSE_NORMALIZATION", "POW", "REDUCE_PROD", "SIGN"),
+    *("RANK", "RANGE", "BROADCAST_ARGS", "FILL", "ZEROS_LIKE", "BUCKETIZE", "TOPK_V2", "CONV_3D"),
     "CUSTOM:TFLite_Detection_PostProcess",
 }
 """Operators on plain numbers, which unit/ops/test_plain_numbers_reference.py and
-test_real_numbers_reference.py judge; those that the reference lacks, which ONNX's node tests judge;
-and one that unit/frontends/test_unsigned.py judges."""
+test_real_numbers_reference.py judge; those that the reference lacks, which ONNX's node tests or
+unit/ops/test_foreign_forms.py judge; and one that unit/frontends/test_unsigned.py judges."""
 
 
 def test_every_tflite_operator_has_a_family() -> None:

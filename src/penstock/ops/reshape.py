@@ -14,10 +14,11 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.samples import int8, sample
@@ -91,11 +92,11 @@ class Shape(OperatorDefaults):
         x  any shape, any type; its elements are not read
         y  (rank,)  int32 or int64
 
-    Source: TFLite SHAPE."""
+    Source: TFLite SHAPE.  RANK, RANGE and BROADCAST_ARGS compute with shapes."""
 
     dtype: DType = DType.INT32
 
-    TFLITE = ("SHAPE",)
+    TFLITE = ("SHAPE", "RANK", "RANGE", "BROADCAST_ARGS")
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "shape")
@@ -121,6 +122,11 @@ class Shape(OperatorDefaults):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     y = node.output()
+    if node.name in ("RANK", "RANGE", "BROADCAST_ARGS"):
+        numbers = _numbers(node).astype(y.type.dtype.value)
+        known = Value(f"{y.name}/known", y.type.with_shape(numbers.shape), Data.of(numbers))
+        yield Made(Reshape(numbers.shape), (known,), y)
+        return
     if node.open and node.name != "SHAPE":
         shape = _computed_shape(node)
         yield Made(Reshape(shape), (node.input(0),), replace(y, type=y.type.with_shape(shape)))
@@ -129,6 +135,24 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     op = Shape(y.type.dtype) if node.name == "SHAPE" else Reshape(y.type.shape)
     yield Made(op, (node.input(0),), y)
+
+
+def _numbers(node: ForeignNode) -> Array:
+    """What is known of shapes and constants."""
+    if node.name == "RANK":
+        return np.array(node.input(0).type.rank)
+    if node.name == "RANGE":
+        start, limit, step = (node.constant(k).item() for k in range(3))
+        require(step != 0, "the step of the range is 0")
+        count = max(0, math.ceil((limit - start) / step))
+        steps = np.full(count, step, node.output().type.dtype.value)
+        steps[:1] = start
+        return np.cumsum(steps, dtype=steps.dtype)  # each rounded, as in the reference
+    shapes = [node.constant_ints(k) for k in range(2)]
+    try:
+        return np.array(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise node.unsupported(f"shapes {shapes[0]} and {shapes[1]} do not broadcast") from None
 
 
 def _computed_shape(node: ForeignNode) -> tuple[int, ...]:

@@ -54,13 +54,6 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
-def five_axes() -> bytes:
-    """A sum of two tensors that are broadcast in turn along five axes."""
-    model = Model()
-    x, y = model.input(2, 1, 3, 1, 2), model.input(1, 3, 1, 2, 1, name="y")
-    return model.raw(model.node("Add", x, y))
-
-
 def pooled() -> bytes:
     """A pool with stride 2 over 8 frames."""
     x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
@@ -198,7 +191,6 @@ ONNX_FILES = {
     "opset_6.onnx": Model(opset=6).raw("x"),
     "elsewhere.onnx": onnx_elsewhere(),
     "cycle.onnx": onnx_cycle(),
-    "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
     "integers.onnx": onnx_of_integers(),
     "floats.onnx": onnx(quantised=False),

@@ -16,14 +16,18 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from penstock.frontends.onnx import integer_functions, qonnx
+from penstock.frontends.onnx.definition import Define, Definition, Shapes, Types
 from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
-from penstock.frontends.onnx.integer_functions import NAMES, definition, is_standard
+from penstock.frontends.onnx.integer_functions import NAMES, is_standard
 from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
 from penstock.ir.tensor import Array
 
-Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
+DEFINITIONS: tuple[Define, ...] = (integer_functions.definition, qonnx.definition)
+"""Definitions by this project."""
+TensorTypes = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 MOST_ROUNDS = 8  # How deep definitions use functions.
 
 
@@ -49,17 +53,24 @@ def expanded(
             if body is not None:
                 nodes += _instance(node, k, body, file.opset)
                 continue
-            ours = definition(node, k, file, named, shapes) if k in wanted else None
-            nodes += [node] if ours is None else ours[0]
-            constants |= {} if ours is None else ours[1]
-        if len(nodes) == len(file.nodes):
+            ours = _ours(Definition(node, k), file, named, shapes) if k in wanted else None
+            nodes += [node] if ours is None else ours.nodes
+            constants |= {} if ours is None else ours.constants
+        if tuple(nodes) == file.nodes:
             break
         made = replace(file, nodes=tuple(nodes), constants=constants)
         found = file = _with_known_shapes(made, extents)
     return found
 
 
-def _types(file: File, extents: Mapping[str, int]) -> Types:
+def _ours(new: Definition, file: File, types: Types, shapes: Shapes) -> Definition | None:
+    """The definition of a node by this project; None if it has none."""
+    if not new.node.inputs or not new.node.outputs:
+        return None
+    return next(filter(None, (define(new, file, types, shapes) for define in DEFINITIONS)), None)
+
+
+def _types(file: File, extents: Mapping[str, int]) -> TensorTypes:
     """Types of tensors by name, as far as they are known."""
     short = {name: x for name, x in file.constants.items() if x.size <= SHORT}
     known = {name: x for name, x in file.constants.items() if name not in short}
@@ -94,7 +105,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
     return found
 
 
-def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto | None:
+def _definition(node: FileNode, types: TensorTypes, opset: int) -> onnx.FunctionProto | None:
     """The body of a function; None if the operator has none without subgraphs."""
     schema: Any = operator_schema(node.name, opset)
     found = onnx.FunctionProto()

@@ -252,7 +252,7 @@ class _Importer:
             for scale in scales:
                 copy = self._tensors.name(f"{name}/quantised{len(self._copies)}")
                 type = TensorType(shape, DType.INT8, scale)
-                self._add(Made(QuantizeReal(), (value,), Value(copy, type)))
+                self._add(Made(QuantizeReal(to_even=True), (value,), Value(copy, type)))
                 self._copies[name, scale] = copy
                 self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, order))
         elif scales:
@@ -466,7 +466,7 @@ class _Importer:
             return
         real = placed.value.type.dtype is DType.FLOAT32
         type = TensorType(placed.value.type.shape, DType.INT8, wanted)
-        op = QuantizeReal() if real else Quantize()
+        op = QuantizeReal(to_even=True) if real else Quantize()
         self._add(Made(op, (placed.value,), Value(target, type)))
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
 

@@ -11,18 +11,13 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
-import onnx
-from onnx import helper
 
+from penstock.frontends.onnx.definition import Definition, Shapes, Types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
-from penstock.ir.foreign import Attribute
-from penstock.ir.tensor import Array
 
 SUMS = ("MatMulInteger", "ConvInteger")
 NAMES = (*SUMS, QUANTISE, DEQUANTISE)
@@ -30,11 +25,7 @@ MOST_SUM = 2**24  # Integers below are exact in single precision.
 LARGEST = 255  # Magnitude of an integer of 8 bits less its zero point.
 
 
-Shapes = Mapping[str, tuple[int, ...] | None]
-"""Of the tensors of a model, by name; None where one is not known."""
-
-
-def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
+def is_standard(node: FileNode, file: File, types: Types) -> bool:
     """Whether a node is none of these."""
     if node.name in SUMS:
         return False
@@ -49,49 +40,12 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Definition:
-    """The nodes that define one, and their constants."""
-
-    node: FileNode
-    index: int
-    nodes: list[FileNode]
-    constants: dict[str, Array]
-
-    def name(self) -> str:
-        return f"{self.node.outputs[0]}#{self.index}/{len(self.nodes)}"
-
-    def constant(self, elements: Array) -> str:
-        name = f"{self.node.outputs[0]}#{self.index}/constant{len(self.constants)}"
-        self.constants[name] = elements
-        return name
-
-    def made(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
-        name = self.name()
-        self.nodes.append(FileNode(operator, self.node.where, inputs, (name,), attributes))
-        return name
-
-    def real(self, name: str) -> str:
-        return self.made("Cast", name, to=int(onnx.TensorProto.FLOAT))
-
-    def done(self) -> tuple[list[FileNode], dict[str, Array]]:
-        """The last node computes the output."""
-        self.nodes[-1] = replace(self.nodes[-1], outputs=self.node.outputs)
-        return self.nodes, self.constants
-
-
-def definition(
-    node: FileNode,
-    index: int,
-    file: File,
-    types: Mapping[str, str],
-    shapes: Shapes,
-) -> tuple[list[FileNode], dict[str, Array]] | None:
-    """The nodes that define a node, and their constants; None if sums may not be exact, or if a
-    shape is not known.  `shapes`: those that are known, None for others."""
+def definition(new: Definition, file: File, types: Types, shapes: Shapes) -> Definition | None:
+    """The definition of a node on integers; None if it is none, if sums may not be exact, or if a
+    shape is not known."""
+    node = new.node
     if node.name not in NAMES:
         return None
-    new = _Definition(node, index, [], {})
     if node.name in SUMS:
         return _sums(new, file, shapes)
     shape = shapes.get(node.inputs[0])
@@ -99,7 +53,7 @@ def definition(
         return None
     scale, *zeros = (_parameter(new, file, name, shape) for name in node.inputs[1:3] if name)
     if node.name == DEQUANTISE:
-        x = new.real(node.inputs[0])
+        x = new.cast(node.inputs[0])
         for zero in zeros:
             x = new.made("Sub", x, zero)
         new.made("Mul", x, scale)
@@ -111,16 +65,16 @@ def definition(
     limits = np.iinfo(wanted)
     bounds = (new.constant(np.array(k, np.float32)) for k in (limits.min, limits.max))
     clipped = new.made("Clip", steps, *bounds)
-    new.made("Cast", clipped, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted))))
+    new.cast(clipped, wanted)
     return new.done()
 
 
-def _parameter(new: _Definition, file: File, name: str, shape: tuple[int, ...]) -> str:
+def _parameter(new: Definition, file: File, name: str, shape: tuple[int, ...]) -> str:
     """Scales or zero points as real numbers that broadcast to the tensor."""
     found = file.constants.get(name)
     if found is None:
         one = new.constant(np.zeros(0, np.int64))
-        return new.real(new.made("Reshape", name, one))
+        return new.cast(new.made("Reshape", name, one))
     elements = found.astype(np.float32)
     axis, block = whole(new.node, "axis", 1), whole(new.node, "block_size", 0)
     if block:
@@ -131,9 +85,7 @@ def _parameter(new: _Definition, file: File, name: str, shape: tuple[int, ...]) 
     return new.constant(elements)
 
 
-def _sums(
-    new: _Definition, file: File, shapes: Shapes
-) -> tuple[list[FileNode], dict[str, Array]] | None:
+def _sums(new: Definition, file: File, shapes: Shapes) -> Definition | None:
     node = new.node
     right = next(iter(node.inputs[1:]))
     weights = file.constants.get(right)
@@ -152,21 +104,21 @@ def _sums(
         return None
     operands: list[str] = []
     for k in (0, 1):
-        operand = new.real(node.inputs[k])
+        operand = new.cast(node.inputs[k])
         if len(node.inputs) > k + 2 and node.inputs[k + 2]:
             operand = new.made("Sub", operand, _zero(new, file, node.inputs[k + 2], k))
         operands.append(operand)
     found = new.made(node.name.removesuffix("Integer"), *operands, **node.attributes)
-    new.made("Cast", found, to=int(onnx.TensorProto.INT32))
+    new.cast(found, "int32")
     return new.done()
 
 
-def _zero(new: _Definition, file: File, name: str, k: int) -> str:
+def _zero(new: Definition, file: File, name: str, k: int) -> str:
     """Zero points as real numbers: of rows of A in a product, or of output channels in a
     convolution, if there are several."""
     found = file.constants.get(name)
     if found is None:
-        return new.real(name)
+        return new.cast(name)
     elements = found.astype(np.float32)
     if elements.ndim == 1 and elements.size > 1:
         is_product = new.node.name == SUMS[0]

@@ -12,7 +12,7 @@ from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.op import Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.ops.registry import foreign_names
 
 
@@ -120,3 +120,27 @@ def test_a_convolution_of_volumes_is_a_sum_over_its_window(padding: int) -> None
         **{f"stride_{axis}": stride for axis, stride in axes.items()},
     )
     np.testing.assert_allclose(result(graph, x)[0], np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scales", [(0.01,), (0.01, 0.02, 0.03)])
+def test_inputs_of_a_convolution_have_symmetric_steps_if_channels_share_a_scale(
+    scales: tuple[float, ...],
+) -> None:
+    x = drawn(1, 3, 4, 2) + 1
+    w = np.random.default_rng(7).integers(-127, 128, (3, 1, 1, 2)).astype(np.int8)
+    if len(scales) == 1:
+        step, zero = np.abs(x).max() / 127, 0
+    else:
+        lower, upper = min(x.min(), 0), max(x.max(), 0)
+        step = (upper - lower) / 255
+        zero = round(-128 - lower / step)
+    steps = np.rint(x / step) + (zero if len(scales) > 1 else 0)
+    sums = (np.clip(steps, -128, 127) - zero) @ w[:, 0, 0].T.astype(float)
+    quantisation = Quantisation(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
+    weights = Value("w", TensorType(w.shape, DType.INT8, quantisation), Data.of(w))
+    graph = graph_of(
+        "CONV_2D", (plain("x", DType.FLOAT32, *x.shape), weights),
+        (plain("y", DType.FLOAT32, 1, 3, 4, 3),), stride_h=1, stride_w=1, padding=1,
+    )  # fmt: skip
+    expected = sums * np.broadcast_to(scales, (3,)) * step
+    np.testing.assert_allclose(result(graph, x)[0], expected, rtol=1e-6)

@@ -45,13 +45,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--source", choices=SOURCES, help="make the files of one framework")
     parser.add_argument("--target", action="append", help="judge for this target; repeatable")
     parser.add_argument("--again", action="store_true", help="judge files that are judged")
+    parser.add_argument("--core", action="store_true", help="run on the simulated core, too")
     parser.add_argument("-o", "--output", type=Path, help="write the page of verdicts")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
     patterns = given.patterns or ["*"]
     if given.what == "judge":
-        targets = given.target or TARGETS
-        return judge(given.folder, patterns, targets, again=given.again, output=given.output)
+        given.target = given.target or TARGETS
+        return judge(given, patterns)
     if given.source:
         make(given.source, given.folder, patterns)
         return 0
@@ -87,31 +88,24 @@ def make(source: str, folder: Path, patterns: Sequence[str]) -> None:
         print(f"{one.name}: {len(raw):,} bytes", flush=True)
 
 
-def judge(
-    folder: Path,
-    patterns: Sequence[str],
-    targets: Sequence[str],
-    *,
-    again: bool,
-    output: Path | None,
-) -> int:
+def judge(given: argparse.Namespace, patterns: Sequence[str]) -> int:
     """Judges files for targets, and prints each verdict; returns 1 if one is wrong."""
     from benchmarks.exporters.judging import judged, keep, kept
 
     worst: dict[FileName, Verdict] = {}
-    for path in files(folder, patterns):
-        for target in targets:
-            verdict = None if again else kept(path, target)
+    for path in files(given.folder, patterns):
+        for target in given.target:
+            verdict = None if given.again else kept(path, target)
             if verdict is None:
-                verdict = judged(path, target)
+                verdict = judged(path, target, on_core=given.core)
                 keep(path, target, verdict)
             words = " ".join((verdict.code, verdict.cause, verdict.note)).split()
             print(f"{path.name}, {target}: {verdict.outcome.value}", *words, flush=True)
             name = FileName.of(path.name)
             if name not in worst or not verdict.outcome.right:
                 worst[name] = verdict
-    if output:
-        output.write_text(page(worst), "utf-8")
+    if given.output:
+        given.output.write_text(page(worst), "utf-8")
     return int(not all(verdict.outcome.right for verdict in worst.values()))
 
 

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.operators.judging import first_difference
 from benchmarks.torture import onnx_judge, tflite_judge
 from benchmarks.torture.case import Outcome, Verdict
-from benchmarks.torture.compiling import compiled, is_small, mismatch, refusal
-from benchmarks.watched_process import limit_memory
-from penstock import api, ladder
+from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
+from penstock import api
 from penstock.api.verified import onnx_reference
 from penstock.errors import PenstockError, internal_error
 from penstock.ground_truth import tolerances
+from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import run_graph
 
 SETS = 2
+LARGEST_INDEX = 6
+
+Sets = Sequence[Mapping[str, Array]]
 
 
-def judged(path: Path, target: str) -> Verdict:
-    """The verdict on a file: compiled, equal to the foreign runtime, and on every rung."""
+def judged(path: Path, target: str, *, on_core: bool) -> Verdict:
+    """The verdict on a file: compiled, equal to the foreign runtime, and on every rung; that of the
+    simulated core only with `on_core`."""
     try:
         done = compiled(path, target)
+        sets = [_with_small_indices(one) for one in api.drawn_sets(done, SETS)]
         foreign = _by_onnxruntime if path.suffix == ".onnx" else _by_tensorflow
-        return foreign(path, done) or _climbed(done)
+        return foreign(path, done, sets) or ladder_verdict(done, sets, deep=on_core)
     except PenstockError as error:
         return refusal(error)
     except Exception as error:  # any other exception is a defect
         return refusal(internal_error(error))
 
 
-def _by_onnxruntime(path: Path, done: Compilation) -> Verdict | None:
+def _with_small_indices(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs with wide integers in the range of tokens and categories, as the networks have."""
+    return {
+        name: x % LARGEST_INDEX if x.dtype.kind == "i" and x.itemsize > 1 else x
+        for name, x in inputs.items()
+    }
+
+
+def _by_onnxruntime(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
     reason = onnx_judge.not_run(path.read_bytes())
     if reason:
         return Verdict(Outcome.NOT_JUDGED, note=reason)
-    sets = api.drawn_sets(done, SETS)
     found = onnx_reference(done.request).judge([run_graph(done.model, s) for s in sets]).failure
     if found is None:
         return None
@@ -45,12 +58,12 @@ def _by_onnxruntime(path: Path, done: Compilation) -> Verdict | None:
     return Verdict(Outcome.WRONG, "node", cause, f"{found.first}, at most {found.steps} steps off")
 
 
-def _by_tensorflow(path: Path, done: Compilation) -> Verdict | None:
+def _by_tensorflow(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
     """The verdict by TensorFlow on the whole, or else by TensorFlow Lite Micro and operator by
     operator: TensorFlow Lite Micro keeps the shapes that a file with an open batch states, which
     are not those of one sample."""
     raw = path.read_bytes()
-    inputs, *_ = api.drawn_sets(done, 1)
+    inputs = sets[0]
     answer = tflite_judge.by_tensorflow(raw, tuple(inputs.values()))
     if answer is not None:
         values = tflite_judge.values_of(done, inputs)
@@ -59,18 +72,6 @@ def _by_tensorflow(path: Path, done: Compilation) -> Verdict | None:
         if len(found) == len(answer) and not first_difference(found, answer, ulps=ulps):
             return None
     return tflite_judge.reference_verdict(raw, done, inputs)
-
-
-def _climbed(done: Compilation) -> Verdict:
-    """The verdict of machine, every point, C on this machine, and the simulated core."""
-    if not is_small(done):
-        return Verdict(Outcome.EXACT, note="too large to run")
-    for rung in ladder.climb(done, None, api.drawn_sets(done, SETS), every_point=True):
-        if wrong := mismatch(rung):
-            return wrong
-        if rung.step == "points":
-            limit_memory(None)  # the address sanitizer reserves terabytes
-    return Verdict(Outcome.EXACT)
 
 
 def verdict_path(path: Path, target: str) -> Path:

@@ -34,9 +34,10 @@ MORE = (("dynamo21", "float32"), ("script17", "dynamic"), ("script20", "extended
 
 def torch_files() -> Iterator[Making]:
     """The files of torch's exporters and onnxruntime's tools."""
-    from benchmarks.exporters.torch_networks import NETWORKS
+    from benchmarks.exporters import torch_blocks, torch_networks
 
-    for place, (name, maker) in enumerate(NETWORKS.items()):
+    networks = {**torch_networks.NETWORKS, **torch_blocks.NETWORKS}
+    for place, (name, maker) in enumerate(networks.items()):
         forms = {*FEW, MORE[place % len(MORE)]}
         if name in IN_EVERY_FORM:
             exporters = list(EXPORTERS)

@@ -36,7 +36,7 @@ def lenet() -> Any:
     return net, (image(1, 20, 20),)
 
 
-def _conv(inputs: int, outputs: int, size: int = 3, stride: int = 1, groups: int = 1,
+def conv(inputs: int, outputs: int, size: int = 3, stride: int = 1, groups: int = 1,
           act: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:  # fmt: skip
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False),
@@ -45,7 +45,7 @@ def _conv(inputs: int, outputs: int, size: int = 3, stride: int = 1, groups: int
 
 
 def ds_cnn() -> Any:
-    blocks = [nn.Sequential(_conv(16, 16, groups=16), _conv(16, 16, 1)) for _ in range(2)]
+    blocks = [nn.Sequential(conv(16, 16, groups=16), conv(16, 16, 1)) for _ in range(2)]
     net = nn.Sequential(
         nn.Conv2d(1, 16, (10, 4), (2, 2), (5, 1)), nn.BatchNorm2d(16), nn.ReLU(), *blocks,
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 12), nn.Softmax(-1),
@@ -59,7 +59,7 @@ class Residual(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         last = nn.Conv2d(outputs, outputs, 3, 1, 1), nn.BatchNorm2d(outputs)
-        self.body = nn.Sequential(_conv(inputs, outputs, 3, stride), *last)
+        self.body = nn.Sequential(conv(inputs, outputs, 3, stride), *last)
         self.short = nn.Identity() if stride == 1 else nn.Conv2d(inputs, outputs, 1, stride)
 
     def forward(self, x: Any) -> Any:
@@ -68,7 +68,7 @@ class Residual(nn.Module):
 
 def residual() -> Any:
     net = nn.Sequential(
-        _conv(3, 8), Residual(8, 8, 1), Residual(8, 16, 2), nn.AvgPool2d(4), nn.Flatten(),
+        conv(3, 8), Residual(8, 8, 1), Residual(8, 16, 2), nn.AvgPool2d(4), nn.Flatten(),
         nn.Linear(64, 10),
     )  # fmt: skip
     return net, (image(3, 16, 16),)
@@ -76,10 +76,10 @@ def residual() -> Any:
 
 def mobilenet() -> Any:
     def pair(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-        return nn.Sequential(_conv(inputs, inputs, 3, stride, inputs, nn.ReLU6),
-                             _conv(inputs, outputs, 1, act=nn.ReLU6))  # fmt: skip
+        return nn.Sequential(conv(inputs, inputs, 3, stride, inputs, nn.ReLU6),
+                             conv(inputs, outputs, 1, act=nn.ReLU6))  # fmt: skip
 
-    net = nn.Sequential(_conv(3, 8, 3, 2, act=nn.ReLU6), pair(8, 16, 1), pair(16, 16, 2),
+    net = nn.Sequential(conv(3, 8, 3, 2, act=nn.ReLU6), pair(8, 16, 1), pair(16, 16, 2),
                         pair(16, 24, 1))  # fmt: skip
 
     class Network(nn.Module):
@@ -99,11 +99,11 @@ class Excited(nn.Module):
     def __init__(self, channels: int, act: Callable[[], nn.Module]) -> None:
         super().__init__()
         wide = channels * 3
-        self.expand = _conv(channels, wide, 1, act=act)
-        self.depthwise = _conv(wide, wide, 5, groups=wide, act=act)
+        self.expand = conv(channels, wide, 1, act=act)
+        self.depthwise = conv(wide, wide, 5, groups=wide, act=act)
         self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(wide, 6, 1), nn.ReLU(),
                                      nn.Conv2d(6, wide, 1), nn.Hardsigmoid())  # fmt: skip
-        self.project = _conv(wide, channels, 1, act=nn.Identity)
+        self.project = conv(wide, channels, 1, act=nn.Identity)
 
     def forward(self, x: Any) -> Any:
         y = self.depthwise(self.expand(x))
@@ -112,7 +112,7 @@ class Excited(nn.Module):
 
 def squeeze_excite() -> Any:
     net = nn.Sequential(
-        _conv(3, 8, 3, 2, act=nn.Hardswish), Excited(8, nn.Hardswish), Excited(8, nn.ReLU),
+        conv(3, 8, 3, 2, act=nn.Hardswish), Excited(8, nn.Hardswish), Excited(8, nn.ReLU),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16), nn.Hardswish(), nn.Linear(16, 5),
     )  # fmt: skip
     return net, (image(3, 16, 16),)
@@ -120,7 +120,7 @@ def squeeze_excite() -> Any:
 
 def efficient() -> Any:
     net = nn.Sequential(
-        _conv(3, 8, 3, 2, act=nn.SiLU), Excited(8, nn.SiLU), nn.AdaptiveAvgPool2d(1), nn.Flatten(1),
+        conv(3, 8, 3, 2, act=nn.SiLU), Excited(8, nn.SiLU), nn.AdaptiveAvgPool2d(1), nn.Flatten(1),
         nn.Linear(8, 4), nn.LogSoftmax(1),
     )  # fmt: skip
     return net, (image(3, 16, 16),)
@@ -131,9 +131,9 @@ class Unet(nn.Module):
 
     def __init__(self, up: Callable[[int, int], nn.Module]) -> None:
         super().__init__()
-        self.a, self.b, self.c = _conv(2, 6), _conv(6, 8), _conv(8, 12)
+        self.a, self.b, self.c = conv(2, 6), conv(6, 8), conv(8, 12)
         self.up_b, self.up_a = up(12, 8), up(8, 6)
-        self.d, self.head = _conv(16, 8), nn.Conv2d(12, 2, 1)
+        self.d, self.head = conv(16, 8), nn.Conv2d(12, 2, 1)
 
     def forward(self, x: Any) -> Any:
         a = self.a(x)
@@ -167,7 +167,7 @@ class Pyramid(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = _conv(3, 8, 3, 2)
+        self.stem = conv(3, 8, 3, 2)
         self.branches = nn.ModuleList(nn.Conv2d(8, 4, 3, 1, d, d) for d in (1, 2, 3))
         self.pooled, self.head = nn.Conv2d(8, 4, 1), nn.Conv2d(16, 3, 1)
 
@@ -287,7 +287,7 @@ class Crnn(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.features = nn.Sequential(_conv(1, 6), nn.MaxPool2d((2, 1)))
+        self.features = nn.Sequential(conv(1, 6), nn.MaxPool2d((2, 1)))
         self.layer = nn.GRU(24, 6, batch_first=True)
         self.head = nn.Linear(6, 5)
 
@@ -438,7 +438,7 @@ class Ssd(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem, self.a, self.b = _conv(3, 8, 3, 2), _conv(8, 12, 3, 2), _conv(12, 16, 3, 2)
+        self.stem, self.a, self.b = conv(3, 8, 3, 2), conv(8, 12, 3, 2), conv(12, 16, 3, 2)
         self.boxes = nn.ModuleList(nn.Conv2d(c, 8, 3, 1, 1) for c in (12, 16))
         self.scores = nn.ModuleList(nn.Conv2d(c, 6, 3, 1, 1) for c in (12, 16))
 
@@ -461,7 +461,7 @@ class Yolo(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(_conv(3, 8, 3, 2, act=nn.SiLU), _conv(8, 8, 3, 2, act=nn.SiLU))
+        self.body = nn.Sequential(conv(3, 8, 3, 2, act=nn.SiLU), conv(8, 8, 3, 2, act=nn.SiLU))
         self.head = nn.Conv2d(8, 14, 1)
         y, x = torch.meshgrid(torch.arange(4.0), torch.arange(4.0), indexing="ij")
         self.register_buffer("grid", torch.stack((x, y), -1)[None, None])
@@ -590,8 +590,8 @@ class Shuffled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = _conv(4, 8)
-        self.right = nn.Sequential(_conv(4, 4, 1), _conv(4, 4, 3, groups=4), _conv(4, 4, 1))
+        self.stem = conv(4, 8)
+        self.right = nn.Sequential(conv(4, 4, 1), conv(4, 4, 3, groups=4), conv(4, 4, 1))
         self.head = nn.Linear(8, 3)
 
     def forward(self, x: Any) -> Any:
@@ -645,7 +645,7 @@ class ArgmaxHead(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(_conv(2, 6), nn.Conv2d(6, 4, 3, 1, 1))
+        self.body = nn.Sequential(conv(2, 6), nn.Conv2d(6, 4, 3, 1, 1))
 
     def forward(self, x: Any) -> Any:
         return self.body(x).argmax(1)
@@ -664,7 +664,7 @@ class Spectrogram(nn.Module):
         basis = torch.cat([angle.cos(), -angle.sin()]) * torch.hann_window(32)
         self.register_buffer("basis", basis[:, None])
         self.register_buffer("mel", torch.rand(17, 8) / 8)
-        self.body = nn.Sequential(_conv(1, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        self.body = nn.Sequential(conv(1, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                                   nn.Linear(4, 3))  # fmt: skip
 
     def forward(self, x: Any) -> Any:
@@ -684,7 +684,7 @@ class Stft(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(32))
-        self.body = nn.Sequential(_conv(1, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        self.body = nn.Sequential(conv(1, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                                   nn.Linear(4, 3))  # fmt: skip
 
     def forward(self, x: Any) -> Any:
@@ -718,7 +718,7 @@ class Positions(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(_conv(1, 6, act=nn.Mish), nn.Conv2d(6, 3, 3, 1, 1))
+        self.body = nn.Sequential(conv(1, 6, act=nn.Mish), nn.Conv2d(6, 3, 3, 1, 1))
 
     def forward(self, x: Any) -> Any:
         y = self.body(x)

@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 import struct
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,6 +258,9 @@ def write_broken_files(folder: Path) -> None:
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")
+    (folder / "damaged.keras").write_bytes(b"PK\x03\x04 damaged")
+    with zipfile.ZipFile(folder / "net.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
     np.savez(folder / "three_columns.npz", x=np.zeros((9, 1, 3), np.float32))
     np.save(folder / "three_columns.npy", np.zeros((1, 3), np.float32))
     np.savez(folder / "samples.npz", x=np.ones((1, 4), np.float32))

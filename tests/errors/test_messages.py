@@ -85,6 +85,7 @@ COMMANDS: dict[str, str] = {
     "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
     "model-031": "compile empty.tflite",
+    "framework-001": "compile damaged.keras",
     "onnx-001": "compile damaged.onnx",
     "onnx-002": "compile opset_6.onnx",
     "onnx-003": "compile elsewhere.onnx",
@@ -318,6 +319,9 @@ CALLS: dict[str, Callable[[], object]] = {
 
 OTHERWISE_TESTED = {
     "execution-002": "it needs an accelerator without C: tests/unit/test_rungs_not_run.py",
+    "framework-003": "its words are those of the framework: test_frameworks.py",
+    "framework-004": "its words are those of the converter: test_frameworks.py",
+    "framework-005": "it needs Keras: test_frameworks.py",
     "onnx-010": "every operator computes on real numbers; one that does not would raise it",
     "golden-006": "root may write anywhere: tests/unit/simulators/test_golden_archive.py",
     "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",
@@ -490,6 +494,20 @@ def test_the_message_of_a_missing_quantiser(
     said = penstock("compile", "floats.onnx", "--quantise", "samples.npz")
     assert said.code == 1
     golden.check("tool-045", said.err)
+
+
+def test_the_message_of_a_missing_framework(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+
+    def without_tensorflow(name: str) -> ModuleSpec | None:
+        return None if name == "tensorflow" else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_tensorflow)
+    said = penstock("compile", "net.keras")
+    assert said.code == 1
+    golden.check("framework-002", said.err)
 
 
 def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:

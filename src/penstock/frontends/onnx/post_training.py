@@ -34,8 +34,9 @@ def read_samples(path: Path, inputs: Sequence[Border], limit_bytes: int) -> Samp
     """The samples in an archive, for inputs with these names, element types and shapes.
 
     The first axis of each array is the sample; an axis of extent 1 with which the input begins, the
-    batch, may be missing.  Raises ModelError."""
-    arrays = _arrays(path, inputs, limit_bytes)
+    batch, may be missing.  Arrays are named after the inputs, or in their order arr_0, arr_1, .. as
+    numpy.savez names them.  Raises ModelError."""
+    arrays = _by_name(_arrays(path, inputs, limit_bytes), inputs)
     _check_names(path, arrays, inputs)
     per_sample = {b.name: _checked(path, arrays[b.name], b) for b in inputs}
     counts = {name: len(array) for name, array in per_sample.items()}
@@ -70,6 +71,14 @@ def _arrays(path: Path, inputs: Sequence[Border], limit_bytes: int) -> dict[str,
             why=str(error),
             help=how,
         ) from error
+
+
+def _by_name(arrays: dict[str, Array], inputs: Sequence[Border]) -> dict[str, Array]:
+    """The arrays by the names of the inputs, if they are numbered."""
+    numbered = [f"arr_{k}" for k in range(len(inputs))]
+    if arrays.keys() != set(numbered):
+        return arrays
+    return {border.name: arrays[name] for border, name in zip(inputs, numbered, strict=True)}
 
 
 def read_constants(file: File, reading: Reading) -> dict[str, Array]:

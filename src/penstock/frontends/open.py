@@ -234,24 +234,26 @@ def unpacked(raw: bytes, name: str, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES)
 def model_bytes(path: Path, reading: Reading = AS_IT_IS) -> bytes:
     """The bytes of a TFLite or ONNX model, decompressed: those of a file, or those into which its
     framework converts it.  Raises ModelError, ToolError."""
-    return _model_of(path, reading)[0]
+    return model_of(path, reading)[0]
 
 
 def read_file(path: Path, reading: Reading = AS_IT_IS) -> Graph:
     """The graph of a model file.  Raises as `parse`, and ToolError if a framework is missing."""
-    raw, reading = _model_of(path, reading)
+    raw, reading = model_of(path, reading)
     return parse(raw, path.name, reading, path.parent)
 
 
-def _model_of(path: Path, reading: Reading) -> tuple[bytes, Reading]:
-    """The bytes of a TFLite or ONNX model, and how to read them."""
+def model_of(path: Path, reading: Reading) -> tuple[bytes, Reading]:
+    """The bytes of a TFLite or ONNX model, as `model_bytes`, and how to read them."""
     limit_bytes = reading.size_limit_bytes
     raw = read_bytes(path, limit_bytes)
     framework = framework_of(raw, path.name)
     if framework is None:
         return unpacked(raw, path.name, limit_bytes), reading
     made = converted(raw, path, framework, reading)
-    return made, replace(reading, calibration=None) if framework.quantises else reading
+    if framework.quantises:
+        return made, replace(reading, calibration=None)
+    return made, replace(reading, free_layout=True)
 
 
 def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:

@@ -52,6 +52,8 @@ class Reading:
         output, see `frontends.explicit_states`.
     incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
         its window.
+    free_layout: inputs and outputs of an ONNX model may have their channels last, where that saves
+        a transposition: it was made of a file whose users never see it.
     same_interface: refuse an ONNX model whose inputs or outputs would have other element types
         than in the file.
     """
@@ -159,6 +161,7 @@ class Reading:
             commands=READING,
         ),
     )
+    free_layout: bool = False
     same_interface: bool = False
 
 

@@ -329,3 +329,75 @@ def test_samples_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         read_file(path, Reading(calibration=tmp_path / "missing.npz"))
     assert caught.value.code == "calibration-001"
+
+
+need_torch = pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("torch", "onnxscript", "onnxruntime")),
+    reason="the packages of penstock[torch] are not installed",
+)
+
+
+def torch_file(folder: Path, code: str) -> Path:
+    """Runs code that makes a module `m` and example inputs `x`, in a process of its own."""
+    path = folder / "net.pt2"
+    text = f"import torch\nn = torch.nn\ntorch.manual_seed(0)\nshapes = None\n{code}\n"
+    text += "p = torch.export.export(m.eval(), x, dynamic_shapes=shapes)\n"
+    text += f"torch.export.save(p, {str(path)!r})\n"
+    subprocess.run([sys.executable, "-c", text], check=True, capture_output=True)
+    return path
+
+
+@need_torch
+@pytest.mark.parametrize("batch", ["shapes = None", "shapes = ({0: torch.export.Dim('batch')},)"])
+def test_a_program_computes_what_torch_does(tmp_path: Path, batch: str) -> None:
+    path = torch_file(
+        tmp_path,
+        "m = n.Sequential(n.Conv2d(3, 6, 3, padding=1), n.BatchNorm2d(6), n.ReLU(),\n"
+        "                 n.Conv2d(6, 4, 3, padding=1, groups=2))\n"
+        f"x = (torch.zeros(2, 3, 8, 8),)\n{batch}\n"
+        "x = x if shapes else (torch.zeros(1, 3, 8, 8),)\n"
+        "import numpy as np; z = torch.randn(40, 3, 8, 8)\n"
+        f"np.savez({str(tmp_path / 'samples.npz')!r}, z)\n"
+        f"np.savez({str(tmp_path / 'results.npz')!r}, m.eval()(z).detach())",
+    )
+    (images,) = np.load(tmp_path / "samples.npz").values()
+    (expected,) = np.load(tmp_path / "results.npz").values()
+    images, expected = (x.transpose(0, 2, 3, 1) for x in (images, expected))
+    network = api.load(path)
+    assert [x.shape for x in (*network.inputs, *network.outputs)] == [(1, 8, 8, 3), (1, 8, 8, 4)]
+    assert not any("Transpose" in layer.kind for layer in api.compile(path, "host").layers)
+    np.testing.assert_allclose(network.predict(images), expected, rtol=1e-4, atol=1e-5)
+    quantised = api.load(path, quantise=tmp_path / "samples.npz")
+    assert [x.element_type for x in (*quantised.inputs, *quantised.outputs)] == ["int8", "int8"]
+    found = quantised.predict(images)
+    assert isinstance(found, np.ndarray)
+    assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+@need_torch
+def test_a_dictionary_of_outputs_names_them(tmp_path: Path) -> None:
+    path = torch_file(
+        tmp_path,
+        "class M(n.Module):\n"
+        "    def forward(self, a, b): return {'sum': a + b, 'product': a * b}\n"
+        "m = M(); x = (torch.zeros(1, 4), torch.zeros(1, 4))",
+    )
+    network = api.load(path)
+    found = network.predict({"a": np.arange(4.0), "b": np.full(4, 3.0)})
+    assert isinstance(found, dict)
+    assert {name: x.tolist() for name, x in found.items()} == {
+        "sum": [3, 4, 5, 6], "product": [0, 3, 6, 9]
+    }  # fmt: skip
+
+
+@need_torch
+def test_a_program_that_the_exporter_refuses_has_its_reason(tmp_path: Path) -> None:
+    path = torch_file(
+        tmp_path,
+        "class M(n.Module):\n"
+        "    def forward(self, a): return torch.linalg.eigvals(a).real\n"
+        "m = M(); x = (torch.zeros(4, 4),)",
+    )
+    with pytest.raises(ToolError, match="torch's ONNX exporter cannot convert") as caught:
+        read_file(path)
+    assert "linalg_eig" in caught.value.why

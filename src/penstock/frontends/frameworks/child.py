@@ -6,7 +6,7 @@
                array for each input, in order, whose first axis is the sample
     stdout     {} on one line when the folder contains `MODEL`, or for EVALUATE `RESULTS`: an array
                for each output, in order, whose first axis is the sample
-    stdout     {"error": text} in the place of either line
+    stdout     {"error": the first cause} in the place of either line
 
 What the framework prints goes to stderr.
 """
@@ -72,8 +72,11 @@ def serve(load: Callable[[str], Loaded]) -> None:
         answer(inputs=model.inputs())
         _done(model, Task(sys.stdin.readline().strip()), folder)
         answer()
-    except Exception as error:
+    except Exception as found:
+        error: BaseException = found
         traceback.print_exc()
+        while error.__cause__ is not None:
+            error = error.__cause__
         answer(error=str(error) or type(error).__name__)
 
 

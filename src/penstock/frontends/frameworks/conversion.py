@@ -12,6 +12,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger("penstock.frameworks")
 ZIP_MARK: Final = b"PK\x03\x04"
 MOST_LETTERS: Final = 400  # Of a framework's message in an error.
+COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 Answer = Mapping[str, Any]
 
 
@@ -257,7 +259,7 @@ class _Process:
             ended = f"signal {-code} ended it" if code < 0 else f"it ended with exit code {code}"
             lines = self.text().strip().splitlines()
             message = f"{ended}; its last message: {lines[-1] if lines else 'none'}"
-        return " ".join(message.split())[:MOST_LETTERS]
+        return " ".join(COLOUR.sub("", message).split())[:MOST_LETTERS]
 
     def text(self) -> str:
         """What the process has printed so far."""

@@ -56,6 +56,7 @@ from penstock.opkit.checks import require_elements
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 from penstock.ops.tabulated import ElementTable
+from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,26 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
+    found = _imported(file, reading)
+    if not reading.free_layout:
+        return found
+    fixed = {*reading.channels_last, *(name for name, _ in reading.states)}
+    for border in file.inputs:
+        if len(border.shape) > 2 and border.name not in fixed:
+            names = (*reading.channels_last, border.name)
+            other = _imported(file, replace(reading, channels_last=names))
+            if _transposed_elements(other.graph) < _transposed_elements(found.graph):
+                reading, found = replace(reading, channels_last=names), other
+    return found
+
+
+def _transposed_elements(graph: Graph) -> int:
+    """The elements that transpositions move."""
+    moving = (node for node in graph.nodes if isinstance(node.op, Transpose))
+    return sum(node.output.type.elements for node in moving)
+
+
+def _imported(file: File, reading: Reading) -> ImportedModel:
     _check_outputs(file)
     check_attribute_kinds(file)
     in_file, file = file, _live(rewritten(file))
@@ -207,6 +228,7 @@ class _Importer:
         self._copies: dict[tuple[str, Quantisation], str] = {}
         self._not_computed: dict[str, FileNode] = {}  # writers of second outputs, such as masks
         self._used = {b.name for b in file.outputs}.union(*(node.inputs for node in file.nodes))
+        self._orders: dict[str, Order] = {}  # of inputs and outputs, by name, if not the model's
         self._presenter = Presenter(file, reading, self._constants, self._tensors)
 
     def graph(self) -> Graph:
@@ -222,7 +244,7 @@ class _Importer:
         self._tensors.where = f"{self._file.name}: outputs"
         outputs = tuple(self._output(border) for border in self._file.outputs)
         nodes = tuple(node for node in self._tensors.nodes if node.output.type.elements)
-        return Graph(self._file.name, inputs, outputs, nodes)
+        return Graph(self._file.name, inputs, outputs, nodes, orders=tuple(self._orders.items()))
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
@@ -243,6 +265,8 @@ class _Importer:
         name = border.name
         is_last = name in self._reading.channels_last
         order = (channels_last if is_last else own)(len(border.shape))
+        if is_last:
+            self._orders[name] = order
         shape = tuple(self._extent(border.shape[axis], where) for axis in order)
         scales = self._copies_of_input(border, where)
         value = Value(name, TensorType(shape, *self._stored_input(border, scales, where)))
@@ -346,11 +370,23 @@ class _Importer:
         if self._offset(name) is not None and wide:
             found = self._plain(name)
         self._check_elements(found, self._tensors.where)
-        value = self._tensors.in_order(found, own(len(self._tensors.shape(found))))
+        order = self._output_order(found, name)
+        value = self._tensors.in_order(found, order)
         if self._reading.same_interface and border.dtype == REAL and value.type.quantisation:
             type = TensorType(value.type.shape, DType.FLOAT32)
             value = self._tensors.derived(Dequantize(), value, type, f"{name}/real")
+        if order != own(len(order)):
+            self._orders[value.name] = order
         return value
+
+    def _output_order(self, found: str, name: str) -> Order:
+        """The order of axes in which a tensor is handed out as that output."""
+        shape, order = self._tensors.shape(found), self._tensors.order(found)
+        large = [axis for axis in order if shape[axis] > 1]
+        is_state = name in (after for _, after in self._reading.states)
+        if not self._reading.free_layout or is_state or large == sorted(large):
+            return own(len(shape))
+        return order if order == channels_last(len(shape)) else own(len(shape))
 
     def _node(self, node: FileNode) -> None:
         if self._constants.compute(node):
@@ -848,4 +884,5 @@ def _with_output_names(graph: Graph, borders: Iterable[Border]) -> tuple[Graph, 
         replace(n, inputs=tuple(map(named, n.inputs)), output=named(n.output)) for n in graph.nodes
     )
     outputs = tuple(map(named, graph.outputs))
-    return Graph(graph.name, graph.inputs, outputs, nodes), names
+    orders = tuple((names.get(name, name), order) for name, order in graph.orders)
+    return Graph(graph.name, graph.inputs, outputs, nodes, orders=orders), names

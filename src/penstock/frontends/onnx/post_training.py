@@ -7,10 +7,13 @@ weights with one scale per output channel and zero point 0.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import onnx
@@ -21,6 +24,8 @@ from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
 from penstock.ir.array_archive import ArchiveError, read_array, read_arrays
 from penstock.ir.tensor import Array
+
+LOGGER: Final = logging.getLogger("penstock.quantise")
 
 # Calibration samples: inputs of a float model, in an .npz archive with one array per input.
 
@@ -267,6 +272,25 @@ def _with_extents(model: onnx.ModelProto, file: File, extents: Mapping[str, int]
     return found
 
 
+class _Logged(logging.Handler):
+    """Logs what others log on the root logger, for --verbose."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith("penstock"):
+            LOGGER.debug("%s", record.getMessage())
+
+
+@contextmanager
+def _warnings_logged() -> Generator[None]:
+    """Keeps onnxruntime, which logs on the root logger, from printing on stderr."""
+    root, handler = logging.getLogger(), _Logged()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
 def _quantised(model: onnx.ModelProto, samples: Samples) -> bytes:
     # onnxruntime quantises the operators that it has integer kernels for, unless it is told
     # otherwise; penstock computes all operators in integers.
@@ -284,7 +308,7 @@ def _quantised(model: onnx.ModelProto, samples: Samples) -> bytes:
         def get_next(self) -> dict[str, Array] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
             return next(self.rest, None)
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _warnings_logged():
         before, folded, result = (Path(folder) / name for name in ("before", "folded", "result"))
         onnx.save(model, before)
         quant_pre_process(before, folded, skip_symbolic_shape=True)

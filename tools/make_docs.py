@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.operators import types
-from penstock.frontends.onnx import qonnx
+from penstock.frontends.onnx.functions import defined_names
 from penstock.frontends.onnx.operators import CAST, DEQUANTISE, MOVING, QUANTISE
 from penstock.frontends.onnx.rewrites import quantised_names
 from penstock.ops.registry import compositions, operator_files, operators
@@ -47,7 +47,8 @@ def supported() -> str:
     tail = (
         "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
         f"The ONNX front end itself handles: {moving}.\n"
-        f"QONNX's quantisers become such nodes: {', '.join(qonnx.DEFINITIONS)}.\n\n"
+        f"It replaces by other operators: {', '.join(defined_names())}, and what ONNX defines as "
+        "a function.\n\n"
         "## Element types\n\nint8 has one scale per tensor (weights: per channel), uint8 is "
         "TensorFlow 1's. Layers of float32 may have float16 weights, or int8 weights (dynamic "
         "range).\nMade of random models (`python -m benchmarks.operators.types`).\n\n"

@@ -584,8 +584,10 @@ def volume_unet() -> Any:
 
 
 def unshuffled() -> Any:
-    net = nn.Sequential(nn.PixelUnshuffle(2), conv(4, 8), nn.ChannelShuffle(2),
-                        conv(8, 8, groups=2), nn.PixelShuffle(2), nn.Conv2d(2, 1, 3, 1, 1))  # fmt: skip
+    net = nn.Sequential(
+        nn.PixelUnshuffle(2), conv(4, 8), nn.ChannelShuffle(2), conv(8, 8, groups=2),
+        nn.PixelShuffle(2), nn.Conv2d(2, 1, 3, 1, 1),
+    )  # fmt: skip
     return net, (image(1, 12, 12),)
 
 

@@ -1,7 +1,8 @@
-"""Functions: operators that ONNX defines by other operators, replaced by these.
+"""Functions: operators that are defined by other operators, replaced by these.
 
-Only operators that have no file of their own are replaced, and only by definitions without
-subgraphs.  Shapes that are known then become constants, since definitions compute with them.
+Only operators that have no file of their own are replaced, by our definitions, or by ONNX's if
+these have no subgraphs.  Shapes that are known then become constants, since definitions compute
+with them.
 
 Source: ONNX operator specification, function bodies in the package `onnx`.
 """
@@ -16,19 +17,35 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from penstock.frontends.onnx import integer_functions, qonnx
-from penstock.frontends.onnx.definition import Define, Definition, Shapes, Types
+from penstock.frontends.onnx import (
+    einsum,
+    fused_functions,
+    gathered_tables,
+    integer_functions,
+    qonnx,
+)
+from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
-from penstock.frontends.onnx.integer_functions import NAMES, is_standard
 from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
 from penstock.ir.tensor import Array
 
-DEFINITIONS: tuple[Define, ...] = (integer_functions.definition, qonnx.definition)
-"""Definitions by this project."""
-TensorTypes = Mapping[str, onnx.TypeProto]  # By name of a tensor.
+Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
+OURS: Mapping[str, Define] = {
+    **integer_functions.DEFINITIONS,
+    **fused_functions.DEFINITIONS,
+    **einsum.DEFINITIONS,
+    **gathered_tables.DEFINITIONS,
+    **qonnx.DEFINITIONS,
+}
 MOST_ROUNDS = 8  # How deep definitions use functions.
+
+
+def defined_names() -> tuple[str, ...]:
+    """Names of the operators that our definitions replace in every form."""
+    forms = (*integer_functions.FORMS, *gathered_tables.DEFINITIONS, *qonnx.DEFINITIONS)
+    return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
 
 
 def expanded(
@@ -43,34 +60,37 @@ def expanded(
         wanted = {
             k
             for k, node in enumerate(file.nodes)
-            if not (is_known(node) and is_standard(node, file, named))
+            if not (is_known(node) and _is_standard(node, file, named))
         }
         types = _types(file, extents) if wanted else {}
         shapes = {name: _extents(type) for name, type in types.items()}
-        nodes, constants = list[FileNode](), dict(file.constants)
+        nodes, constants, defined = list[FileNode](), dict(file.constants), 0
         for k, node in enumerate(file.nodes):
-            body = _definition(node, types, file.opset) if k in wanted else None
-            if body is not None:
-                nodes += _instance(node, k, body, file.opset)
+            define = OURS.get(node.name) if k in wanted and node.outputs else None
+            new = Definition(node, k, file, named, shapes)
+            if define is not None and define(new):
+                nodes += new.nodes
+                constants |= new.constants
+                defined += 1
                 continue
-            ours = _ours(Definition(node, k), file, named, shapes) if k in wanted else None
-            nodes += [node] if ours is None else ours.nodes
-            constants |= {} if ours is None else ours.constants
-        if tuple(nodes) == file.nodes:
+            body = _definition(node, types, file.opset) if k in wanted else None
+            defined += body is not None
+            nodes += [node] if body is None else _instance(node, k, body, file.opset)
+        if not defined:
             break
         made = replace(file, nodes=tuple(nodes), constants=constants)
         found = file = _with_known_shapes(made, extents)
     return found
 
 
-def _ours(new: Definition, file: File, types: Types, shapes: Shapes) -> Definition | None:
-    """The definition of a node by this project; None if it has none."""
-    if not new.node.inputs or not new.node.outputs:
-        return None
-    return next(filter(None, (define(new, file, types, shapes) for define in DEFINITIONS)), None)
+def _is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
+    """Whether the operator's file knows the form of a node."""
+    return gathered_tables.is_standard(node, file) and integer_functions.is_standard(
+        node, file, types
+    )
 
 
-def _types(file: File, extents: Mapping[str, int]) -> TensorTypes:
+def _types(file: File, extents: Mapping[str, int]) -> Types:
     """Types of tensors by name, as far as they are known."""
     short = {name: x for name, x in file.constants.items() if x.size <= SHORT}
     known = {name: x for name, x in file.constants.items() if name not in short}
@@ -105,13 +125,13 @@ def _types(file: File, extents: Mapping[str, int]) -> TensorTypes:
     return found
 
 
-def _definition(node: FileNode, types: TensorTypes, opset: int) -> onnx.FunctionProto | None:
+def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto | None:
     """The body of a function; None if the operator has none without subgraphs."""
     schema: Any = operator_schema(node.name, opset)
     found = onnx.FunctionProto()
     if (
         schema is None
-        or node.name in NAMES
+        or node.name in OURS
         or any(name and name not in types for name in node.inputs)
     ):
         return None

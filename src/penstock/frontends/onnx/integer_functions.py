@@ -11,21 +11,24 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
+import onnx
+from onnx import helper
 
-from penstock.frontends.onnx.definition import Definition, Shapes, Types
+from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 
 SUMS = ("MatMulInteger", "ConvInteger")
-NAMES = (*SUMS, QUANTISE, DEQUANTISE)
+FORMS = (QUANTISE, DEQUANTISE)  # Operators of which only some forms are defined.
 MOST_SUM = 2**24  # Integers below are exact in single precision.
 LARGEST = 255  # Magnitude of an integer of 8 bits less its zero point.
 
 
-def is_standard(node: FileNode, file: File, types: Types) -> bool:
+def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     """Whether a node is none of these."""
     if node.name in SUMS:
         return False
@@ -40,41 +43,44 @@ def is_standard(node: FileNode, file: File, types: Types) -> bool:
     )
 
 
-def definition(new: Definition, file: File, types: Types, shapes: Shapes) -> Definition | None:
-    """The definition of a node on integers; None if it is none, if sums may not be exact, or if a
-    shape is not known."""
-    node = new.node
-    if node.name not in NAMES:
-        return None
-    if node.name in SUMS:
-        return _sums(new, file, shapes)
-    shape = shapes.get(node.inputs[0])
+def _dequantised(new: Definition) -> bool:
+    shape = new.shapes.get(new.given(0))
     if shape is None:
-        return None
-    scale, *zeros = (_parameter(new, file, name, shape) for name in node.inputs[1:3] if name)
-    if node.name == DEQUANTISE:
-        x = new.cast(node.inputs[0])
-        for zero in zeros:
-            x = new.made("Sub", x, zero)
-        new.made("Mul", x, scale)
-        return new.done()
-    wanted = types[node.outputs[0]]
-    steps = new.made("Round", new.made("Div", node.inputs[0], scale))
+        return False
+    scale, *zeros = _parameters(new, shape)
+    x = new.as_real(new.given(0))
+    for zero in zeros:
+        x = new.made("Sub", x, zero)
+    new.name_output(new.made("Mul", x, scale))
+    return True
+
+
+def _quantised(new: Definition) -> bool:
+    shape = new.shapes.get(new.given(0))
+    if shape is None:
+        return False
+    scale, *zeros = _parameters(new, shape)
+    wanted = new.types[new.node.outputs[0]]
+    steps = new.made("Round", new.made("Div", new.given(0), scale))
     for zero in zeros:
         steps = new.made("Add", steps, zero)
     limits = np.iinfo(wanted)
-    bounds = (new.constant(np.array(k, np.float32)) for k in (limits.min, limits.max))
-    clipped = new.made("Clip", steps, *bounds)
-    new.cast(clipped, wanted)
-    return new.done()
+    clipped = new.made("Clip", steps, new.real(limits.min), new.real(limits.max))
+    code = int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted)))
+    new.name_output(new.made("Cast", clipped, to=code))
+    return True
 
 
-def _parameter(new: Definition, file: File, name: str, shape: tuple[int, ...]) -> str:
-    """Scales or zero points as real numbers that broadcast to the tensor."""
-    found = file.constants.get(name)
+def _parameters(new: Definition, shape: tuple[int, ...]) -> list[str]:
+    """The scale, and the zero point if there is one, as real numbers that broadcast to the
+    tensor."""
+    return [_parameter(new, name, shape) for name in new.node.inputs[1:3] if name]
+
+
+def _parameter(new: Definition, name: str, shape: tuple[int, ...]) -> str:
+    found = new.file.constants.get(name)
     if found is None:
-        one = new.constant(np.zeros(0, np.int64))
-        return new.cast(new.made("Reshape", name, one))
+        return new.as_real(new.made("Reshape", name, new.integers()))
     elements = found.astype(np.float32)
     axis, block = whole(new.node, "axis", 1), whole(new.node, "block_size", 0)
     if block:
@@ -85,43 +91,51 @@ def _parameter(new: Definition, file: File, name: str, shape: tuple[int, ...]) -
     return new.constant(elements)
 
 
-def _sums(new: Definition, file: File, shapes: Shapes) -> Definition | None:
-    node = new.node
-    right = next(iter(node.inputs[1:]))
-    weights = file.constants.get(right)
-    zero = file.constants.get(node.inputs[3]) if len(node.inputs) > 3 else np.zeros(())
+def _sums(new: Definition) -> bool:
+    """False if sums may not be exact."""
+    node, constants = new.node, new.file.constants
+    right = new.given(1)
+    weights = constants.get(right)
+    zero = constants.get(node.inputs[3]) if len(node.inputs) > 3 else np.zeros(())
     is_product = node.name == SUMS[0]
     if weights is None or zero is None or zero.size > 1:
-        shape = shapes.get(right)
+        shape = new.shapes.get(right)
         if shape is None:
-            return None
+            return False
         count = shape[max(0, len(shape) - 2)] if is_product else math.prod(shape[1:])
         largest = count * LARGEST
     else:
         axes = max(0, weights.ndim - 2) if is_product else tuple(range(1, weights.ndim))
         largest = int(np.abs(weights.astype(np.int64) - zero).sum(axes).max())
     if largest * LARGEST >= MOST_SUM:
-        return None
+        return False
     operands: list[str] = []
     for k in (0, 1):
-        operand = new.cast(node.inputs[k])
-        if len(node.inputs) > k + 2 and node.inputs[k + 2]:
-            operand = new.made("Sub", operand, _zero(new, file, node.inputs[k + 2], k))
+        operand = new.as_real(node.inputs[k])
+        if new.given(k + 2):
+            operand = new.made("Sub", operand, _zero(new, node.inputs[k + 2], k))
         operands.append(operand)
     found = new.made(node.name.removesuffix("Integer"), *operands, **node.attributes)
-    new.cast(found, "int32")
-    return new.done()
+    new.name_output(new.made("Cast", found, to=int(onnx.TensorProto.INT32)))
+    return True
 
 
-def _zero(new: Definition, file: File, name: str, k: int) -> str:
+def _zero(new: Definition, name: str, k: int) -> str:
     """Zero points as real numbers: of rows of A in a product, or of output channels in a
     convolution, if there are several."""
-    found = file.constants.get(name)
+    found = new.file.constants.get(name)
     if found is None:
-        return new.cast(name)
+        return new.as_real(name)
     elements = found.astype(np.float32)
     if elements.ndim == 1 and elements.size > 1:
         is_product = new.node.name == SUMS[0]
         rank = 2 if is_product else 4
         elements = elements.reshape(-1, *(1,) * (rank - 1)) if k != is_product else elements
     return new.constant(elements)
+
+
+DEFINITIONS: Mapping[str, Define] = {
+    **dict.fromkeys(SUMS, _sums),
+    QUANTISE: _quantised,
+    DEQUANTISE: _dequantised,
+}

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import UnsupportedError
-from penstock.frontends.onnx.definition import Definition, Shapes, Types
-from penstock.frontends.onnx.file import File
+from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.folding import folded, whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.ir.tensor import Array
@@ -27,19 +26,6 @@ DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 MOST_BITS = 32
 OPSET = 13  # In which the nodes of a definition are evaluated, whatever the model's.
 _TO_NEAREST = ("ROUND", "HALF_EVEN")
-
-
-def definition(new: Definition, file: File, types: Types, shapes: Shapes) -> Definition | None:
-    """The definition of a quantiser of QONNX; None for other nodes."""
-    domain, _, name = new.node.name.rpartition(".")
-    define = DEFINITIONS.get(name) if domain in DOMAINS else None
-    if define is None:
-        return None
-    given = _Given(new, file)
-    define(given)
-    new.done()
-    given.evaluate()
-    return new
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +72,6 @@ class _Given:
     """The definition of a quantiser of a file."""
 
     new: Definition
-    file: File
 
     def inputs(self, count: int) -> tuple[str, ...]:
         """Raises ModelError unless the node has so many."""
@@ -97,7 +82,7 @@ class _Given:
 
     def known(self, name: str) -> Array | None:
         """The elements of a constant as real numbers; None for a computed tensor."""
-        found = self.new.constants.get(name, self.file.constants.get(name))
+        found = self.new.constants.get(name, self.new.file.constants.get(name))
         return None if found is None else found.astype(np.float32)
 
     def bits(self, name: str) -> int:
@@ -161,14 +146,14 @@ class _Given:
     def real(self, name: str) -> str:
         """A parameter as real numbers, whose type in files may be another."""
         found = self.known(name)
-        return self.new.cast(name) if found is None else self.new.constant(found)
+        return self.new.as_real(name) if found is None else self.new.constant(found)
 
     def sign(self, x: str) -> str:
         """1 for x >= 0, else -1: floor(x) + 1 is below 1 only for negative x."""
         new = self.new
-        up = new.made("Add", new.made("Floor", x), new.number(1))
-        truth = new.made("Clip", up, new.number(0), new.number(1))
-        return new.made("Sub", new.made("Mul", truth, new.number(2)), new.number(1))
+        up = new.made("Add", new.made("Floor", x), new.real(1))
+        truth = new.made("Clip", up, new.real(0), new.real(1))
+        return new.made("Sub", new.made("Mul", truth, new.real(2)), new.real(1))
 
     def mode(self, default: str) -> str:
         """Raises UnsupportedError for an unknown rounding mode."""
@@ -187,7 +172,7 @@ class _Given:
         operator, offset = _OF_SIZES[mode]
         size = new.made("Abs", x)
         if offset:
-            size = new.made("Add", size, new.number(offset))
+            size = new.made("Add", size, new.real(offset))
         return new.made("Mul", new.made("Sign", x), new.made(operator, size))
 
     def finish(self, numbers: _Integers, steps: str) -> None:
@@ -200,7 +185,7 @@ class _Given:
             return
         if storage is not None:
             zero = new.constant(np.zeros((), storage.dtype))
-            storage.dequantised(new, new.made(QUANTISE, steps, new.number(1), zero))
+            storage.dequantised(new, new.made(QUANTISE, steps, new.real(1), zero))
             return
         zeros = self.known(numbers.zero)
         if zeros is None or zeros.any():
@@ -212,7 +197,7 @@ class _Given:
         new, nodes = self.new, list(self.new.nodes)
         new.nodes.clear()
         for node in nodes:
-            known = {**self.file.constants, **new.constants}
+            known = {**self.new.file.constants, **new.constants}
             constant = node.name != DEQUANTISE and known.keys() >= set(node.inputs)
             arrays = [known[name] for name in node.inputs] if constant else []
             found = folded(node, arrays, OPSET) if constant else None
@@ -242,7 +227,7 @@ def _quant(given: _Given) -> None:
     numbers = given.integers(bits, scale, zero)
     storage = given.storage(numbers)
     centred = zeros is not None and not zeros.any() and mode in _TO_NEAREST
-    if storage is not None and centred and x not in given.file.constants:
+    if storage is not None and centred and x not in given.new.file.constants:
         parameters = map(given.new.constant, (storage.scales, storage.zeros.astype(storage.dtype)))
         q = given.new.made(QUANTISE, x, *parameters, axis=storage.axis)
         held = np.iinfo(storage.dtype.name)
@@ -256,7 +241,7 @@ def _quant(given: _Given) -> None:
 
 def _bipolar(given: _Given) -> None:
     x, scale = given.inputs(2)
-    given.finish(_Integers(-1, 1, scale, given.new.number(0)), given.sign(x))
+    given.finish(_Integers(-1, 1, scale, given.new.real(0)), given.sign(x))
 
 
 def _trunc(given: _Given) -> None:
@@ -283,9 +268,25 @@ def _trunc(given: _Given) -> None:
     given.finish(numbers, given.rounded(clipped, mode))
 
 
-DEFINITIONS: Mapping[str, Callable[[_Given], None]] = {
+NAMES: Mapping[str, Callable[[_Given], None]] = {
     "Quant": _quant,
     "IntQuant": _quant,
     "BipolarQuant": _bipolar,
     "Trunc": _trunc,
+}
+
+
+def _definition(define: Callable[[_Given], None]) -> Define:
+    def defines(new: Definition) -> bool:
+        given = _Given(new)
+        define(given)
+        new.name_output(new.nodes[-1].outputs[0])
+        given.evaluate()
+        return True
+
+    return defines
+
+
+DEFINITIONS: Mapping[str, Define] = {
+    f"{domain}.{name}": _definition(define) for domain in DOMAINS for name, define in NAMES.items()
 }

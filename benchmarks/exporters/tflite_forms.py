@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exporters import keras_networks as networks
+from benchmarks.exporters import keras_blocks, keras_networks
+from benchmarks.exporters.keras_networks import Maker
 from benchmarks.exporters.making import FileName, Making
 from penstock.ir.tensor import Array
 
+COMMON = {**keras_networks.COMMON, **keras_blocks.COMMON}
+KERAS_3 = {**keras_networks.KERAS_3, **keras_blocks.KERAS_3}
 CALIBRATION_SETS = 8
 QUANTISED = ("int8", "float-borders", "uint8-borders", "per-tensor", "dynamic", "int16x8")
 FORMS = ("float32", "float16", *QUANTISED)
@@ -26,28 +29,34 @@ OTHERS = ("dynamic", "float32", "float-borders")
 LEGACY = ("lenet", "mobilenet", "efficient", "unet", "lstm", "stacked_lstm", "gru", "simple_rnn",
           "bidirectional", "bidirectional_gru", "lstm_autoencoder", "conv_lstm", "text",
           "text_lstm", "transformer", "group_norm", "tabular", "activations", "temporal",
-          "siamese")  # fmt: skip
+          "siamese", "lstm_states", "masked_lstm", "conv_lstm_2d", "gru_seq", "wavenet",
+          "seq2seq", "volumes", "mobilenet_v2", "signal_unet")  # fmt: skip
 LOOPS = ("lstm", "stacked_lstm", "gru", "simple_rnn", "bidirectional", "bidirectional_gru",
-         "lstm_autoencoder", "conv_lstm", "text_lstm")  # fmt: skip
-TRAINED = ("lenet", "ds_cnn", "residual", "mobilenet", "dense_autoencoder", "inception", "fusion")
+         "lstm_autoencoder", "conv_lstm", "text_lstm", "gru_seq", "lstm_states", "masked_lstm",
+         "conv_lstm_2d")  # fmt: skip
+TRAINED = ("lenet", "ds_cnn", "residual", "mobilenet", "dense_autoencoder", "inception", "fusion",
+           "mobilenet_v2", "densenet", "squeezenet", "audio", "unet")  # fmt: skip
 
 
 def keras_files() -> Iterator[Making]:
     """The files of Keras 3."""
-    for place, (name, maker) in enumerate({**networks.COMMON, **networks.KERAS_3}.items()):
+    for place, (name, maker) in enumerate({**COMMON, **KERAS_3}.items()):
         few = ("int8", OTHERS[place % len(OTHERS)])
-        for form in FORMS if name in IN_EVERY_FORM else few:
+        forms = FORMS if name in IN_EVERY_FORM else few
+        if name in LOOPS:  # the converter's calibration ends the process
+            forms = ("float32", "float16", "dynamic")
+        for form in forms:
             yield _making("keras", name, form, lambda m=maker, f=form: _file(m, f))
 
 
 def tf_keras_files() -> Iterator[Making]:
     """The files of tf_keras, and of the toolkit that trains for quantisation."""
     for name in LEGACY:
-        maker = networks.COMMON[name]
+        maker = COMMON[name]
         for form in ("int8", "float32") if name in IN_EVERY_FORM else ("int8",):
             yield _making("tf_keras", name, form, lambda m=maker, f=form: _file(m, f, 1))
     for place, name in enumerate(TRAINED):
-        maker = networks.COMMON[name]
+        maker = COMMON[name]
         for form in ("int8", "float-borders") if place < 2 else ("int8",):
             yield _making("tfmot", name, form, lambda m=maker, f=form: _trained(m, f))
 
@@ -69,7 +78,7 @@ def _framework(legacy: int) -> Any:
     return keras
 
 
-def _model(maker: networks.Maker, legacy: int, batch: int | None = None) -> Any:
+def _model(maker: Maker, legacy: int, batch: int | None = None) -> Any:
     """A model with statistics and biases as after training."""
     framework = _framework(legacy)
     seed = zlib.crc32(maker.__name__.encode())
@@ -97,7 +106,7 @@ class _Namespace:
         return self._framework.Input(shape, batch_size=self._batch, **options)
 
 
-def _file(maker: networks.Maker, form: str, legacy: int = 0) -> bytes:
+def _file(maker: Maker, form: str, legacy: int = 0) -> bytes:
     """The file; with a batch of one where the converter demands that, as for loops."""
     return _converted(_model(maker, legacy, 1 if maker.__name__ in LOOPS else None), form)
 
@@ -149,7 +158,7 @@ def _drawn(numbers: np.random.Generator, border: Any) -> Array:
     return numbers.normal(0, 1, shape).astype(np.float32)
 
 
-def _trained(maker: networks.Maker, form: str) -> bytes:
+def _trained(maker: Maker, form: str) -> bytes:
     """The file of a model trained a step with fake quantisation."""
     model = _model(maker, 1)
     import tensorflow_model_optimization as toolkit

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from onnx_judge import judged_by_onnxruntime
@@ -128,3 +129,23 @@ def test_gather_at_a_matrix_of_indices(axis: int) -> None:
     indices = model.constant(np.array([[0, 2], [-1, 1], [1, 1]], np.int64))
     y = model.node("Gather", model.input(3, 4, 5), indices, axis=axis)
     assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+def dynamic(operator: str, x: Shape, w: Shape, **attributes: Any) -> bytes:
+    """A product of a dynamically quantised tensor and int8 weights, as exporters write it."""
+    model = Model(quantised=False)
+    elements = np.random.default_rng(4).choice(np.array([-128, 127], np.int8), w)
+    y = model.node("DynamicQuantizeLinear", model.input(*x), count=3)
+    _, _, zero = model.nodes[-1].output
+    y = model.node(operator, y, model.constant(elements), zero, **attributes)
+    model.output(y, onnx.TensorProto.INT32)
+    return model.raw()
+
+
+@pytest.mark.parametrize("case", ["product", "convolution"])
+def test_integer_sums_beyond_the_precision_of_real_numbers(case: str) -> None:
+    if case == "product":
+        raw = dynamic("MatMulInteger", (2, 1500), (1500, 3))
+    else:
+        raw = dynamic("ConvInteger", (1, 150, 5, 5), (2, 150, 3, 3), pads=[1, 1, 1, 1])
+    assert judged_by_onnxruntime(raw).steps == 0

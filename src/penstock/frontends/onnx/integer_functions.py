@@ -2,16 +2,16 @@
 
     QuantizeLinear, DequantizeLinear   of several scales or blocks, of computed scales and zero
                                        points, and of integers that have not 8 bits
-    MatMulInteger, ConvInteger         as products of real numbers, where no sum can reach 2^24,
-                                       so that single precision is exact
+    MatMulInteger, ConvInteger         as sums of products of real numbers, each over so many
+                                       terms that it cannot reach 2^24 and is exact
 
 Source: ONNX operator specification.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -21,6 +21,7 @@ from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
+from penstock.ir.tensor import Array
 
 SUMS = ("MatMulInteger", "ConvInteger")
 FORMS = (QUANTISE, DEQUANTISE)  # Operators of which only some forms are defined.
@@ -92,32 +93,64 @@ def _parameter(new: Definition, name: str, shape: tuple[int, ...]) -> str:
 
 
 def _sums(new: Definition) -> bool:
-    """False if sums may not be exact."""
-    node, constants = new.node, new.file.constants
-    right = new.given(1)
-    weights = constants.get(right)
-    zero = constants.get(node.inputs[3]) if len(node.inputs) > 3 else np.zeros(())
-    is_product = node.name == SUMS[0]
-    if weights is None or zero is None or zero.size > 1:
-        shape = new.shapes.get(right)
-        if shape is None:
-            return False
-        count = shape[max(0, len(shape) - 2)] if is_product else math.prod(shape[1:])
-        largest = count * LARGEST
-    else:
-        axes = max(0, weights.ndim - 2) if is_product else tuple(range(1, weights.ndim))
-        largest = int(np.abs(weights.astype(np.int64) - zero).sum(axes).max())
-    if largest * LARGEST >= MOST_SUM:
+    """False if a shape is not known, or if a group of channels has too many terms."""
+    magnitudes = _magnitudes(new)
+    if magnitudes is None:
         return False
-    operands: list[str] = []
-    for k in (0, 1):
-        operand = new.as_real(node.inputs[k])
-        if new.given(k + 2):
-            operand = new.made("Sub", operand, _zero(new, node.inputs[k + 2], k))
-        operands.append(operand)
-    found = new.made(node.name.removesuffix("Integer"), *operands, **node.attributes)
-    new.name_output(new.made("Cast", found, to=int(onnx.TensorProto.INT32)))
+    is_product = new.node.name == SUMS[0]
+    ends = _ends_of_exact_sums(magnitudes)
+    if ends is None or (len(ends) > 1 and whole(new.node, "group", 1) != 1):
+        return False
+    axes = (-1, -2) if is_product else (1, 1)
+    operands = [_shifted(new, k) for k in (0, 1)]
+    total = ""
+    for start, end in pairwise((0, *ends)):
+        parts = operands
+        if len(ends) > 1:
+            bounds = [(new.integers(start), new.integers(end), new.integers(k)) for k in axes]
+            parts = [new.made("Slice", x, *b) for x, b in zip(operands, bounds, strict=True)]
+        found = new.made(new.node.name.removesuffix("Integer"), *parts, **new.node.attributes)
+        found = new.made("Cast", found, to=int(onnx.TensorProto.INT32))
+        total = new.made("Add", total, found) if total else found
+    new.name_output(total)
     return True
+
+
+def _magnitudes(new: Definition) -> Array | None:
+    """The largest magnitude of the term of each index that is summed over, for each sum; None if
+    the shape of the weights is not known."""
+    weights = new.file.constants.get(new.given(1))
+    zero = new.file.constants.get(new.given(3)) if new.given(3) else np.zeros((), np.int64)
+    is_product = new.node.name == SUMS[0]
+    if weights is None or zero is None or zero.size > 1:
+        shape = new.shapes.get(new.given(1))
+        if shape is None:
+            return None
+        found = np.full(shape, LARGEST, np.int64)
+    else:
+        found = np.abs(weights.astype(np.int64) - zero.astype(np.int64).reshape(()))
+    if is_product:
+        summed = found if found.ndim > 1 else found[:, None]
+        return np.moveaxis(summed, -2, 0).reshape(summed.shape[-2], -1) * LARGEST
+    return found.reshape(*found.shape[:2], -1).sum(2).T * LARGEST
+
+
+def _ends_of_exact_sums(magnitudes: Array) -> list[int] | None:
+    """The ends of the fewest equal parts of the terms whose sums stay below the limit."""
+    count = len(magnitudes)
+    totals = np.concatenate([np.zeros_like(magnitudes[:1]), np.cumsum(magnitudes, axis=0)])
+    for parts in range(1, count + 1):
+        ends = [count * k // parts for k in range(parts + 1)]
+        if np.diff(totals[ends], axis=0).max() < MOST_SUM:
+            return ends[1:]
+    return None
+
+
+def _shifted(new: Definition, k: int) -> str:
+    """An operand as real numbers, less its zero point."""
+    x = new.as_real(new.given(k))
+    zero = new.given(k + 2)
+    return new.made("Sub", x, _zero(new, zero, k)) if zero else x
 
 
 def _zero(new: Definition, name: str, k: int) -> str:

@@ -149,3 +149,28 @@ def test_integer_sums_beyond_the_precision_of_real_numbers(case: str) -> None:
     else:
         raw = dynamic("ConvInteger", (1, 150, 5, 5), (2, 150, 3, 3), pads=[1, 1, 1, 1])
     assert judged_by_onnxruntime(raw).steps == 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_dynamically_quantised_lstm(direction: str) -> None:
+    steps, inputs, units = 4, 3, 5
+    count = 2 if direction == "bidirectional" else 1
+    rng = np.random.default_rng(6)
+    model = Model(quantised=False)
+
+    def weights(*shape: int) -> tuple[str, str, str]:
+        elements = model.constant(rng.integers(0, 255, shape).astype(np.uint8))
+        scale = model.constant((rng.random(count) / 100 + 0.001).astype(np.float32))
+        return elements, scale, model.constant(rng.integers(110, 140, count).astype(np.uint8))
+
+    w, w_scale, w_zero = weights(count, inputs, 4 * units)
+    r, r_scale, r_zero = weights(count, units, 4 * units)
+    states = [model.reals(count, 1, units, seed=k) for k in (0, 1)]
+    bias = model.reals(count, 8 * units)
+    model.node(
+        "DynamicQuantizeLSTM", model.input(steps, 1, inputs), w, r, bias, "", *states, "",
+        w_scale, w_zero, r_scale, r_zero,
+        count=3, domain=CONTRIBUTED, direction=direction, hidden_size=units,
+    )  # fmt: skip
+    raw = model.raw(*model.nodes[-1].output)
+    assert judged_by_onnxruntime(raw).steps <= 1

@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from penstock.frontends.onnx import (
+    dynamic_lstm,
     einsum,
     fused_functions,
     gathered_tables,
@@ -35,6 +36,7 @@ Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 OURS: Mapping[str, Define] = {
     **integer_functions.DEFINITIONS,
     **fused_functions.DEFINITIONS,
+    **dynamic_lstm.DEFINITIONS,
     **einsum.DEFINITIONS,
     **gathered_tables.DEFINITIONS,
     **qonnx.DEFINITIONS,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from penstock.errors import ToolError
 from penstock.frontends.onnx.file import File
@@ -201,6 +201,7 @@ class OnnxReference:
         file: File,
         imported: ImportedModel,
     ) -> None:
+        model = _in_single_precision(model)
         self._model, self._file, self._imported = model, file, imported
         self._inputs = tuple(self._input_places())
         graph = model.graph
@@ -371,6 +372,37 @@ class OnnxReference:
 # Largest distance of a drawn real input from the step that it is rounded to: half a step, less the
 # rounding error of float16.
 _BETWEEN = 0.25
+
+
+_HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+
+
+def _in_single_precision(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with float32 for real numbers of 16 bits, as penstock reads it."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.value_info[:]
+    _widen(found.graph)
+    return found
+
+
+def _widen(graph: onnx.GraphProto) -> None:
+    tensors = list(graph.initializer)
+    for border in (*graph.input, *graph.output):
+        if border.type.tensor_type.elem_type in _HALVES:
+            border.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name in _TYPE_ATTRIBUTES and attribute.i in _HALVES:
+                attribute.i = onnx.TensorProto.FLOAT
+            tensors += (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                _widen(inner)
+    for tensor in tensors:
+        if tensor.data_type in _HALVES:
+            elements = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(elements, tensor.name))
 
 
 def _computed(raw: str) -> str:

@@ -191,8 +191,26 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph in an attribute of a node, such as a branch or the body of a loop."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[FileNode, ...]
+
+    def captured(self) -> tuple[str, ...]:
+        """Names that the subgraph reads from the graph around it."""
+        written = {"", *self.inputs, *self.constants}
+        written.update(name for node in self.nodes for name in node.outputs)
+        read = (*(name for node in self.nodes for name in node.inputs), *self.outputs)
+        return tuple(dict.fromkeys(name for name in read if name not in written))
+
+
+@dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node; inputs and outputs by name, "" for absent ones."""
+    """A node; inputs and outputs by name, "" for absent ones.  What its subgraphs read are its last
+    inputs."""
 
     name: str
     where: str
@@ -200,6 +218,7 @@ class FileNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     tensors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    graphs: Mapping[str, Subgraph] = field(default_factory=dict[str, Subgraph])
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,12 +462,26 @@ class _Reader:
             name = f"{printable(node.domain)}.{name}"
         attributes: dict[str, Attribute] = {}
         tensors: dict[str, Array] = {}
+        graphs: dict[str, Subgraph] = {}
         for a in node.attribute:
             if a.type == onnx.AttributeProto.TENSOR:
                 tensors[a.name] = self._array(a.t, f"{a.name} of {where}")
+            elif a.type == onnx.AttributeProto.GRAPH:
+                graphs[a.name] = self._subgraph(a.g, index)
             else:
                 attributes[a.name] = _attribute(a)
-        return FileNode(name, where, inputs, outputs, attributes, tensors)
+        captured = (name for graph in graphs.values() for name in graph.captured())
+        inputs += tuple(name for name in dict.fromkeys(captured) if name not in inputs)
+        return FileNode(name, where, inputs, outputs, attributes, tensors, graphs)
+
+    def _subgraph(self, graph: onnx.GraphProto, index: int) -> Subgraph:
+        """A subgraph of the node of that number."""
+        return Subgraph(
+            tuple(self._unique(v.name) for v in graph.input),
+            tuple(self._unique(v.name) for v in graph.output),
+            {self._unique(t.name): self._array(t, t.name) for t in graph.initializer},
+            tuple(self._node(node, index) for node in graph.node),
+        )
 
     def _check_written_once(
         self, constants: Iterable[str], inputs: Iterable[Border], nodes: Iterable[FileNode]
@@ -462,8 +495,10 @@ class _Reader:
         nodes = tuple(nodes)
         written = {name for node in nodes for name in node.outputs}
         for node in nodes:
+            captured = {name for graph in node.graphs.values() for name in graph.captured()}
             for name in node.inputs:
-                if name not in seen:
+                # onnxruntime's tools sort nodes without regard to what subgraphs read.
+                if name not in seen and not (name in captured and name in written):
                     raise self._not_there(node, name, name in written)
             for name in node.outputs:
                 if name in seen and name:

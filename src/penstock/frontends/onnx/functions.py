@@ -81,7 +81,7 @@ def expanded(
         if not defined:
             break
         made = replace(file, nodes=tuple(nodes), constants=constants)
-        found = file = _with_known_shapes(made, extents)
+        found = file = with_known_shapes(made, extents)
     return found
 
 
@@ -109,7 +109,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
         for name, x in known.items()
     ]
     graph = helper.make_graph(
-        [proto_of(node, file.opset) for node in file.nodes],
+        [proto_of(node, file.opset) for node in file.nodes if not node.graphs],
         "functions",
         inputs,
         [onnx.ValueInfoProto(name=border.name) for border in file.outputs],
@@ -179,7 +179,7 @@ def _instance(
         yield node_of(found, node.where)
 
 
-def _with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
+def with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
     """The model with constants for the shapes of tensors whose shapes are known."""
     types, constants = _types(file, extents), dict[str, Array]()
     for node in file.nodes:

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.causes import check_node, check_rows, collected, operator_remedy
 from penstock.frontends.onnx import folding, operators
+from penstock.frontends.onnx.control_flow import decided
 from penstock.frontends.onnx.domains import (
     Domains,
     RealChain,
@@ -27,7 +28,7 @@ from penstock.frontends.onnx.domains import (
 from penstock.frontends.onnx.element_types import REAL, check_attribute_kinds, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
-from penstock.frontends.onnx.functions import expanded
+from penstock.frontends.onnx.functions import expanded, with_known_shapes
 from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
     AT_COMPUTED,
@@ -95,8 +96,10 @@ def _transposed_elements(graph: Graph) -> int:
 def _imported(file: File, reading: Reading) -> ImportedModel:
     _check_outputs(file)
     check_attribute_kinds(file)
-    in_file, file = file, _live(rewritten(file))
-    defined = expanded(file, _is_known, dict(reading.dimensions))
+    in_file, extents = file, dict(reading.dimensions)
+    file = decided(file, lambda each: rewritten(with_known_shapes(rewritten(each), extents)))
+    file = _live(rewritten(file))
+    defined = expanded(file, _is_known, extents)
     file = file if defined is None else _live(rewritten(defined))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}

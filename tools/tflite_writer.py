@@ -130,7 +130,8 @@ TensorFlow 2.19 writes for int8."""
 class TensorSpec:
     """A tensor; with `data`, a constant.  Raises ValueError if `data` has another shape or type.
 
-    is_variable: whether it keeps its elements from one invocation to the next."""
+    is_variable: whether it keeps its elements from one invocation to the next.
+    is_open: whether the file leaves its first extent open."""
 
     name: str
     shape: tuple[int, ...]
@@ -140,6 +141,7 @@ class TensorSpec:
     quantized_dimension: int = 0
     data: NDArray[Any] | None = None
     is_variable: bool = False
+    is_open: bool = False
 
     def __post_init__(self) -> None:
         data = self.data
@@ -293,6 +295,8 @@ def _tensor(builder: Builder, spec: TensorSpec, buffer: int) -> Offset:
         "name": builder.CreateString(spec.name),
         "is_variable": spec.is_variable,
     }
+    if spec.is_open:
+        fields["shape_signature"] = _int32s(builder, (-1, *spec.shape[1:]))
     if spec.scales:
         quantization = {
             "scale": builder.CreateNumpyVector(np.array(spec.scales, np.float32)),

@@ -9,6 +9,7 @@ import tflite
 from tflite import BuiltinOperator
 
 from benchmarks.operators.drawing import Array, Drawn
+from penstock.frontends.control_flow import without_control_flow
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
 from tools.tflite_writer import OPERATORS, OperatorSpec, OptionValue, TensorSpec
@@ -19,8 +20,13 @@ _ACTIVATIONS = {
 
 
 def nodes_as_models(model: ForeignModel, values: Mapping[str, Array]) -> Iterator[Drawn]:
-    """The operators that the writer knows, in order; `values`: the elements of computed tensors."""
-    return (_alone(node, values) for node in model.nodes if _is_known(node))
+    """The operators that the writer knows, in order, loops unrolled; `values`: the elements of
+    computed tensors.  Operators on what is known at import compute nothing."""
+    for node in without_control_flow(model).nodes:
+        read = (v for k, v in enumerate(node.inputs) if v and k not in node.variables)
+        known = all(v.data is not None or v.name in values for v in read)
+        if _is_known(node) and known:
+            yield _alone(node, values)
 
 
 def _is_known(node: ForeignNode) -> bool:

@@ -105,7 +105,7 @@ def show(tallies: Mapping[str, Tally]) -> None:
     for name, tally in tallies.items():
         if (count := tally.shared.total()) > 0:
             share = 100 * tally.shared[True] / count
-            print(f"{name}: {share:.1f} % of {count:,} wholly quantised networks compile")
+            print(f"{name}: {share:.1f} % of {count:,} networks compile")
 
 
 if __name__ == "__main__":

@@ -64,8 +64,8 @@ class Case:
     suffix: what the file's name ends in.
     target: the target that it is compiled for.
     models: how many models the file holds side by side.
-    share: for a network of others' tools, whether every real operator is quantised; counted in the
-        share of such networks that compile."""
+    share: whether a network of others' tools is counted in the share that compiles: where all is to
+        be quantised, only those whose every real operator is."""
 
     raw: bytes
     suffix: str

@@ -1,4 +1,5 @@
-"""Exports torch modules by both of torch's exporters, and quantises them with onnxruntime."""
+"""Exports torch modules by both of torch's exporters, and quantises them with onnxruntime: wholly,
+in part, dynamically, or not at all."""
 
 # pyright: reportMissingImports=false, reportMissingModuleSource=false
 # The packages are in the extra `torture`.
@@ -10,7 +11,7 @@ import io
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,23 +30,59 @@ DYNAMO_SHARE = 0.35
 QUANTISE, DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 
 
-def quantised_case(module: Any, inputs: tuple[Any, ...], random: Random) -> Case | None:
-    """A module, exported and quantised in one of the ways; None if a tool refuses."""
+Form = Callable[[bytes, Random], bytes | None]
+"""Makes the file to compile of a float model; None if the tool refuses."""
+
+
+def exported_case(
+    module: Any, inputs: tuple[Any, ...], random: Random, form: Form | None = None
+) -> Case | None:
+    """A module, exported and brought into a form, by default statically quantised; None if a tool
+    refuses."""
     with quiet():
         raw = exported(module, inputs, random)
-        return None if raw is None else case_of(raw, random)
-
-
-def case_of(raw: bytes, random: Random) -> Case | None:
-    """The case of a float model, quantised in one of the ways; None if onnxruntime refuses."""
-    found = quantised(raw, random)
+        found = None if raw is None else (form or quantised)(raw, random)
     if found is None:
         return None
-    return Case(found, ".onnx", judge, share=is_quantised(onnx.ModelProto.FromString(found)))
+    share = form is not None or is_quantised(onnx.ModelProto.FromString(found))
+    return Case(found, ".onnx", judge, share=share)
+
+
+def unquantised(raw: bytes, random: Random) -> bytes:
+    """The float model itself."""
+    return raw
+
+
+def mixed(raw: bytes, random: Random) -> bytes | None:
+    """The model with float operators beside quantised ones: dynamically quantised, or statically
+    without some of its nodes."""
+    if random.random() < 0.4:
+        return _dynamic(raw, random)
+    names = [node.name for node in onnx.ModelProto.FromString(raw).graph.node]
+    return quantised(raw, random, random.sample(names, random.randint(1, max(1, len(names) // 2))))
+
+
+def _dynamic(raw: bytes, random: Random) -> bytes | None:
+    from onnxruntime import quantization as q
+
+    with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
+        source, target = Path(folder) / "f.onnx", Path(folder) / "q.onnx"
+        source.write_bytes(raw)
+        try:
+            q.quantize_dynamic(
+                source,
+                target,
+                per_channel=random.random() < 0.5,
+                reduce_range=random.random() < 0.2,
+                weight_type=random.choice((q.QuantType.QInt8, q.QuantType.QUInt8)),
+            )
+            return target.read_bytes()
+        except (Exception, SystemExit):  # onnxruntime's quantiser raises all sorts
+            return None
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Generator[None]:
     """Suppresses what the tools of others print."""
     logging.disable(logging.WARNING)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -75,8 +112,9 @@ def exported(module: Any, inputs: tuple[Any, ...], random: Random) -> bytes | No
             return None
 
 
-def quantised(raw: bytes, random: Random) -> bytes | None:
-    """The model by onnxruntime's static quantisation; None if that refuses."""
+def quantised(raw: bytes, random: Random, excluded: Sequence[str] = ()) -> bytes | None:
+    """The model by onnxruntime's static quantisation, except the nodes of these names; None if
+    that refuses."""
     from onnxruntime import quantization as q
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -117,6 +155,7 @@ def quantised(raw: bytes, random: Random) -> bytes | None:
                 activation_type=activations,
                 weight_type=weights,
                 op_types_to_quantize=kinds if every else None,
+                nodes_to_exclude=list(excluded),
                 extra_options=extra,
             )
             return target.read_bytes()

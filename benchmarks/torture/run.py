@@ -22,8 +22,8 @@ SMALLER_PER_CLASS = 3
 
 @dataclass
 class Tally:
-    """What came of the cases of a generator.  `shared` counts networks whose operators are all
-    quantised, and those of them that compile."""
+    """What came of the cases of a generator.  `shared` counts the networks of which a share
+    is stated (`Case.share`), and those of them that compile."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])
     refusals: Counter[str] = field(default_factory=Counter[str])

@@ -7,6 +7,7 @@ Functions, one for each command; `help(penstock.compile)` describes one with all
 
     compile   a model to C: Compiled, with report, layers, inputs, outputs, and write()
     explore   the Pareto front of memory against cycles: Explored
+    load      compile for this machine: Network, with predict() and evaluate() in real numbers
     run       compile and execute, on a simulated core or on the host: Ran, with outputs
     profile   as run, with the cycles of each layer: Ran
     verify    compare every element of every tensor with a reference: Verified
@@ -16,8 +17,8 @@ Functions, one for each command; `help(penstock.compile)` describes one with all
     golden    run a model in TensorFlow Lite Micro and record the results
     show      the result of a stage of the compiler as text
 
-Records of the results: Compiled, Explored, Ran, Reported, Scanned, Verified.  All are frozen; in
-notebooks, all but Scanned show a page.
+Records of the results: Accuracy, Compiled, Explored, Network, Ran, Reported, Scanned, Verified.
+All are frozen; in notebooks, those with a report show its page.
 Models built in Python: GraphBuilder, Graph, Region, Affine.  Options of the search: Options.
 Exceptions: PenstockError and its subclasses, with a code and the parts what, where, why, help.
 
@@ -32,8 +33,10 @@ from penstock.lazy import importer
 
 if TYPE_CHECKING:
     from penstock.api import (
+        Accuracy,
         Compiled,
         Explored,
+        Network,
         Ran,
         Reported,
         Scanned,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         compile,
         explore,
         golden,
+        load,
         profile,
         read_report,
         run,
@@ -72,9 +76,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "penstock.api": (
-        "Compiled", "Explored", "Ran", "Reported", "Scanned", "Verified",
-        "compare", "compile", "explore", "golden", "profile", "read_report", "run", "scan", "show",
-        "verify",
+        "Accuracy", "Compiled", "Explored", "Network", "Ran", "Reported", "Scanned", "Verified",
+        "compare", "compile", "explore", "golden", "load", "profile", "read_report", "run", "scan",
+        "show", "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -89,6 +93,7 @@ _MODULES = {
 }  # fmt: skip
 
 __all__ = [
+    "Accuracy",
     "Affine",
     "BackendError",
     "CapacityError",
@@ -99,6 +104,7 @@ __all__ = [
     "InternalError",
     "MismatchError",
     "ModelError",
+    "Network",
     "Options",
     "OutputError",
     "PenstockError",
@@ -115,6 +121,7 @@ __all__ = [
     "compile",
     "explore",
     "golden",
+    "load",
     "profile",
     "read_report",
     "run",

@@ -30,14 +30,12 @@ from penstock.frontends.reading import Reading
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation, compile_graph
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import QUICK
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.host import host_compiler
 
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
 """A single array, or arrays in the order of the model, or by name."""
-QUICK = Options(alternatives=False, max_parts=1, placement_nodes=100)
-"""Options that plan fast; results do not depend on them."""
 
 _REST = slice(1, None)
 _FIXED: Mapping[str, slice] = {

@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 import struct
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,13 +55,6 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
-def five_axes() -> bytes:
-    """A sum of two tensors that are broadcast in turn along five axes."""
-    model = Model()
-    x, y = model.input(2, 1, 3, 1, 2), model.input(1, 3, 1, 2, 1, name="y")
-    return model.raw(model.node("Add", x, y))
-
-
 def pooled() -> bytes:
     """A pool with stride 2 over 8 frames."""
     x = TensorSpec("frames", (1, 8, 1, 4), scales=(0.5,), zero_points=(0,))
@@ -99,6 +93,12 @@ def onnx(*, quantised: bool = True, batch: int | str = 1) -> bytes:
     """An ONNX model of one node."""
     model = Model(quantised=quantised)
     return model.raw(model.node("Sqrt", model.input(batch, 4)))
+
+
+def onnx_of_any_width() -> bytes:
+    """A model that leaves the width of its input open."""
+    model = Model()
+    return model.raw(model.node("Relu", model.input(1, "width")))
 
 
 def onnx_cycle() -> bytes:
@@ -192,13 +192,13 @@ ONNX_FILES = {
     "opset_6.onnx": Model(opset=6).raw("x"),
     "elsewhere.onnx": onnx_elsewhere(),
     "cycle.onnx": onnx_cycle(),
-    "five_axes.onnx": five_axes(),
     "permuted.onnx": onnx_permuted(),
     "integers.onnx": onnx_of_integers(),
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx_no_scale(),
     "halves.onnx": onnx_halves(),
     "any_batch.onnx": onnx(batch="batch"),
+    "any_width.onnx": onnx_of_any_width(),
     "many_rows.onnx": onnx(batch=2**20),
     "empty.tflite": b"",
     "half.tflite.gz": gzip.compress(GOOD)[:-20],
@@ -258,6 +258,9 @@ def write_broken_files(folder: Path) -> None:
     np.save(folder / "three_runs.npy", np.zeros((3, 1, 1, 1, 4), np.int8))
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")
+    (folder / "damaged.keras").write_bytes(b"PK\x03\x04 damaged")
+    with zipfile.ZipFile(folder / "net.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
     np.savez(folder / "three_columns.npz", x=np.zeros((9, 1, 3), np.float32))
     np.save(folder / "three_columns.npy", np.zeros((1, 3), np.float32))
     np.savez(folder / "samples.npz", x=np.ones((1, 4), np.float32))

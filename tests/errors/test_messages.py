@@ -85,13 +85,14 @@ COMMANDS: dict[str, str] = {
     "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
     "model-031": "compile empty.tflite",
+    "framework-001": "compile damaged.keras",
     "onnx-001": "compile damaged.onnx",
     "onnx-002": "compile opset_6.onnx",
     "onnx-003": "compile elsewhere.onnx",
     "onnx-004": "compile cycle.onnx",
     "onnx-005": "compile permuted.onnx",
     "onnx-007": "compile no_scale.onnx",
-    "onnx-008": "compile any_batch.onnx",
+    "onnx-008": "compile any_width.onnx",
     "onnx-009": "compile integers.onnx",
     "usage-032": "compile any_batch.onnx --dimension batch",
     "usage-033": "verify good.tflite --reference onnx",
@@ -112,7 +113,6 @@ COMMANDS: dict[str, str] = {
     "model-016": "compile cycle.tflite",
     "model-020": "compile rfft2d.tflite",
     "model-021": "compile floats.tflite",
-    "model-022": "compile five_axes.onnx",
     "model-033": "compile no_elements.tflite",
     "model-023": "compile two_scales.tflite",
     "model-024": "compile scales_apart.tflite",
@@ -199,6 +199,20 @@ def _with_a_group_too_large() -> None:
     schedule(parts, target, Options(partition="greedy", inside="bfs"))
 
 
+def _loaded() -> api.Network:
+    """A network with two inputs and one output."""
+    builder = GraphBuilder("pair")
+    a, b = (builder.input((1, 4), name=name) for name in "ab")
+    return api.load(builder.build(builder.add(a, b)))
+
+
+_INTEGERS = """graph integers
+input tokens: int32[1,4]
+y: int32[1,4] = IntegerPairs(tokens, tokens, function=IntegerFunction.ADD)
+output y
+"""
+
+
 def _with_a_worker_that_ends() -> None:
     with executor_of(2) as executor:
         next(mapped(os._exit, (1,), executor))
@@ -214,6 +228,11 @@ def _with_an_executor_that_is_closed() -> None:
 def _with_a_time_limit_in_a_thread() -> None:
     with ThreadPoolExecutor(1) as threads:
         threads.submit(check_time_limit, 60, here=True).result()
+
+
+def _with_a_sum_along_five_axes() -> None:
+    graph = GraphBuilder("net")
+    graph.add(graph.input((2, 1, 3, 1, 2)), graph.input((1, 3, 1, 2, 1)))
 
 
 def _with_a_task_that_cannot_be_sent() -> None:
@@ -269,6 +288,16 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-125": lambda: api.run("zoo:lenet5", "host", [{}]),
     "usage-160": lambda: api.request("zoo:lenet5", stream_input="no"),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     "usage-161": lambda: api.run("zoo:lenet5", "host", {}),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
+    "input-010": lambda: _loaded().evaluate({"a": [0] * 4, "b": [0] * 4}, [1, 2]),
+    "input-011": lambda: _loaded().predict({"a": [0] * 4, "b": [[0] * 4]}),
+    "input-012": lambda: _loaded().predict({"a": [0] * 4, "b": [0] * 4}, sequence=True),
+    "input-013": lambda: _loaded().predict({"a": [0] * 4}),
+    "input-014": lambda: _loaded().predict({"a": [0] * 4, "b": ["one", "two"]}),
+    "input-015": lambda: _loaded().predict({"a": [0] * 4, "b": [0] * 3}),
+    "input-016": lambda: _loaded().predict({"a": [0] * 4, "b": np.zeros(4, np.int8)}),
+    "input-017": lambda: _loaded().predict({"a": [0] * 4, "b": [0, np.nan, 0, 0]}),
+    "input-018": lambda: api.load(graph_from_text(_INTEGERS)).predict([0.5] * 4),
+    "usage-180": lambda: api.load(api.compile("zoo:lenet5", "host"), sram="64KiB"),
     "usage-163": lambda: api.verify("zoo:lenet5", "host", hops=0),
     "usage-140": lambda: api.sweep("zoo:lenet5", accelerator="smv", axes={"tiler": []}),
     "usage-126": lambda: api.run("zoo:lenet5", "host", [{"input": [0]}]),  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
@@ -277,6 +306,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-143": lambda: InterfaceTensor.of(
         "x", TensorType((1, 4), DType.INT32, Quantisation((0.5,), (0,)))
     ).quantize(np.zeros(4)),
+    "model-022": _with_a_sum_along_five_axes,
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),
@@ -288,6 +318,10 @@ CALLS: dict[str, Callable[[], object]] = {
 """By code, the call that meets it, where no command does."""
 
 OTHERWISE_TESTED = {
+    "execution-002": "it needs an accelerator without C: tests/unit/test_rungs_not_run.py",
+    "framework-003": "its words are those of the framework: test_frameworks.py",
+    "framework-004": "its words are those of the converter: test_frameworks.py",
+    "framework-005": "it needs Keras: test_frameworks.py",
     "onnx-010": "every operator computes on real numbers; one that does not would raise it",
     "golden-006": "root may write anywhere: tests/unit/simulators/test_golden_archive.py",
     "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",
@@ -339,11 +373,11 @@ def test_boards_that_are_proposed_have_enough_memory_and_the_same_kernels() -> N
 @pytest.mark.parametrize(
     ("target", "words", "remedies"),
     [
-        ("nrf52840", ("--flash", "50KiB"), ["use at least --flash 66062"]),
+        ("nrf52840", ("--flash", "50KiB"), ["use at least --flash 66059"]),
         (
             "nrf52840",
             ("--flash", "64KiB"),
-            ["use at least --flash 66062", "--kernels portable is slower"],
+            ["use at least --flash 66059", "--kernels portable is slower"],
         ),
         (
             "rp2040",
@@ -460,6 +494,20 @@ def test_the_message_of_a_missing_quantiser(
     said = penstock("compile", "floats.onnx", "--quantise", "samples.npz")
     assert said.code == 1
     golden.check("tool-045", said.err)
+
+
+def test_the_message_of_a_missing_framework(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+
+    def without_tensorflow(name: str) -> ModuleSpec | None:
+        return None if name == "tensorflow" else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_tensorflow)
+    said = penstock("compile", "net.keras")
+    assert said.code == 1
+    golden.check("framework-002", said.err)
 
 
 def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:

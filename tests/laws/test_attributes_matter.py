@@ -32,6 +32,7 @@ from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.conversions import QuantizeReal
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct, RequantiseSums
@@ -46,6 +47,7 @@ FAR = Window(2, 5, 3, 2, 3)
 SMALL = Data.of(np.arange(-400, 400, dtype=np.int32))
 SUMS = TensorType((1, 1, 800, 1), DType.INT32), SMALL
 """Sums most of which are inside int8 when they are requantised."""
+HALVES = TensorType((64,), DType.FLOAT32), Data.of(np.arange(-32, 32, dtype=np.float32) / 2)
 EXTRA: tuple[Sample, ...] = (
     sample(DepthwiseConv2D(THREE, THREE), int8(1, 4, 5, 20), weights(1, 3, 3, 20), bias(20)),
     sample(FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)),
@@ -63,6 +65,7 @@ EXTRA: tuple[Sample, ...] = (
     sample(RequantiseLast(Multipliers.of([0.05])), SUMS),
     sample(RequantiseSums(Multipliers.of([0.05])), SUMS),
     sample(Exp(), int8(32, 32), scale=2.0),
+    sample(QuantizeReal(to_even=True), HALVES, scale=1.0),
     sample(Gelu(), int8(32, 32, scale=0.03), scale=0.005, zero=-121),
 )
 """Samples for kernels that those of operators and random layers do not use, and for attributes that

@@ -195,6 +195,7 @@ Fault = tuple[object, str, Callable[..., bool] | None]
 """A function of a module or class, and when it fails; None: always."""
 FAULTS: dict[str, tuple[Fault, ...]] = {
     "exchanged axes": ((assignment, "exchange_axes", None),),
+    "rows of matrices": ((assignment, "matrix_rows", None),),
     "channel groups": ((assignment, "grouped_graphs", None),),
     "bands of columns": ((BelowRows, "sources", None), (BelowRows, "schedules", None)),
     "a streamed input": ((alternatives, "planned", None),),

@@ -35,6 +35,11 @@ def test_in_python() -> None:
     assert "not run: rows has no model of its driver in C" in done._repr_html_()
 
 
+def test_it_cannot_be_loaded() -> None:
+    with pytest.raises(penstock.UnsupportedError, match="rows has no model of its driver in C"):
+        penstock.load(phases.network(), accelerators=("rows",))
+
+
 def test_on_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

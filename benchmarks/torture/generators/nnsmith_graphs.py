@@ -10,19 +10,20 @@ from random import Random
 from typing import Any
 
 from benchmarks.torture.case import Case, Generator
-from benchmarks.torture.exporting import quantised_case, quiet
+from benchmarks.torture.exporting import Form, exported_case, quiet
 
 MOST_NODES = 8
 MOST_ELEMENTS = 4096
 SOLVER_MILLISECONDS = 5000
 
 
-def draw(seed: int) -> Case | None:
-    """The network of a seed; None if the solver finds none in its time."""
+def draw(seed: int, form: Form | None = None) -> Case | None:
+    """The network of a seed, in a form (see `exported_case`); None if the solver finds none in its
+    time."""
     random = Random(f"nnsmith {seed}")
     with quiet():
         module, inputs = _module(random)
-    return None if module is None else quantised_case(module, inputs, random)
+    return None if module is None else exported_case(module, inputs, random, form)
 
 
 def _module(random: Random) -> tuple[Any, tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from benchmarks.torture.case import Case, Generator
-from benchmarks.torture.exporting import normal, quantised_case
+from benchmarks.torture.exporting import exported_case, normal
 from benchmarks.torture.generators.torch_modules import SHARING, STEPS, Grown
 
 SQUARE = (3, 4, 5)
@@ -28,7 +28,7 @@ def draw(seed: int) -> Case | None:
     for _ in range(random.randint(1, 5)):
         makers = SHARING if random.random() < 0.6 else STEPS
         grown.step_of(makers)
-    return quantised_case(grown.module(), tuple(grown.inputs), random)
+    return exported_case(grown.module(), tuple(grown.inputs), random)
 
 
 GENERATOR = Generator("shared-layouts", draw, ("torch", "onnxscript"))

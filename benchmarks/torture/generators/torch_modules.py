@@ -10,14 +10,14 @@ from random import Random
 from typing import Any
 
 from benchmarks.torture.case import Case, Generator
-from benchmarks.torture.exporting import normal, quantised_case
+from benchmarks.torture.exporting import Form, exported_case, normal
 
 MOST_STEPS = 8
 MOST_ELEMENTS = 4096
 
 
-def draw(seed: int) -> Case | None:
-    """The network of a seed."""
+def draw(seed: int, form: Form | None = None) -> Case | None:
+    """The network of a seed, in a form (see `exported_case`)."""
     import torch
 
     random = Random(f"torch modules {seed}")
@@ -25,7 +25,7 @@ def draw(seed: int) -> Case | None:
     grown = Grown(random)
     for _ in range(random.randint(2, MOST_STEPS)):
         grown.step()
-    return quantised_case(grown.module(), tuple(grown.inputs), random)
+    return exported_case(grown.module(), tuple(grown.inputs), random, form)
 
 
 class Grown:

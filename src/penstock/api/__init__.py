@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         show,
         sweep,
     )
+    from penstock.api.loaded import Network, load
     from penstock.api.ran import Ran, compare, profile, run
     from penstock.api.reported import Reported, read_report
     from penstock.api.requested import request
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.hardware.quantities import Size
     from penstock.pipeline.emission import default_folder
     from penstock.pipeline.stages import OnStage
+    from penstock.reports.accuracy import Accuracy
     from penstock.reports.scan import Scanned
 
 _MODULES = {
@@ -49,6 +51,7 @@ _MODULES = {
         "show",
         "sweep",
     ),
+    "penstock.api.loaded": ("Network", "load"),
     "penstock.api.ran": ("Ran", "compare", "profile", "run"),
     "penstock.api.reported": ("Reported", "read_report"),
     "penstock.api.requested": ("request",),
@@ -59,14 +62,17 @@ _MODULES = {
     "penstock.hardware.quantities": ("Size",),
     "penstock.pipeline.emission": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
+    "penstock.reports.accuracy": ("Accuracy",),
     "penstock.reports.scan": ("Scanned",),
 }
 
 __all__ = [
     "DRAWN_SETS",
     "LAST_RUNGS",
+    "Accuracy",
     "Compiled",
     "Explored",
+    "Network",
     "OnStage",
     "Ran",
     "Reported",
@@ -85,6 +91,7 @@ __all__ = [
     "explain_pattern",
     "explore",
     "golden",
+    "load",
     "nodes",
     "onnx_reference",
     "profile",

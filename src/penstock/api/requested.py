@@ -166,7 +166,8 @@ def check_is_model(model: object) -> None:
         why="a model is the name of a file, zoo:NAME, or a Graph",
         help="pass the graph that GraphBuilder.build(outputs) returns"
         if unbuilt
-        else "build a graph with penstock.GraphBuilder, or name a .tflite or .onnx file",
+        else "build a graph with penstock.GraphBuilder, or name a .tflite, .onnx, .keras or .pt2 "
+        "file",
     )
 
 

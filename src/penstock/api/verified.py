@@ -30,7 +30,7 @@ from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
-from penstock.frontends.open import model_bytes
+from penstock.frontends.open import model_bytes, model_of
 from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import decode as decode_tflite
@@ -364,20 +364,21 @@ def onnx_reference(wanted: Request) -> OnnxReference:
     `onnx` only when called, since that takes long."""
     import onnx
 
-    from penstock.frontends.onnx.file import decode, load_all
+    from penstock.frontends.onnx.file import decode, load_all, with_batch_of_one
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised
     from penstock.simulators.onnx_reference import OnnxReference
 
     _check_onnx_reference(wanted)
     path = Path(wanted.model)
-    raw = model_bytes(path, wanted.reading)
+    raw, reading = model_of(path, wanted.reading)
     file = decode(raw, path.name, path.parent)
-    raw, file = quantised(raw, file, wanted.reading, path.parent)
+    reading = with_batch_of_one(reading, file)
+    raw, file = quantised(raw, file, reading, path.parent)
     model = onnx.ModelProto.FromString(raw)
     load_all(model, path.name, path.parent)
-    imported = import_onnx(file, wanted.reading)
-    return OnnxReference(model, file, imported, wanted.reading.channels_last)
+    imported = import_onnx(file, reading)
+    return OnnxReference(model, file, imported)
 
 
 def _check_onnx_reference(wanted: Request) -> None:

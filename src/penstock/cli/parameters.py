@@ -35,8 +35,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A .tflite or .onnx file, or a built-in model: zoo:NAME[:option=value,..] (`penstock "
-        "show zoo:` lists them).",
+        help="A .tflite, .onnx, .keras or .pt2 file, or a built-in model: "
+        "zoo:NAME[:option=value,..] (`penstock show zoo:` lists them).",
     ),
 ]
 TargetName = Annotated[

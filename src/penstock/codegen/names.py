@@ -76,15 +76,14 @@ class Names:
 
     @cached_property
     def kernel_tables(self) -> Mapping[tuple[int, str], str]:
-        """The kernel tables, by number of the step and name of the table.
-
-        Steps that compute the same tensor, in bands of columns, share equal tables."""
-        known: dict[tuple[str, str, Table], str] = {}
+        """The kernel tables, by number of the step and name of the table.  Steps share equal tables
+        of one name."""
+        known: dict[tuple[str, Table], str] = {}
         found: dict[tuple[int, str], str] = {}
         for step, number in self.numbers.items():
             for name, table in step.kernel.every_table:
                 symbol = f"{self.prefix}_step_{number:02d}_{name}"
-                found[number, name] = known.setdefault((step.output.tensor, name, table), symbol)
+                found[number, name] = known.setdefault((name, table), symbol)
         return found
 
 

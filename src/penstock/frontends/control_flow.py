@@ -1,8 +1,8 @@
-"""Control flow of TFLite models, WHILE and IF, as plain dataflow.
+"""Control flow of TFLite models, WHILE and IF, as plain dataflow, and shapes that files leave open.
 
 A loop is unrolled and a branch is chosen at import, if the condition is known then: it is constant,
 or computed from constants and shapes, such as from a counter.  The nodes on which conditions depend
-are evaluated by the arithmetic of their operators.
+are evaluated by the arithmetic of their operators, as are those of shapes.
 
 Source: TFLite WHILE, IF (`kernels/while.cc`, `kernels/if.cc`).
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.open_shapes import with_known_shapes
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode, ForeignSubgraph, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Site
@@ -34,11 +35,12 @@ MOST_FOLDED_WORK = 2**20  # Most operations of a node that is evaluated at impor
 
 
 def without_control_flow(model: ForeignModel) -> ForeignModel:
-    """Replaces each WHILE and IF of a model by the nodes that it runs.
+    """Replaces each WHILE and IF of a model by the nodes that it runs; states the shapes of tensors
+    that the file leaves open.
 
     Raises UnsupportedError if a condition is computed from inputs or states, if more than
     `MOST_NODES` nodes would run, or if a subgraph refers to variables."""
-    if not any(node.name in CONTROL_FLOW for node in model.nodes):
+    if not any(node.name in CONTROL_FLOW or node.open for node in model.nodes):
         return model
     unroller = _Unroller(model.subgraphs)
     nodes = tuple(unroller.expanded(model.nodes))
@@ -71,8 +73,10 @@ class _Unroller:
 
     def _expanded(self, node: ForeignNode) -> Iterator[ForeignNode]:
         if node.name not in CONTROL_FLOW:
+            node = with_known_shapes(node)
             folded = _folded(node)
-            self.values |= {value.name: value for value in folded or ()}
+            known = folded or tuple(node.outputs[k] for k in sorted(node.open))
+            self.values |= {value.name: value for value in known}
             if folded is None:
                 yield node
             return
@@ -137,7 +141,7 @@ class _Unroller:
         names: dict[str, Value] = {}
         for output, found in zip(node.outputs, results, strict=True):
             if found.name in computed and found.name not in names:
-                names[found.name] = output
+                names[found.name] = replace(output, type=found.type)
             else:
                 self.values[output.name] = names.get(found.name, found)
         for inner in inlined:

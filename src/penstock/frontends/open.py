@@ -23,8 +23,14 @@ from penstock.frontends.causes import (
     most_severe_first,
 )
 from penstock.frontends.control_flow import without_control_flow
+from penstock.frontends.frameworks.conversion import (
+    FRAMEWORK_SUFFIXES,
+    converted,
+    framework_of,
+)
 from penstock.frontends.other_formats import (
     ONNX_BEGIN,
+    READ,
     looks_like_onnx,
     refused_file,
     refused_folder,
@@ -50,6 +56,8 @@ from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
 from penstock.ops.registry import foreign_names, operand_classes
 
 SUFFIXES = (".tflite", ".onnx")
+"""Of the formats that penstock reads itself."""
+MODEL_SUFFIXES = (*SUFFIXES, *FRAMEWORK_SUFFIXES)
 _PART_BYTES = 2**20  # A larger number would be allocated even if the file is small.
 GZIP_MARK = b"\x1f\x8b"
 FILE_LIKENESS = 0.8  # Of file names that are suggested: all have equal suffixes.
@@ -75,7 +83,8 @@ def read_bytes(path: Path, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES) -> bytes
             f"the model cannot be read: {error.strerror or error}",
             where=str(path),
             help=_help(path)
-            + "MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
+            + "MODEL is a .tflite, .onnx, .keras or .pt2 file, or zoo:NAME (`penstock show zoo:` "
+            "lists them)",
         ) from error
 
 
@@ -88,9 +97,8 @@ def _help(path: Path) -> str:
 
 def _models_beside(path: Path) -> list[str]:
     try:
-        return [
-            other.name for other in path.parent.iterdir() if set(other.suffixes) & set(SUFFIXES)
-        ]
+        beside = list(path.parent.iterdir())
+        return [other.name for other in beside if set(other.suffixes) & set(MODEL_SUFFIXES)]
     except OSError:
         return []
 
@@ -137,7 +145,7 @@ def _parsed(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Gra
         where=name,
         why=f"bytes 4 to 8 are {raw[4:8]!r}, must be {tflite.IDENTIFIER!r} in TFLite; ONNX begins "
         f"with {ONNX_BEGIN!r}; the file has {len(raw)} bytes",
-        help="penstock reads .tflite and .onnx files, also as .gz",
+        help=READ,
     )
 
 
@@ -224,15 +232,34 @@ def unpacked(raw: bytes, name: str, limit_bytes: int = DEFAULT_SIZE_LIMIT_BYTES)
 
 
 def model_bytes(path: Path, reading: Reading = AS_IT_IS) -> bytes:
-    """The contents of a model file, decompressed.  Raises ModelError."""
+    """The bytes of a TFLite or ONNX model, decompressed: those of a file, or those into which its
+    framework converts it.  Raises ModelError, ToolError."""
+    return model_of(path, reading)[0]
+
+
+def read_file(path: Path, reading: Reading = AS_IT_IS) -> Graph:
+    """The graph of a model file.  Raises as `parse`, and ToolError if a framework is missing."""
+    raw, reading = model_of(path, reading)
+    return parse(raw, path.name, reading, path.parent)
+
+
+def model_of(path: Path, reading: Reading) -> tuple[bytes, Reading]:
+    """The bytes of a TFLite or ONNX model, as `model_bytes`, and how to read them."""
     limit_bytes = reading.size_limit_bytes
-    return unpacked(read_bytes(path, limit_bytes), path.name, limit_bytes)
+    raw = read_bytes(path, limit_bytes)
+    framework = framework_of(raw, path.name)
+    if framework is None:
+        return unpacked(raw, path.name, limit_bytes), reading
+    made = converted(raw, path, framework, reading)
+    if framework.quantises:
+        return made, replace(reading, calibration=None)
+    return made, replace(reading, free_layout=True)
 
 
 def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) -> Graph:
     """The graph in the bytes of an ONNX model, see `parse`.  Imports its modules only when called,
     since they and the package `onnx` take a tenth of a second to import."""
-    from penstock.frontends.onnx.file import decode, with_constants
+    from penstock.frontends.onnx.file import decode, with_batch_of_one, with_constants
     from penstock.frontends.onnx.importer import import_onnx
     from penstock.frontends.onnx.post_training import quantised, read_constants
 
@@ -241,6 +268,7 @@ def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) ->
     images = (border.name for border in file.inputs if len(border.shape) > 2)
     check_channels_last(images, reading, name)
     check_constants((border.name for border in file.inputs), reading, name)
+    reading = with_batch_of_one(reading, file)
     _, file = quantised(raw, file, reading, folder)
     file = with_constants(file, read_constants(file, reading))
     return import_onnx(file, reading).graph

@@ -29,8 +29,9 @@ def looks_like_onnx(raw: bytes, name: str) -> bool:
     return begins and not looks_like_tflite(raw)
 
 
-KERAS = f"convert it to an int8 .tflite file ({guide('from-keras')})"
-PYTORCH = f"export the module to ONNX ({guide('from-pytorch')})"
+READ = "penstock reads .tflite and .onnx files, also as .gz, and .keras and .pt2 files"
+KERAS = f"save the model as a .keras file, or convert it to .tflite ({guide('from-keras')})"
+PYTORCH = f"export the module to a .pt2 or an .onnx file ({guide('from-pytorch')})"
 ORIGINAL = "convert or export the model that it was made from to an int8 .tflite or an .onnx file"
 
 
@@ -80,7 +81,9 @@ _CONTENTS: tuple[tuple[Callable[[bytes], bool], OtherFormat], ...] = (
 )
 # Formats by suffix.
 _SUFFIXES = {
-    ".keras": OtherFormat("a Keras model", KERAS),
+    ".keras": OtherFormat(
+        "a Keras model", f"give it as a file whose name ends with .keras ({guide('from-keras')})"
+    ),
     ".h5": OtherFormat("a Keras model", KERAS),
     ".hdf5": OtherFormat("a Keras model", KERAS),
     ".pb": OtherFormat("a TensorFlow graph (a SavedModel or a frozen graph)", KERAS),
@@ -88,7 +91,10 @@ _SUFFIXES = {
     ".ckpt": OtherFormat("a checkpoint of weights, without a network", ORIGINAL),
     ".pt": _CHECKPOINT,
     ".pth": _CHECKPOINT,
-    ".pt2": OtherFormat("a program exported by PyTorch", PYTORCH),
+    ".pt2": OtherFormat(
+        "a program exported by PyTorch",
+        f"give it as a file whose name ends with .pt2 ({guide('from-pytorch')})",
+    ),
     ".ptl": OtherFormat("a TorchScript program", PYTORCH),
     ".safetensors": OtherFormat("a file of weights (safetensors), without a network", PYTORCH),
     ".mlmodel": _CORE_ML,
@@ -159,7 +165,7 @@ def _refused(found: OtherFormat, where: str) -> UnsupportedError:
         "model-005",
         f"the model is {found.kind}, must be a TFLite or an ONNX file",
         where=where,
-        why="penstock reads .tflite and .onnx files, also as .gz",
+        why=READ,
         help=found.help,
         cause=f"format: {found.kind}",
     )

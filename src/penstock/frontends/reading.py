@@ -40,8 +40,8 @@ class Reading:
 
     assume_int8: import a floating-point model as if it were quantised, with arbitrary scales.
         Shapes and costs are right; results are meaningless.
-    calibration: archive of samples with which to quantise a floating-point ONNX model, see
-        `frontends.onnx.post_training`.
+    calibration: archive of samples with which to quantise a floating-point model, see
+        `frontends.onnx.post_training` and `frontends.frameworks`.
     size_limit_bytes: memory that reading the model, or an archive, may take, see `allowance`.
     dimensions: (name, extent) of symbolic dimensions.
     channels_last: names of inputs of an ONNX model that the caller supplies as (N, H, W, C),
@@ -52,6 +52,8 @@ class Reading:
         output, see `frontends.explicit_states`.
     incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
         its window.
+    free_layout: inputs and outputs of an ONNX model may have their channels last, where that saves
+        a transposition: it was made of a file whose users never see it.
     same_interface: refuse an ONNX model whose inputs or outputs would have other element types
         than in the file.
     """
@@ -71,10 +73,10 @@ class Reading:
         None,
         Setting(
             FILE,
-            "Quantise a float ONNX model to int8, with representative inputs: an array per input, "
-            "whose first axis is the sample.",
-            "quantise a float ONNX model to int8, with the samples in this .npz archive: an array "
-            "per input, whose first axis is the sample",
+            "Quantise a float ONNX, Keras or PyTorch model to int8, with representative inputs: an "
+            "array per input, whose first axis is the sample.",
+            "quantise a float ONNX, Keras or PyTorch model to int8, with the samples in this .npz "
+            "archive: an array per input, whose first axis is the sample",
             name="quantise",
             group=MODEL,
             metavar="FILE.npz",
@@ -159,6 +161,7 @@ class Reading:
             commands=READING,
         ),
     )
+    free_layout: bool = False
     same_interface: bool = False
 
 
@@ -166,7 +169,7 @@ def refused_calibration(model: str, why: str) -> UsageError:
     """The error that a model cannot be quantised."""
     return UsageError(
         "usage-145",
-        "--quantise takes float ONNX models only",
+        "--quantise takes float ONNX, Keras and PyTorch models only",
         where=model,
         why=why,
         help="leave --quantise out",

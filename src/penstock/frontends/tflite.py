@@ -230,6 +230,7 @@ class _Reader:
         self._model: Any = schema_class("Model").GetRootAsModel(raw, 0)
         self._names: set[str] = set()
         self._variables: set[str] = set()
+        self._open: set[str] = set()
         self._buffers: dict[int, bytes] = {}
 
     def model(self) -> ForeignModel:
@@ -324,6 +325,8 @@ class _Reader:
         name = self._unique(printable(tensor.Name()) or f"tensor{index}", index)
         if tensor.IsVariable():
             self._variables.add(name)
+        if any(extent < 0 for extent in self._indices(tensor, "ShapeSignature")):
+            self._open.add(name)
         if enumeration("TensorType").get(tensor.Type()) == "RESOURCE":
             return Handle(name, index, subgraph)
         shape = tuple(self._indices(tensor, "Shape"))
@@ -469,7 +472,8 @@ class _Reader:
         where = f"{self._name}: node {index} {name}{label}"
         attributes = self._attributes(operator, name)
         variables = {k: x for k, x in enumerate(inputs) if x and x.name in self._variables}
-        return ForeignNode(name, where, inputs, outputs, attributes, handles, variables)
+        left = frozenset(k for k, y in enumerate(outputs) if y.name in self._open)
+        return ForeignNode(name, where, inputs, outputs, attributes, handles, variables, open=left)
 
     def _operator_name(self, index: int) -> str:
         if not 0 <= index < self._count(self._model, "OperatorCodes"):

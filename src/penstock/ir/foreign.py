@@ -28,6 +28,8 @@ class ForeignNode:
     keep their elements from one inference to the next, and which the node may overwrite.
     `unsigned`: its 8-bit tensors are uint8 in the file, and int8 here: elements and zero points are
     less by 128.  The arithmetic is that of TFLite's kernels for uint8.
+    `open`: the outputs of whose shapes the file leaves extents open, such as the batch; it states
+    them as 1.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ForeignNode:
     handles: tuple[int, ...] = ()
     variables: Mapping[int, Value] = field(default_factory=dict[int, Value])
     unsigned: bool = False
+    open: frozenset[int] = frozenset()
 
     def integer(self, attribute: str, default: int = 0) -> int:
         """An integer or boolean attribute."""

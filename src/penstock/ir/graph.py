@@ -161,7 +161,10 @@ class Queue(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Graph(Brief):
-    """A network: inputs, outputs, nodes in topological order, states and queues."""
+    """A network: inputs, outputs, nodes in topological order, states and queues.
+
+    orders: by name, inputs and outputs whose axes are in another order than in the model file: axis
+        a is axis order[a] of the file.  Nothing depends on it but what users are told."""
 
     name: str
     inputs: tuple[Value, ...]
@@ -169,6 +172,7 @@ class Graph(Brief):
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     queues: tuple[Queue, ...] = ()
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def kept(self) -> tuple[Value, ...]:

@@ -31,7 +31,7 @@ def elementwise_nodes(
     require_output(node, dtype)
     operands = tuple(node.input(k) for k in range(count))
     if count > 1 and max(operand.type.rank for operand in operands) > broadcast.RANK:
-        yield from _of_merged_axes(op, operands, output)
+        yield from of_merged_axes(op, operands, output)
         return
     viewed: list[Value] = []
     for k, operand in enumerate(operands):
@@ -44,7 +44,7 @@ def elementwise_nodes(
     yield Made(op, tuple(viewed), output)
 
 
-def _of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterator[Made]:
+def of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterator[Made]:
     """Nodes that apply `op` to operands with neighbouring axes merged."""
     merged = broadcast.with_merged_axes(tuple(operand.type.shape for operand in operands))
     values: list[Value] = []

@@ -119,7 +119,7 @@ def conversion(x: Value, wanted: Quantisation | None) -> Op:
     real numbers if that is None."""
     if wanted is None:
         return Dequantize()
-    return QuantizeReal() if x.type.dtype is DType.FLOAT32 else Quantize()
+    return QuantizeReal(to_even=True) if x.type.dtype is DType.FLOAT32 else Quantize()
 
 
 def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:

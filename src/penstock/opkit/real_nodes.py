@@ -21,6 +21,7 @@ from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import FINITE, UNLIMITED
 from penstock.opkit.broadcast import RANK, Clamped, Elementwise, with_merged_axes
 from penstock.opkit.checks import require
+from penstock.opkit.elementwise_nodes import of_merged_axes
 from penstock.opkit.nodes import conversion
 from penstock.opkit.onnx_constants import exact_operand, real_numbers
 from penstock.ops.conversions import Cast, Dequantize
@@ -178,5 +179,9 @@ def exact_elementwise(node: OnnxNode, op: Op, real: Op) -> Iterator[Made]:
     found = [value for value in operands if value is not None]
     if len(found) < 2 or node.output().type.quantisation is None:
         yield from real_elementwise(node, real)
+    elif max(value.type.rank for value in found) > RANK:
+        shape = np.broadcast_shapes(*(value.type.shape for value in found))
+        y = node.output()
+        yield from of_merged_axes(op, tuple(found), replace(y, type=y.type.with_shape(shape)))
     else:
         yield node.made(op, *found)

@@ -255,7 +255,7 @@ class PlainRecurrence(Recurrence):
         return Kernel(
             self.KERNEL,
             (("batch", batch), ("units", units), *self.parameters()),
-            tables=self.weights(r),
+            tables=self.tables(r),
             constants=((2 + self.STATES, self.EXTRA_MEMBER),) if self.extra else (),
             folded=(1 + self.STATES,),
             scratch_bytes=self.scratch_floats(units) * DType.FLOAT32.size_bytes,
@@ -263,8 +263,8 @@ class PlainRecurrence(Recurrence):
             recurrent=True,
         )
 
-    def weights(self, r: Array) -> tuple[tuple[str, Table], ...]:
-        """The weights as the kernel reads them."""
+    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
+        """The kernel's tables: the weights as it reads them, and others."""
         return (("recurrent", Table.of(in_quads(r[None]))),)
 
     def parameters(self) -> Params:

@@ -45,11 +45,12 @@ from penstock.opkit.checks import (
     resolved_axis,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.nodes import in_scale_of_output, reshaped
+from penstock.opkit.nodes import in_scale_of_output, onnx_form, reshaped
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.opkit.samples import int8, integers, reals, sample, weights
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
+from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.slice import Slice
 
 EXTRA_BITS = 8
@@ -133,6 +134,7 @@ class PlainCompare(Elementwise):
 
     relation: Relation
 
+    TFLITE = ("BUCKETIZE",)
     ONNX = (
         onnx(PLAIN, *ONNX_RELATIONS)
         | onnx(REALS, "IsInf", "IsNaN")
@@ -175,6 +177,20 @@ def _compared(node: ForeignNode) -> Iterable[Made]:
     if all(x.quantisation for x in inputs) and large >= 1.0:
         raise node.unsupported(f"an input has scale {large}, must be below 1")
     yield from elementwise_nodes(Compare(Relation[node.name]), node, 2, DType.BOOL)
+
+
+def _counted(node: ForeignNode) -> Iterable[Made]:
+    """TFLite BUCKETIZE: the number of boundaries that are not above an element.
+
+    Source: `kernels/bucketize.cc`."""
+    y, bounds = node.output(), np.array(node.attributes.get("boundaries", ()), np.float32)
+    require(bounds.size > 0, "there are no boundaries")
+    new = RealNodes(onnx_form(node, "GreaterOrEqual"))
+    flat = new.reshape(new.input(0), (-1, 1))
+    limits = new.typed_constant(bounds.reshape(1, -1), DType.FLOAT32)
+    above = new.apply(PlainCompare(Relation.GREATER_EQUAL), flat, limits)
+    count = new.apply(PlainReduction(ReductionFunction.SUM, (1,)), new.integers(above))
+    return new.result(new.reshape(count, y.type.shape))
 
 
 def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -421,7 +437,10 @@ def _triangle(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite comparisons, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT, SELECT, SELECT_V2, ONE_HOT."""
+    """TFLite comparisons, BUCKETIZE, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT, SELECT, SELECT_V2 and
+    ONE_HOT."""
+    if node.name == "BUCKETIZE":
+        return _counted(node)
     if node.name in Compare.TFLITE:
         return _compared(node)
     return _connected(node) if node.name in Logical.TFLITE else _chosen(node)

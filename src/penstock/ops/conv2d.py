@@ -30,7 +30,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
-from penstock.opkit.checks import require, require_rank
+from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.layers import (
     PlainLayer,
     WeightedOp,
@@ -39,7 +39,7 @@ from penstock.opkit.layers import (
     in_quads,
     layer_node,
 )
-from penstock.opkit.nodes import is_real
+from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
@@ -121,7 +121,7 @@ class Conv2D(_Convolution, ExchangeableWindows, WindowedLayer):
 
     activation: Activation = Activation.NONE
 
-    TFLITE = ("CONV_2D",)
+    TFLITE = ("CONV_2D", "CONV_3D")
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "Conv")
     RELAY = (
         *relay("nn.conv2d", "qnn.conv2d"),
@@ -196,6 +196,9 @@ class PlainConv2D(_Convolution, PlainLayer):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    if node.name == "CONV_3D":
+        yield from in_shape_of_output(node, _foreign_volume_nodes(node))
+        return
     x, w = node.input(0), node.input(1)
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
@@ -239,7 +242,31 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from grouped_nodes(node, x, w, rows, columns)
 
 
-def _volume_nodes(node: OnnxNode, x: Value, groups: int) -> Iterable[Made]:
+FOREIGN_ORDER = (4, 3, 0, 1, 2)
+"""From (D, H, W, C, O), as TFLite has weights of volumes, to (O, C, D, H, W)."""
+
+
+def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CONV_3D of real numbers.
+
+    Source: `reference/conv3d.h`."""
+    weights = node.constant(1)
+    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
+    require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
+    w = Value.constant(f"{node.output().name}/weights", weights.transpose(FOREIGN_ORDER))
+    is_same = node.choice("padding", ("SAME", "VALID")) == "SAME"
+    form = onnx_form(
+        node, "Conv", node.input(0), w, node.optional(2),
+        strides=tuple(node.integer(f"stride_{axis}") for axis in "dhw"),
+        dilations=tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw"),
+        auto_pad="SAME_UPPER" if is_same else "VALID",
+    )  # fmt: skip
+    return _volume_nodes(form, node.input(0), 1, Limits.of(fused_activation(node)))
+
+
+def _volume_nodes(
+    node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED
+) -> Iterable[Made]:
     """Nodes of a convolution of volumes, of real numbers."""
     new, weights = RealNodes(node), onnx_constants.real_numbers(node, 1)
     require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
@@ -258,7 +285,7 @@ def _volume_nodes(node: OnnxNode, x: Value, groups: int) -> Iterable[Made]:
 
     total = volumes.convolved(new, new.input(0), planes, weights, convolved)
     bias = new.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
-    yield from new.result(new.apply(PlainAdd(), total, bias))
+    yield from new.result(new.apply(PlainAdd(limits), total, bias))
 
 
 def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Iterable[Made]:

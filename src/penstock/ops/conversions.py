@@ -107,10 +107,11 @@ class Quantize(Lookup):
 
         Quantize, QuantizeWide
                       y = clamp(zero_y + M * (x - zero_x))
-        QuantizeReal  y = clamp(zero_y + round(x / scale_y)), half away from zero, in single
-                      precision
+        QuantizeReal  y = clamp(zero_y + round(x / scale_y)), in single precision; half away from
+                      zero, or to even as ONNX's QuantizeLinear
 
-    Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`."""
+    Source: TFLite QUANTIZE; `reference/requantize.h`, `reference/quantize.h`.  ONNX operator
+    specification."""
 
     dtype: DType = DType.INT8
 
@@ -161,10 +162,12 @@ class ShiftZero(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class QuantizeReal(Elementwise):
-    """Quantisation of real numbers.
+    """Quantisation of real numbers; `to_even`: half to even, otherwise half away from zero.
 
     Quotients that overflow int32 saturate, and NaN counts as the smallest one; in TFLite, which
     converts quotients to int32 first, both are undefined."""
+
+    to_even: bool = False
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "QuantizeReal")
@@ -175,15 +178,15 @@ class QuantizeReal(Elementwise):
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = inputs[0][out.slices] / np.float32(site.output.scale)
         bounded = np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS).astype(np.float64)
-        # Half away from zero, as the reference rounds; np.rint rounds half to even.
-        steps = np.trunc(bounded + np.copysign(0.5, bounded)).astype(np.int64)
-        return saturated(steps + site.output.zero_point)
+        away = np.trunc(bounded + np.copysign(0.5, bounded))
+        steps = np.rint(bounded) if self.to_even else away
+        return saturated(steps.astype(np.int64) + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
         y = site.output
         return Kernel(
             "quantize_f32_s8",
-            params=(*width(site), ("zero_point", y.zero_point)),
+            params=(*width(site), ("zero_point", y.zero_point), ("to_even", int(self.to_even))),
             tables=(("scale", Table.of(np.array([y.scale], np.float32))),),
             by_rows=True,
         )
@@ -301,7 +304,7 @@ SAMPLES = (
     sample(ShiftZero(DType.INT8), _BYTES, scale=0.1, zero=0),
     sample(ShiftZero(DType.UINT8), int8(2, 9), scale=0.05, zero=125),
     sample(QuantizeReal(), TensorType((1, 4, 3, 5), DType.FLOAT32), scale=0.011, zero=-128),
-    sample(QuantizeReal(), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
+    sample(QuantizeReal(to_even=True), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
     sample(Quantize(), int8(2, 3, 1, 4, 5), scale=0.011, zero=-128),
     sample(Quantize(DType.UINT8), int8(1, 4, 3, 5), zero=125),
     sample(Quantize(), TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,))), scale=0.07),

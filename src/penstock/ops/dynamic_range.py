@@ -1,7 +1,9 @@
 """Layers of TFLite on real numbers with int8 weights (dynamic-range quantisation).
 
 The inputs of each batch element, or of each row of a fully connected layer, are quantised at run
-time, by their least and greatest element; sums of products of integers are then scaled.  All of it
+time, by their least and greatest element; sums of products of integers are then scaled.  Only fully
+connected layers state whether steps are symmetric; those of convolutions are if all channels of the
+weights share a scale.  All of it
 is composed of operators on real numbers, which hold these integers; sums below 2**24 are exact.
 
 Source: TFLite, hybrid kernels of `fully_connected.cc`, `conv.cc` and `depthwise_conv.cc`;
@@ -57,13 +59,17 @@ def layer_nodes(
     if q is None or any(q.zero_points):
         raise node.unsupported("int8 weights without scales, or with zero points")
     x = new.reshape(new.input(0), shape)
-    steps, scale = _steps(new, x, axes, is_symmetric=not node.integer("asymmetric_quantize_inputs"))
     outputs = w.type.shape[op.OUTPUT_AXIS]
+    is_asymmetric = node.integer("asymmetric_quantize_inputs", int(len(q.scales) == outputs))
+    steps, scale = _steps(new, x, axes, is_symmetric=not is_asymmetric)
     weights = Value.constant(f"{w.name}/steps", elements.astype(np.float32))
     sums = new.apply(op, steps, weights, new.constant(np.zeros(outputs), "no_bias"))
     scales = np.broadcast_to(np.array(q.scales, np.float32), (outputs,))
-    factors = new.apply(PlainMul(), scale, new.constant(scales, "scales"))
-    found = new.apply(PlainMul(), sums, factors)
+    channels = new.constant(scales, "scales")
+    if node.name == "CONV_2D" and is_asymmetric:  # rounded in this order
+        found = new.apply(PlainMul(), new.apply(PlainMul(), sums, channels), scale)
+    else:
+        found = new.apply(PlainMul(), sums, new.apply(PlainMul(), scale, channels))
     if node.optional(2) is not None:
         found = new.apply(PlainAdd(), found, new.constant(node.constant(2), "bias"))
     clamp = PlainRelu(Limits.of(fused_activation(node)))

@@ -1,4 +1,4 @@
-"""Recurrent layers of TFLite: long short-term memory (LSTM), in integers.
+"""Recurrent layers of TFLite: long short-term memory (LSTM), in integers or on real numbers.
 
 Sources: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequence_lstm.cc`;
 `micro/kernels/lstm_shared.h` (positions of inputs), `lstm_eval.cc` (supported variants).
@@ -7,7 +7,7 @@ Sources: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm
+from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.checks import (
     require,
     require_count,
@@ -29,18 +30,22 @@ from penstock.opkit.checks import (
     require_weights,
 )
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
-from penstock.opkit.nodes import intermediate, reshaped
+from penstock.opkit.nodes import intermediate, is_plain_foreign, reshaped
 from penstock.opkit.recurrence import Recurrence
 from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.ops.fully_connected import PlainFullyConnected
+from penstock.ops.plain_recurrent import PlainLstm
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
 
-WEIGHTS, RECURRENT, BIASES = range(1, 5), range(5, 9), range(12, 16)
+WEIGHTS, RECURRENT, PEEPHOLES, BIASES = 1, 5, 9, 12
+"""Positions of the first inputs of weights and biases, which are in the order of `opkit/lstm.py`,
+and of peephole connections: of the input, forget and output gate."""
 HIDDEN, CELL = 18, 19
-"""Positions of inputs; weights and biases are in the order of `opkit/lstm.py`."""
+REAL_GATES, REAL_PEEPHOLES = (0, 3, 1, 2), (0, 2, 1)
+"""The order in which `PlainLstm` takes the gates."""
 VARIANTS = {
-    "peephole connections": range(9, 12),
     "a projection": range(16, 18),
     "layer normalisation": range(20, 24),
 }
@@ -54,7 +59,8 @@ class LstmOperands:
     """Sizes and operands of an LSTM layer.
 
     steps_first: whether the inputs of a step are contiguous: time-major, or one sequence.
-    weights (4 * units, inputs), recurrent (4 * units, units), bias (4 * units): of all gates.
+    weights (4 * units, inputs), recurrent (4 * units, units), bias (4 * units): of all gates, in
+        the order of the operator that computes the layer.
     """
 
     steps: int
@@ -73,16 +79,25 @@ def _read(node: ForeignNode) -> LstmOperands:
     not support either, and ModelError for inconsistent types."""
     x = node.input(0)
     require_rank(x.type, (3,), "input")
-    require_int8(x.type, "input")
-    require_int8(node.output().type, "output")
-    _require_plain(node)
+    real = is_plain_foreign(node)
+    _require_plain(node, real)
     first, second, _ = x.type.shape
     time_major = bool(node.integer("time_major"))
     steps, batch = (first, second) if time_major else (second, first)
     hidden, cell = node.state(HIDDEN), node.state(CELL)
-    require_int8(hidden.type, "hidden state")
-    _require_cell(cell.type)
-    weights, recurrent = _gates(node, WEIGHTS, "weights"), _gates(node, RECURRENT, "recurrent")
+    if real:
+        for k, each in ((0, x), (HIDDEN, hidden), (CELL, cell)):
+            require_dtype(each.type, (DType.FLOAT32,), f"input {k}")
+    else:
+        require_int8(x.type, "input")
+        require_int8(node.output().type, "output")
+        require_int8(hidden.type, "hidden state")
+        _require_cell(cell.type)
+    order = REAL_GATES if real else range(GATES)
+    weights, recurrent, bias = (
+        _gates(node, [first + k for k in order], role)
+        for first, role in ((WEIGHTS, "weights"), (RECURRENT, "recurrent"), (BIASES, "bias"))
+    )
     units = recurrent.type.shape[1]
     for role, state in (("hidden", hidden), ("cell", cell)):
         require(
@@ -90,16 +105,17 @@ def _read(node: ForeignNode) -> LstmOperands:
             f"{role} state has {state.type.elements} elements, must have {batch} x {units}",
         )
     return LstmOperands(
-        steps, batch, units, time_major or batch == 1, hidden, cell, weights, recurrent,
-        _gates(node, BIASES, "bias"),
-    )  # fmt: skip
+        steps, batch, units, time_major or batch == 1, hidden, cell, weights, recurrent, bias
+    )
 
 
-def _require_plain(node: ForeignNode) -> None:
+def _require_plain(node: ForeignNode, real: bool) -> None:
     for variant, positions in VARIANTS.items():
         if any(node.optional(k) is not None for k in positions):
             raise _unsupported(node, f"it has {variant}")
-    if node.optional(WEIGHTS[0]) is None:
+    if not real and any(node.optional(PEEPHOLES + k) is not None for k in range(3)):
+        raise _unsupported(node, "it has peephole connections")
+    if node.optional(WEIGHTS) is None:
         raise _unsupported(node, "its input gate is coupled to the forget gate (CIFG)")
     activation = node.choice("fused_activation_function", LAYER_ACTIVATIONS)
     if activation != "TANH":
@@ -127,7 +143,7 @@ def _require_cell(cell: TensorType) -> None:
     )
 
 
-def _gates(node: ForeignNode, positions: range, role: str) -> Value:
+def _gates(node: ForeignNode, positions: Sequence[int], role: str) -> Value:
     """The weights or biases of all gates in one constant, along axis 0, with their scales."""
     values = [node.input(k) for k in positions]
     arrays: list[Array] = [node.constant(k) for k in positions]
@@ -140,6 +156,7 @@ def _gates(node: ForeignNode, positions: range, role: str) -> Value:
     quantisation = None
     if role != "bias":
         require_rank(values[0].type, (2,), role)
+    if role != "bias" and not is_plain_foreign(node):
         scales = [_weight_scale(value.type, role) for value in values]
         each = tuple(float(scale) for scale in np.repeat(scales, len(arrays[0])))
         quantisation = Quantisation(each, (0,) * len(each), 0)
@@ -294,7 +311,6 @@ def _by_gate(sums: Array) -> Array:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     layer = _read(node)
-    op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
     prefix = node.output().name
     x, arranged = rows_of_steps(
         node.input(0), layer.steps, layer.batch, layer.steps_first, f"{prefix}/inputs"
@@ -305,18 +321,58 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         value, reshape = reshaped(state, (layer.batch, layer.units), f"{prefix}/{label}_before")
         yield from reshape
         states.append(value)
-    inputs = (x, *states, layer.weights, layer.recurrent, layer.bias)
-    types = tuple(value.type for value in inputs)
-    y = Value(f"{prefix}/steps", op.result_type(types))
-    site = Site(types, y.type, tuple(value.data for value in inputs))
-    lstm.require_fit(op.scales(site), site)
-    yield Made(op, inputs, y)
     shape = (1, layer.steps, layer.batch, layer.units)
     hidden = Value(f"{prefix}/hidden", node.output().type.with_shape(shape))
-    yield Made(LstmHidden(), (y,), hidden)
+    compute = _real_steps if is_plain_foreign(node) else _integer_steps
+    made = tuple(compute(node, layer, x, states))
+    yield from made
+    y = made[-1].output
+    yield _hidden_of(y, layer, hidden)
     yield from _sequences(hidden, layer, node.output())
     yield from _last_step(hidden, layer.hidden, layer, HIDDEN)
     yield from _last_step(y, layer.cell, layer, CELL)
+
+
+def _integer_steps(
+    node: ForeignNode, layer: LstmOperands, x: Value, states: Sequence[Value]
+) -> Iterator[Made]:
+    """The nodes that compute the states after each step, int8 and int16."""
+    op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
+    inputs = (x, *states, layer.weights, layer.recurrent, layer.bias)
+    types = tuple(value.type for value in inputs)
+    y = Value(f"{node.output().name}/steps", op.result_type(types))
+    site = Site(types, y.type, tuple(value.data for value in inputs))
+    lstm.require_fit(op.scales(site), site)
+    yield Made(op, inputs, y)
+
+
+def _real_steps(
+    node: ForeignNode, layer: LstmOperands, x: Value, states: Sequence[Value]
+) -> Iterator[Made]:
+    """The nodes that compute the states after each step, as real numbers."""
+    name = node.output().name
+    weigh = PlainFullyConnected(UNLIMITED, keep_dimensions=True)
+    operands = (x, layer.weights, layer.bias)
+    type = weigh.result_type(tuple(value.type for value in operands))
+    weighted = Value(f"{name}/weighted_inputs", type)
+    yield Made(weigh, operands, weighted)
+    peepholes: tuple[Value, ...] = ()
+    if node.optional(PEEPHOLES) is not None:
+        peepholes = (_gates(node, [PEEPHOLES + k for k in REAL_PEEPHOLES], "bias"),)
+    clip = node.real("cell_clip")
+    op = PlainLstm(bool(peepholes), Limits(-clip, clip) if clip > 0 else UNLIMITED)
+    hidden, cell = states
+    inputs = (weighted, cell, hidden, layer.recurrent, *peepholes)
+    type = op.result_type(tuple(value.type for value in inputs))
+    yield Made(op, inputs, Value(f"{name}/steps", type))
+
+
+def _hidden_of(rows: Value, layer: LstmOperands, hidden: Value) -> Made:
+    """The node that takes the hidden state of each step from the rows that a layer computes."""
+    if rows.type.dtype is not DType.FLOAT32:
+        return Made(LstmHidden(), (rows,), hidden)
+    start = (0, 0, 0, layer.units)
+    return Made(Slice(start, hidden.type.shape, (1, 1, 1, 1)), (rows,), hidden)
 
 
 def rows_of_steps(

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.ir.op import Arrays, Params, Table
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType
+from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.float_functions import logistic, tanh
 from penstock.opkit.layers import QUAD, in_quads
 from penstock.opkit.recurrence import Gates, PlainRecurrence, products
@@ -77,7 +78,7 @@ class PlainGru(PlainRecurrence):
         candidate = (np.float32(1) - update) * tanh(gates[2] + recurrent)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
 
-    def weights(self, r: Array) -> tuple[tuple[str, Table], ...]:
+    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
         units = r.shape[1]
         parts = {"recurrent": r[: 2 * units], "candidate": r[2 * units :]}
         return tuple((name, Table.of(in_quads(part[None]))) for name, part in parts.items())
@@ -91,13 +92,14 @@ class PlainLstm(PlainRecurrence):
     """Gates: input, output, forget, candidate.
 
     gate    = activation(x + r hidden + peephole * cell)   logistic, of the candidate tanh
-    cell'   = forget * cell + input * candidate
+    cell'   = forget * cell + input * candidate, clamped to `limits`
     hidden' = output * tanh(cell')
 
     With `peepholes`, constants (3 * U) weigh the cell state in the first three gates; in the output
     gate it is the new one."""
 
     peepholes: bool = False
+    limits: Limits = UNLIMITED
 
     GATES = 4
     STATES = 2
@@ -116,10 +118,14 @@ class PlainLstm(PlainRecurrence):
         if peepholes is not None:
             into, kept = into + peepholes[0] * cell, kept + peepholes[2] * cell
         added = logistic(into) * tanh(candidate)
-        after = np.add(logistic(kept) * cell, added, dtype=np.float32)
+        after = self.limits.applied(np.add(logistic(kept) * cell, added, dtype=np.float32))
         if peepholes is not None:
             shown = shown + peepholes[1] * after
         return after, logistic(shown) * tanh(after)
+
+    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
+        bounds = Table.of(self.limits.array(DType.FLOAT32))
+        return (("recurrent", Table.of(in_quads(r[None]))), ("bounds", bounds))
 
 
 SAMPLES = (
@@ -137,5 +143,12 @@ SAMPLES = (
         reals(2, 3),
         real_weights(12, 3),
         real_bias(9),
+    ),
+    sample(
+        PlainLstm(limits=Limits(-0.3, 0.3)),
+        reals(1, 4, 1, 8),
+        reals(1, 2),
+        reals(1, 2),
+        real_weights(8, 2),
     ),
 )

@@ -46,8 +46,6 @@ from penstock.ops.plain import (
     PlainExp,
     PlainLog,
     PlainLogistic,
-    PlainMaximum,
-    PlainMinimum,
     PlainMul,
     PlainRelu,
     PlainSqrt,
@@ -225,12 +223,10 @@ class _Form:
         return self._sum(self._above(x), self._times(self._below(x), p[0]))
 
     def elu(self, x: Value, p: tuple[float, ...]) -> Value:
-        zero = self.real.constant(0.0, "zero")
-        above = self.real.apply(PlainMaximum(), x, zero)
         # Input 0 is dequantised again, so that it need not be stored as real numbers.
-        negative = self.real.apply(PlainMinimum(), self.real.input(0), zero)
-        below = self.real.apply(PlainElu(), negative)
-        return self._sum(above, self._product(below, self.real.constant(p[0], "alpha")))
+        below = self.real.apply(PlainElu(), self._below(self.real.input(0)))
+        scaled = self._product(below, self.real.constant(p[0], "alpha"))
+        return self._sum(self._above(x), scaled)
 
     def celu(self, x: Value, p: tuple[float, ...]) -> Value:
         return self._elu(x, p[0], p[0])
@@ -256,10 +252,10 @@ class _Form:
         return self._sum(self._above(x), self._times(below, alpha))
 
     def _above(self, x: Value) -> Value:
-        return self.real.apply(PlainMaximum(), x, self._number(0.0))
+        return self.clip(x, (0.0, math.inf))  # unlike a maximum, keeps NaN
 
     def _below(self, x: Value) -> Value:
-        return self.real.apply(PlainMinimum(), x, self._number(0.0))
+        return self.clip(x, (-math.inf, 0.0))
 
     def _times(self, x: Value, factor: float) -> Value:
         return x if factor == 1.0 else self._product(x, self._number(factor))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.samples import int8, sample
@@ -91,11 +92,11 @@ class Shape(OperatorDefaults):
         x  any shape, any type; its elements are not read
         y  (rank,)  int32 or int64
 
-    Source: TFLite SHAPE."""
+    Source: TFLite SHAPE.  RANK, RANGE and BROADCAST_ARGS compute with shapes."""
 
     dtype: DType = DType.INT32
 
-    TFLITE = ("SHAPE",)
+    TFLITE = ("SHAPE", "RANK", "RANGE", "BROADCAST_ARGS")
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "shape")
@@ -121,10 +122,58 @@ class Shape(OperatorDefaults):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     y = node.output()
+    if node.name in ("RANK", "RANGE", "BROADCAST_ARGS"):
+        numbers = _numbers(node).astype(y.type.dtype.value)
+        known = Value(f"{y.name}/known", y.type.with_shape(numbers.shape), Data.of(numbers))
+        yield Made(Reshape(numbers.shape), (known,), y)
+        return
+    if node.open and node.name != "SHAPE":
+        shape = _computed_shape(node)
+        yield Made(Reshape(shape), (node.input(0),), replace(y, type=y.type.with_shape(shape)))
+        return
     if node.name == "SHAPE":
         require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     op = Shape(y.type.dtype) if node.name == "SHAPE" else Reshape(y.type.shape)
     yield Made(op, (node.input(0),), y)
+
+
+def _numbers(node: ForeignNode) -> Array:
+    """What is known of shapes and constants."""
+    if node.name == "RANK":
+        return np.array(node.input(0).type.rank)
+    if node.name == "RANGE":
+        start, limit, step = (node.constant(k).item() for k in range(3))
+        require(step != 0, "the step of the range is 0")
+        count = max(0, math.ceil((limit - start) / step))
+        steps = np.full(count, step, node.output().type.dtype.value)
+        steps[:1] = start
+        return np.cumsum(steps, dtype=steps.dtype)  # each rounded, as in the reference
+    shapes = [node.constant_ints(k) for k in range(2)]
+    try:
+        return np.array(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise node.unsupported(f"shapes {shapes[0]} and {shapes[1]} do not broadcast") from None
+
+
+def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
+    """The shape of an output that the file leaves open; the stated one if nothing else tells it."""
+    x, y, given = node.input(0).type, node.output().type, node.optional(1)
+    if node.name == "SQUEEZE":
+        axes = node.attributes.get("squeeze_dims")
+        if not isinstance(axes, tuple) or not axes:
+            return tuple(extent for extent in x.shape if extent != 1)
+        gone = {int(axis) % x.rank for axis in axes}
+        return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
+    if given is None or given.data is None:
+        return y.shape
+    numbers = node.constant_ints(1)
+    if node.name == "EXPAND_DIMS":
+        axis = numbers[0] % (x.rank + 1)
+        return (*x.shape[:axis], 1, *x.shape[axis:])
+    known = math.prod(extent for extent in numbers if extent != -1)
+    rest = x.elements // known if known else 0
+    shape = tuple(rest if extent == -1 else extent for extent in numbers)
+    return shape if math.prod(shape) == x.elements else y.shape
 
 
 SAMPLES = (

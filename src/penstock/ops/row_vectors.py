@@ -63,7 +63,7 @@ from penstock.ops.sums import divided_by_norm
 
 
 @dataclass(frozen=True, slots=True)
-class _RowVectors(FollowingAxes):
+class RowVectors(FollowingAxes):
     """Region propagation and work of an operator on vectors along the last axis."""
 
     ELEMENTS = DType.INT8
@@ -114,7 +114,7 @@ FINE_PROBABILITIES = Quantisation((1 / 65536,), (-32768,))
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(_RowVectors):
+class Softmax(RowVectors):
     """Softmax over the last axis, in fixed point.
 
         x  (..., C)  int8
@@ -136,7 +136,7 @@ class Softmax(_RowVectors):
     RELAY = relay("nn.softmax", "qnn.softmax")
 
     def result_type(self, inputs: Types) -> TensorType:
-        y = replace(_RowVectors.result_type(self, inputs), dtype=self.dtype)
+        y = replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
         require_dtype(y, (DType.INT8, DType.INT16), "output")
         return y
 
@@ -163,7 +163,7 @@ class Softmax(_RowVectors):
 
 
 @dataclass(frozen=True, slots=True)
-class PlainSoftmax(_RowVectors):
+class PlainSoftmax(RowVectors):
     """exp(beta * x) over its sum along the last axis, of real numbers."""
 
     beta: float = 1.0
@@ -235,7 +235,7 @@ LOGARITHM_SHIFT = 31 - DIFFERENCE_BITS - 4
 
 
 @dataclass(frozen=True, slots=True)
-class LogSoftmax(_RowVectors):
+class LogSoftmax(RowVectors):
     """Logarithm of the softmax along the last axis, x - log(sum(exp(x))).
 
         x  (.., C)  int8
@@ -277,7 +277,7 @@ def _bounded_differences(site: Site) -> Int64s:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainLogSoftmax(_RowVectors):
+class PlainLogSoftmax(RowVectors):
     """Logarithm of the softmax of real numbers."""
 
     ELEMENTS = DType.FLOAT32
@@ -310,7 +310,7 @@ MOST_SQUARES = (2**31 - 1) // 255**2
 
 
 @dataclass(frozen=True, slots=True)
-class L2Normalization(_RowVectors):
+class L2Normalization(RowVectors):
     """Divides vectors along the last axis by their Euclidean norm.
 
         x  (.., C)  int8

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,8 +25,15 @@ from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, on
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
+from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, is_real, onnx_form
+from penstock.opkit.nodes import (
+    in_shape_of_output,
+    is_plain_foreign,
+    is_real,
+    onnx_form,
+    reshaped,
+)
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
@@ -42,14 +49,15 @@ from penstock.ops.plain import (
     PlainDiv,
     PlainExp,
     PlainLog,
-    PlainMaximum,
     PlainMul,
+    PlainRelu,
     PlainRsqrt,
     PlainSqrt,
     PlainSub,
     Power,
     Square,
 )
+from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, RequantiseLast, RunningSum
 from penstock.ops.slice import Slice
 
@@ -216,9 +224,8 @@ def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
         norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
     else:
         norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
-    divisor = real.apply(
-        PlainMaximum(), norm, real.constant(node.real("least_norm", LEAST_NORM), "least_norm")
-    )
+    least = Limits(node.real("least_norm", LEAST_NORM), math.inf)
+    divisor = real.apply(PlainRelu(least), norm)  # unlike a maximum, keeps NaN
     return real.result(real.apply(PlainDiv(), real.input(0), divisor))
 
 
@@ -346,6 +353,21 @@ class Mean(_ScaledTotal):
     MEAN = True
 
 
+def _pooled(node: OnnxNode) -> Iterable[Made]:
+    """The mean of images, or of volumes, whose planes count as rows of one image."""
+    x, y = node.input(0), node.output()
+    batch, *extents, channels = x.type.shape
+    if len(extents) == 2:
+        yield from _mean(node, (1, 2))
+        return
+    image, made = reshaped(x, (batch, extents[0], math.prod(extents[1:]), channels), f"{y.name}/x")
+    yield from made
+    mean = replace(y, name=f"{y.name}/mean")
+    *steps, last = _mean(replace(node, inputs=(image,), outputs=(mean,)), (1, 2))
+    yield from (*steps, last)
+    yield node.made(Reshape((batch, *(1 for _ in extents), channels)), last.output)
+
+
 def _mean(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
@@ -397,7 +419,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX GlobalAveragePool, ReduceMean, ReduceSum, norms and normalisations."""
     match node.name:
         case "GlobalAveragePool":
-            return _mean(node, (1, 2))
+            return _pooled(node)
         case "ReduceMean":
             return reduction.onnx_nodes(node, _mean)
         case "ReduceSum":

@@ -1,7 +1,8 @@
 """SVDF: a layer that filters its input and then, filter by filter, the last outputs of the filters.
 
 TFLite's SVDF becomes SvdfFeature, a queue of its outputs (a state), and SvdfTime, whose bias
-contains the zero point of the queue.
+contains the zero point of the queue; on real numbers, a fully connected layer, the queue, and sums
+of products.
 
 Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`).
 """
@@ -17,10 +18,10 @@ from penstock.fixedpoint import multiply, wrap_int32
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Op, OperatorDefaults, Site, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.activation import UNLIMITED, Activation, fused_activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import (
     require,
@@ -31,6 +32,8 @@ from penstock.opkit.checks import (
     require_rank,
 )
 from penstock.opkit.layers import require_fitting_sums
+from penstock.opkit.nodes import is_plain_foreign, onnx_form
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import (
     channel_multipliers,
     fitting_multiplier,
@@ -38,8 +41,11 @@ from penstock.opkit.requantise import (
 )
 from penstock.opkit.samples import bias, int8, sample, weights, wide_weights
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.fully_connected import PlainFullyConnected
+from penstock.ops.plain import PlainAdd, PlainMaximum, PlainMul
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.sums import PlainSum
 from penstock.ops.transpose import Transpose
 
 
@@ -207,12 +213,46 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     op = SvdfTime(node.integer("rank"))
     before = _state_before(node, x, v)
     _check(node, before)
+    window = Value(f"{before.name}/steps", before.type)
+    if is_plain_foreign(node):
+        yield from _real_queue(x, w, before, window)
+        yield from _as_in_file(node.variables[STATE], window)
+        yield from _real_sums(node, window, op.rank)
+        return
     _check_sums(node, before)
     b = _bias(node, before.type.zero_point)
-    window = Value(f"{before.name}/steps", before.type)
-    yield from _queue(x, w, before, window)
+    yield from _queue(SvdfFeature(before.type.dtype), (x, w), before, window)
     yield from _as_in_file(node.variables[STATE], window)
     yield Made(op, (window, v, b), node.output())
+
+
+def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Made]:
+    """The nodes that compute the state after a run, as real numbers."""
+    none = Value.constant(f"{before.name}/no_bias", np.zeros(w.type.shape[0], np.float32))
+    feature = Value(f"{before.name}/filtered", TensorType((1, w.type.shape[0]), DType.FLOAT32))
+    yield Made(PlainFullyConnected(UNLIMITED), (x, w, none), feature)
+    shape = (1, 1, 1, before.type.shape[3])
+    yield from _queue(Reshape(shape), (feature,), before, window)
+
+
+def _real_sums(node: ForeignNode, window: Value, rank: int) -> Iterable[Made]:
+    """The nodes that add the filtered steps, then the filters of a unit to its bias, in order.
+
+    Source: TFLite Micro, `EvalFloatSvdfReference` (`micro/kernels/svdf_common.cc`)."""
+    form = onnx_form(node, "Sum")
+    real, filters = RealNodes(form), window.type.shape[3]
+    weights = real.constant(node.constant(2).T.reshape(window.type.shape), "time_weights")
+    products = real.apply(PlainMul(UNLIMITED), window, weights)
+    sums = real.reshape(real.apply(PlainSum((1,)), products), (1, filters // rank, rank))
+    given = node.optional(3)
+    total = real.constant(0.0, "no_bias") if given is None else given
+    for k in range(rank):
+        one = real.apply(Slice((0, 0, k), (1, filters // rank, 1), (1, 1, 1)), sums)
+        flat = real.reshape(one, (1, filters // rank))
+        total = real.apply(PlainAdd(UNLIMITED), total, flat)
+    if fused_activation(node) is Activation.RELU:
+        total = real.apply(PlainMaximum(), total, 0.0)
+    yield from real.result(total)
 
 
 def _bias(node: ForeignNode, zero: int) -> Value:
@@ -252,12 +292,23 @@ def _check(node: ForeignNode, state: Value) -> None:
     activation = fused_activation(node)
     if activation not in (Activation.NONE, Activation.RELU):
         raise node.unsupported(f"fused activation {activation.name}, must be NONE or RELU")
+    rank, filters = node.integer("rank"), node.input(2).type.shape[0]
+    require(
+        rank > 0 and filters % rank == 0,
+        f"rank is {rank}, must divide the number of filters, {filters}",
+    )
     for k, role in ((1, "feature weights"), (2, "time weights")):
         node.constant(k)
         require_rank(node.input(k).type, (2,), role)
+        if is_plain_foreign(node):
+            require_dtype(node.input(k).type, (DType.FLOAT32,), role)
+            continue
         require_quantised(node.input(k).type, role)
         require(node.input(k).type.zero_point == 0, f"{role} have a zero point, must have none")
-    require_quantised(state.type, "the state")
+    if is_plain_foreign(node):
+        require_dtype(state.type, (DType.FLOAT32,), "the state")
+    else:
+        require_quantised(state.type, "the state")
 
 
 def _check_sums(node: ForeignNode, state: Value) -> None:
@@ -275,16 +326,16 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     fitting_multiplier(real, min(largest, 2**31 - 1))
 
 
-def _queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Made]:
-    """The nodes that compute the state after a run: `window`, the last steps and a new one."""
-    feature = SvdfFeature(before.type.dtype)
+def _queue(feature: Op, inputs: tuple[Value, ...], before: Value, window: Value) -> Iterable[Made]:
+    """The nodes that compute the state after a run: `window`, the last steps and a new one, which
+    `feature` computes."""
     _, steps, _, filters = before.type.shape
     if steps == 1:
-        yield Made(feature, (x, w), window, assigns=STATE, before=before)
+        yield Made(feature, inputs, window, assigns=STATE, before=before)
         return
     new = Value(f"{before.name}/feature", before.type.with_shape((1, 1, 1, filters)))
     kept = Value(f"{before.name}/kept", before.type.with_shape((1, steps - 1, 1, filters)))
-    yield Made(feature, (x, w), new)
+    yield Made(feature, inputs, new)
     yield Made(Slice((0, 1, 0, 0), kept.type.shape, (1, 1, 1, 1)), (before,), kept)
     yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
 

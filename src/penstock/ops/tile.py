@@ -3,7 +3,8 @@
     x  any shape, any type
     y  extents x * multiples: y[o] = x[o mod x.shape] along every axis
 
-Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/broadcast_to.h`).
+Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/broadcast_to.h`);
+FILL and ZEROS_LIKE, which repeat a number (`kernels/fill.cc`, `kernels/zeros_like.cc`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
+
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.samples import int8, sample
@@ -30,7 +34,7 @@ class Tile(Selection):
 
     multiples: tuple[int, ...]
 
-    TFLITE = ("TILE", "BROADCAST_TO")
+    TFLITE = ("TILE", "BROADCAST_TO", "FILL", "ZEROS_LIKE")
     ONNX = onnx(OnnxName(AxisOrder.MODEL, carries=True, floats=True), "Expand") | onnx(
         CARRIED, "Tile"
     )
@@ -62,6 +66,9 @@ def _repeated(extent: int, times: int) -> AxisMap:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    if node.name in ("FILL", "ZEROS_LIKE"):
+        yield from _filled(node)
+        return
     value, numbers = node.input(0), node.constant_ints(1)
     if node.name == "TILE":
         yield Made(Tile(numbers), (value,), node.output())
@@ -76,6 +83,20 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     viewed, made = reshaped(value, shape, f"{node.output().name}/input")
     yield from made
     yield Made(Tile(multiples), (viewed,), node.output())
+
+
+def _filled(node: ForeignNode) -> Iterable[Made]:
+    """A number at every place."""
+    y = node.output()
+    if node.name == "FILL":
+        shape, number = node.constant_ints(0), node.input(1)
+        require(number.type.elements == 1, f"the number has shape {list(number.type.shape)}")
+    else:
+        shape, zero = node.input(0).type.shape, np.array(y.type.zero_point, y.type.dtype.value)
+        number = Value(f"{y.name}/zero", y.type.with_shape(()), Data.of(zero))
+    viewed, made = reshaped(number, (1,) * len(shape), f"{y.name}/number")
+    yield from made
+    yield Made(Tile(shape), (viewed,), y)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -5,7 +5,7 @@
 
 Of equal elements, the first index comes first; NaN is below every number.
 
-Source: ONNX operator specification, TopK.
+Source: ONNX operator specification, TopK; TFLite TOPK_V2 (`kernels/topk_v2.cc`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
@@ -23,6 +24,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
+from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.conversions import Cast
@@ -37,6 +39,7 @@ class TopIndices(FollowingAxes):
     count: int
     largest: bool = True
 
+    TFLITE = ("TOPK_V2",)
     ONNX = onnx(OnnxName(AxisOrder.VECTORS, floats=True, plain=True), "TopK")
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -77,17 +80,29 @@ class TopIndices(FollowingAxes):
         return Kernel("top_indices", params, by_rows=True)
 
 
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    new = RealNodes(onnx_form(node, "TopK"))
+    values, found = _found(new)
+    require_dtype(node.output(1).type, (DType.INT32,), "output 1")
+    return new.results({0: values, 1: found})
+
+
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX TopK of a constant number; values are read at the indices."""
     new = RealNodes(node)
-    x = new.plain(0)
+    values, found = _found(new)
+    return new.results({0: values, 1: new.apply(Cast(DType.INT64), found)})
+
+
+def _found(new: RealNodes) -> tuple[Value, Value]:
+    """The largest or smallest elements, and their indices."""
+    node, x = new.node, new.plain(0)
     (count,) = node.constant_ints(1)
     found = new.apply(TopIndices(count, bool(node.integer("largest", 1))), x)
     shape = x.type.shape
     base = np.arange(x.type.elements // shape[-1]) * shape[-1]
     first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
-    values = at_places(new, x, new.apply(ADD, found, first))
-    return new.results({0: values, 1: new.apply(Cast(DType.INT64), found)})
+    return at_places(new, x, new.apply(ADD, found, first)), found
 
 
 SAMPLES = (

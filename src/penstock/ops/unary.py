@@ -62,12 +62,15 @@ from penstock.opkit.transcendental import inverse_sqrt
 from penstock.ops.binary import Maximum, Minimum
 from penstock.ops.plain import (
     PlainAbs,
+    PlainAdd,
+    PlainDiv,
     PlainElu,
     PlainExp,
     PlainLog,
     PlainLogistic,
     PlainMaximum,
     PlainMinimum,
+    PlainMul,
     PlainRelu,
     PlainRsqrt,
     PlainSqrt,
@@ -462,7 +465,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name in _TYPED:
         return typed_nodes(node, *_TYPED[node.name])
     if is_plain_foreign(node):
-        return in_shape_of_output(node, from_onnx(_real_foreign(node)))
+        return in_shape_of_output(node, _real_foreign(node))
     match node.name:
         case "GELU":
             op = Gelu(bool(node.integer("approximate")))
@@ -473,15 +476,24 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     return elementwise_nodes(op, node, 1)
 
 
-def _real_foreign(node: ForeignNode) -> OnnxNode:
+def _real_foreign(node: ForeignNode) -> Iterable[Made]:
     match node.name:
         case "GELU":
             approximate = "tanh" if node.integer("approximate") else "none"
-            return onnx_form(node, "Gelu", approximate=approximate)
+            return from_onnx(onnx_form(node, "Gelu", approximate=approximate))
         case "LEAKY_RELU":
-            return onnx_form(node, "LeakyRelu", alpha=node.real("alpha"))
+            return from_onnx(onnx_form(node, "LeakyRelu", alpha=node.real("alpha")))
         case _:
-            return onnx_form(node, "HardSwish")
+            return _real_hard_swish(onnx_form(node, "HardSwish"))
+
+
+def _real_hard_swish(node: OnnxNode) -> Iterable[Made]:
+    """As TFLite rounds it: x * clip(x + 3, 0, 6) / 6.  Source: `reference/hard_swish.h`."""
+    real = RealNodes(node)
+    x = real.input(0)
+    gate = real.apply(PlainAdd(Limits(0.0, 6.0)), x, real.constant(3.0, "three"))
+    product = real.apply(PlainMul(), x, gate)
+    return real.result(real.apply(PlainDiv(), product, real.constant(6.0, "six")))
 
 
 def _check(node: ForeignNode) -> None:

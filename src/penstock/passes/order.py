@@ -15,6 +15,7 @@ from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.own_results import own_results
 from penstock.passes.queues import queue_sections, queues
+from penstock.passes.share_constants import share_constants
 from penstock.passes.slice_rows import slice_rows
 from penstock.passes.tabulate import tabulate
 
@@ -27,6 +28,7 @@ PASSES: tuple[Pass, ...] = (
     slice_rows,  # after free_identities, which leaves views
     fold_padding,
     fuse_activation,
+    share_constants,
     tabulate,  # after `fuse_activation`: a table is no operator that takes a clamp
     drop_dead,  # last: the passes above leave nodes without readers
 )

@@ -13,6 +13,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Op
 from penstock.optional import attempt, attempt_each
 from penstock.passes.exchange_axes import exchange_axes
+from penstock.passes.matrix_rows import matrix_rows
 from penstock.passes.order import ACCUMULATION, STATES, run_passes
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.pipeline.channel_alternatives import grouped_graphs
@@ -65,7 +66,8 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
     1. Reductions are not split into accumulations, which take fewer rows but more cycles.
     2. Rows and columns are exchanged, where images have more columns than rows.  An input that the
        caller supplies row by row cannot be exchanged.
-    3. Hidden channels are computed in groups (`channel_alternatives.py`).
+    3. Products of matrices, such as those of attention, are computed row by row.
+    4. Hidden channels are computed in groups (`channel_alternatives.py`).
 
     parts: those of the graph.
     """
@@ -76,6 +78,9 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
         exchanged = attempt("exchanged axes", lambda: _exchanged(graph, request), lambda: None)
         if exchanged is not None:
             yield exchanged
+    by_rows = attempt("rows of matrices", lambda: _matrix_rows(graph, request), lambda: None)
+    if by_rows is not None:
+        yield by_rows
     yield from attempt_each("channel groups", lambda: _grouped(graph, parts, request))
 
 
@@ -96,6 +101,13 @@ def _exchanged(graph: Graph, request: Request) -> Parts | None:
     """Return the parts of a graph with rows and columns exchanged; None if there is none."""
     exchanged = exchange_axes(graph, keep_inputs=request.options.keep_input)
     return None if exchanged is None else _processor_parts(exchanged, request)
+
+
+def _matrix_rows(graph: Graph, request: Request) -> Parts | None:
+    """Return the parts of a graph that computes products of matrices row by row; None if it has no
+    such product."""
+    by_rows = matrix_rows(graph)
+    return None if by_rows is None else _processor_parts(by_rows, request)
 
 
 def _grouped(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:

@@ -437,10 +437,8 @@ def part_constant_bytes(parts: Parts) -> int:
         for k, value in enumerate(part.inputs)
         if value.data is not None and k not in part.kernel.folded
     }
-    tables = {
-        (part.name, name, table) for part in parts.parts for name, table in part.kernel.every_table
-    }
-    return sum(constants.values()) + sum(table.type.size_bytes for _, _, table in tables)
+    tables = {(name, table) for part in parts.parts for name, table in part.kernel.every_table}
+    return sum(constants.values()) + sum(table.type.size_bytes for _, table in tables)
 
 
 def boards_with(

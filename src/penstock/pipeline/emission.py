@@ -13,7 +13,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_driver import DriverCode
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
-from penstock.frontends.open import SUFFIXES, read_bytes
+from penstock.frontends.open import MODEL_SUFFIXES, read_bytes
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request, stated
@@ -30,7 +30,7 @@ def c_prefix(model_name: str) -> str:
     A file suffix and everything after it are removed.
     """
     name = model_name.removeprefix("zoo:").removesuffix(".gz")
-    suffix = next((s for s in SUFFIXES if s in name), "\0")
+    suffix = next((s for s in MODEL_SUFFIXES if s in name), "\0")
     return prefix(name.rsplit(suffix, 1)[0])
 
 

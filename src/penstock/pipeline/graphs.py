@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.choices import InterfaceTypes, Rounding
-from penstock.frontends.open import check_is_not_onnx, parse, read_bytes
+from penstock.frontends.open import check_is_not_onnx, read_file
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.frontends.variables import with_states
 from penstock.ir.graph import Graph
@@ -48,8 +48,7 @@ def _parsed(model: str, reading: Reading) -> Graph:
     if model.startswith("zoo:"):
         check_is_not_onnx(reading, model, "networks of the zoo are quantised")
         return open_zoo(model)
-    path = Path(model)
-    return parse(read_bytes(path, reading.size_limit_bytes), path.name, reading, path.parent)
+    return read_file(Path(model), reading)
 
 
 def simplify(

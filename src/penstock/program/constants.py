@@ -115,13 +115,13 @@ def weight_bytes(program: Program) -> int:
     constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
     folded = folded_constants(program)
     tensors = sum(b.size_bytes for b in constants if b.name not in folded)
-    stored = {
-        (step.output.tensor, name, table)  # bands of a tensor share equal tables
+    stored = {  # steps share equal tables of one name
+        (name, table)
         for step in steps(program)
         if not step.body
         for name, table in step.kernel.every_table
     }
-    kernels = sum(table.type.size_bytes for _, _, table in stored)
+    kernels = sum(table.type.size_bytes for _, table in stored)
     return tensors + kernels + table_bytes(program)
 
 
@@ -147,9 +147,9 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
             if name in constants
         ]
         for call in step.members or (step,):
-            tensor = call.output.tensor  # bands of a tensor share equal tables
+            tensor = call.output.tensor
             tables = call.kernel.every_table
-            sizes += [(tensor, (tensor, name, t), t.type.size_bytes) for name, t in tables]
+            sizes += [(tensor, (name, t), t.type.size_bytes) for name, t in tables]
         for tensor, key, size_bytes in sizes:
             if key not in counted:
                 counted.add(key)

@@ -47,7 +47,8 @@ class InterfaceTensor:
     scale, zero_point: real = scale * (element - zero_point); None without quantisation, and with
         one per channel.
     channels_first: whether the tensor is an input image of shape (N, C, H, W); a row of it, if it
-        is streamed, is a channel of H x W elements."""
+        is streamed, is a channel of H x W elements.
+    order: axis a is axis order[a] of the tensor in the model's file; empty if they are the same."""
 
     name: str
     shape: tuple[int, ...]
@@ -55,9 +56,16 @@ class InterfaceTensor:
     scale: float | None
     zero_point: int | None
     channels_first: bool = False
+    order: tuple[int, ...] = ()
 
     @staticmethod
-    def of(name: str, type: TensorType, *, channels_first: bool = False) -> InterfaceTensor:
+    def of(
+        name: str,
+        type: TensorType,
+        *,
+        channels_first: bool = False,
+        order: tuple[int, ...] = (),
+    ) -> InterfaceTensor:
         """The record of a tensor of this type."""
         q = type.quantisation
         single = q is not None and len(q.scales) == len(q.zero_points) == 1
@@ -68,7 +76,13 @@ class InterfaceTensor:
             type.scale if single else None,
             type.zero_point if single else None,
             channels_first,
+            order,
         )
+
+    @property
+    def file_shape(self) -> tuple[int, ...]:
+        """The shape of the tensor in the model's file."""
+        return tuple(self.shape[self.order.index(a)] for a in range(len(self.order))) or self.shape
 
     def quantize(self, array: Array) -> Array:
         """Return the elements nearest to real numbers, ties away from zero, saturated, as the
@@ -127,16 +141,22 @@ def model_interface(model: Graph, compiled: Graph) -> ModelInterface:
     names = {value.name for value in model.inputs}
     producers = model.producers()
     planes = {value.name for value in channels_first(compiled)}
+    orders = dict(model.orders)
 
     def name(value: Value) -> str:
         return value.name if value.name in names else producers[value.name].inputs[0].name
 
     return ModelInterface(
         tuple(
-            InterfaceTensor.of(name(x), x.type, channels_first=x.name in planes)
+            InterfaceTensor.of(
+                name(x), x.type, channels_first=x.name in planes, order=orders.get(name(x), ())
+            )
             for x in compiled.inputs
         ),
-        tuple(InterfaceTensor.of(value.name, value.type) for value in compiled.outputs),
+        tuple(
+            InterfaceTensor.of(y.name, y.type, order=orders.get(in_file.name, ()))
+            for y, in_file in zip(compiled.outputs, model.outputs, strict=True)
+        ),
     )
 
 

@@ -49,6 +49,7 @@ def summary(
         *_constant_lines(report),
         *_assumed_lines(report),
         *_plane_lines(report),
+        *_order_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -88,6 +89,18 @@ def _plane_lines(report: Report) -> Iterator[tuple[str, str, str]]:
                 f"plane of {height} x {width} elements; for ONNX, --channels-last "
                 f"{shlex.quote(printable(x.name))} makes it a row of the image",
             )
+
+
+def _order_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """A line for each input and output whose axes are not in the order of the model's file."""
+    tensors = (("input", report.interface.inputs), ("output", report.interface.outputs))
+    for role, x in ((role, x) for role, found in tensors for x in found if x.order):
+        shape, in_file = (" x ".join(map(str, s)) for s in (x.shape, x.file_shape))
+        yield (
+            role,
+            "",
+            f'"{printable(x.name)}" has its channels last: {shape}, in the model\'s file {in_file}',
+        )
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:

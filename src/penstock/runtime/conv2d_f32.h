@@ -25,8 +25,7 @@ struct conv2d_f32 {
  * inside: `count` taps of `depth` elements in each row, `step` bytes apart. */
 static inline void conv2d_f32_window(const struct conv2d_f32 *p, const int8_t *const *in_rows,
                                      penstock_span rows, int32_t before, int32_t count,
-                                     int32_t next, const float *w, float *sums) {
-    int32_t depth = p->in_c / p->groups;
+                                     int32_t depth, int32_t next, const float *w, float *sums) {
     const int32_t step = p->dilation_w * p->in_c * 4;
     const int32_t row_size = p->kernel_w * depth * 4;
     if (step == depth * 4) { /* one run of elements */
@@ -67,7 +66,7 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
             for (int32_t o = group * outputs; o < end; o += 4, w += taps_size) {
                 float sums[8] = {0.0f};
                 conv2d_f32_window(p, in_rows, rows, (before + group * depth) * 4,
-                                  taps.upper - taps.lower, next, w, sums);
+                                  taps.upper - taps.lower, depth, next, w, sums);
                 penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
                 if (is_pair) {
                     penstock_put_sums(out + p->out_c * 4, o, end, sums + 4, p->bias, p->bounds);

@@ -19,20 +19,35 @@ struct depthwise_conv2d_f32 {
     const float *bounds; /* least and largest result */
 };
 
+/* Adds to four sums the products of four inputs, each with its weight. */
+#define PENSTOCK_ADD_EACH(sum, x, w)                                                              \
+    sum##0 += penstock_product(penstock_get_f32(x, 0), (w)[0]);                                   \
+    sum##1 += penstock_product(penstock_get_f32(x, 1), (w)[1]);                                   \
+    sum##2 += penstock_product(penstock_get_f32(x, 2), (w)[2]);                                   \
+    sum##3 += penstock_product(penstock_get_f32(x, 3), (w)[3])
+
 /* Adds the products of `count` taps, `step` bytes apart, to sums of four channels. */
 static inline void depthwise_conv2d_f32_four(const int8_t *x, const float *w, int32_t count,
                                              int32_t step, int32_t channels, float *sums) {
-    float sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
+    PENSTOCK_LOAD_FOUR(a, sums);
     for (int32_t l = 0; l < count; l++, x += step, w += channels) {
-        sum0 += penstock_product(penstock_get_f32(x, 0), w[0]);
-        sum1 += penstock_product(penstock_get_f32(x, 1), w[1]);
-        sum2 += penstock_product(penstock_get_f32(x, 2), w[2]);
-        sum3 += penstock_product(penstock_get_f32(x, 3), w[3]);
+        PENSTOCK_ADD_EACH(a, x, w);
     }
-    sums[0] = sum0;
-    sums[1] = sum1;
-    sums[2] = sum2;
-    sums[3] = sum3;
+    PENSTOCK_STORE_FOUR(sums, a);
+}
+
+/* The same for two columns; the sums of the second follow those of the first. */
+static inline void depthwise_conv2d_f32_two_fours(const int8_t *x, const int8_t *z, const float *w,
+                                                  int32_t count, int32_t step, int32_t channels,
+                                                  float *sums) {
+    PENSTOCK_LOAD_FOUR(a, sums);
+    PENSTOCK_LOAD_FOUR(b, sums + 4);
+    for (int32_t l = 0; l < count; l++, x += step, z += step, w += channels) {
+        PENSTOCK_ADD_EACH(a, x, w);
+        PENSTOCK_ADD_EACH(b, z, w);
+    }
+    PENSTOCK_STORE_FOUR(sums, a);
+    PENSTOCK_STORE_FOUR(sums + 4, b);
 }
 
 /* Adds the products of `count` taps to the sum of one channel. */
@@ -43,34 +58,55 @@ static inline void depthwise_conv2d_f32_one(const int8_t *x, const float *w, int
     }
 }
 
-/* A row of y, from the rows of its window. */
+/* A row of y, from the rows of its window.  Two columns are computed together where all their taps
+ * are inside, and so are four channels. */
 static void depthwise_conv2d_f32_row(const struct depthwise_conv2d_f32 *p,
                                      const int8_t *const *in_rows, penstock_span rows,
                                      int8_t *out) {
     const int32_t step = p->dilation_w * p->in_c * 4;
-    for (int32_t column = 0; column < p->out_w; column++, out += p->out_c * 4) {
+    const int32_t extent = (p->kernel_w - 1) * p->dilation_w;
+    const int32_t row_size = p->kernel_w * p->out_c;
+    const int32_t fours = p->multiplier_d == 1 ? p->out_c / 4 * 4 : 0;
+    for (int32_t column = 0; column < p->out_w;) {
         const int32_t left = column * p->stride_w - p->pad_left;
         const penstock_span taps =
             penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
         const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
         const int32_t count = taps.upper - taps.lower;
-        const float *first = p->weights + taps.lower * p->out_c;
-        for (int32_t o = 0; o < p->out_c;) {
-            const int is_four = p->multiplier_d == 1 && o + 4 <= p->out_c;
-            float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        const int is_pair =
+            left >= 0 && left + p->stride_w + extent < p->in_w && column + 1 < p->out_w;
+        const int32_t columns = is_pair ? 2 : 1;
+        const int32_t next = p->stride_w * p->in_c * 4;
+        const float *w = p->weights + taps.lower * p->out_c;
+        for (int32_t o = 0; o < fours; o += 4) {
+            float sums[8] = {0.0f};
             for (int32_t k = rows.lower; k < rows.upper; k++) {
-                const int8_t *in = in_rows[k] + (before + o / p->multiplier_d) * 4;
-                const float *w = first + k * p->kernel_w * p->out_c + o;
-                if (is_four) {
-                    depthwise_conv2d_f32_four(in, w, count, step, p->out_c, sums);
+                const int8_t *in = in_rows[k] + (before + o) * 4;
+                const float *row = w + k * row_size + o;
+                if (is_pair) {
+                    depthwise_conv2d_f32_two_fours(in, in + next, row, count, step, p->out_c, sums);
                 } else {
-                    depthwise_conv2d_f32_one(in, w, count, step, p->out_c, sums);
+                    depthwise_conv2d_f32_four(in, row, count, step, p->out_c, sums);
                 }
             }
-            const int32_t end = o + (is_four ? 4 : 1);
-            penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
-            o = end;
+            penstock_put_sums(out, o, o + 4, sums, p->bias, p->bounds);
+            if (is_pair) {
+                penstock_put_sums(out + p->out_c * 4, o, o + 4, sums + 4, p->bias, p->bounds);
+            }
         }
+        for (int32_t c = 0; c < columns; c++) {
+            for (int32_t o = fours; o < p->out_c; o++) {
+                const int32_t offset = (before + o / p->multiplier_d) * 4 + c * next;
+                float sum = 0.0f;
+                for (int32_t k = rows.lower; k < rows.upper; k++) {
+                    depthwise_conv2d_f32_one(in_rows[k] + offset, w + k * row_size + o, count, step,
+                                             p->out_c, &sum);
+                }
+                penstock_put_sums(out + c * p->out_c * 4, o, o + 1, &sum, p->bias, p->bounds);
+            }
+        }
+        column += columns;
+        out += p->out_c * 4 * columns;
     }
 }
 

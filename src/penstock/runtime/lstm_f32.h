@@ -16,6 +16,7 @@
 struct lstm_f32 {
     int32_t batch, units;
     const float *recurrent;
+    const float *bounds; /* least and largest cell state */
     const float *peepholes;
 };
 
@@ -45,7 +46,8 @@ PENSTOCK_KERNEL void lstm_f32(const struct lstm_f32 *p, const penstock_source *x
                 const float kept = penstock_logistic(lstm_f32_gate(p, in, scratch, 2, u, old));
                 const float candidate = penstock_tanh(lstm_f32_gate(p, in, scratch, 3, u, old));
                 const float added = penstock_product(into, candidate);
-                const float after = penstock_product(kept, old) + added;
+                const float after =
+                    penstock_bounded_f32(penstock_product(kept, old) + added, p->bounds);
                 const float shown = penstock_logistic(lstm_f32_gate(p, in, scratch, 1, u, after));
                 penstock_put_f32(out, u, after);
                 penstock_put_f32(out, units + u, shown * penstock_tanh(after));

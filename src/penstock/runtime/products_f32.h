@@ -62,11 +62,22 @@ static inline void penstock_add_products_of_two_f32(const int8_t *x, const int8_
     PENSTOCK_STORE_FOUR(sums + 4, b);
 }
 
-/* Writes up to four sums, with bias and clamped, as elements of `out` from `first` to `end`. */
+/* Writes up to four sums, with bias and clamped, as elements of `out` from `first` to `end`.
+ * Constant indices let compilers keep the sums in registers. */
 static inline void penstock_put_sums(int8_t *out, int32_t first, int32_t end, const float *sums,
                                      const float *bias, const float *bounds) {
-    for (int32_t o = first; o < end && o < first + 4; o++) {
-        penstock_put_f32(out, o, penstock_bounded_f32(sums[o - first] + bias[o], bounds));
+    const float limits[2] = {bounds[0], bounds[1]}; /* `out` might overlap `bounds` */
+    out += first * 4;
+    bias += first;
+    penstock_put_f32(out, 0, penstock_bounded_f32(sums[0] + bias[0], limits));
+    if (first + 1 < end) {
+        penstock_put_f32(out, 1, penstock_bounded_f32(sums[1] + bias[1], limits));
+    }
+    if (first + 2 < end) {
+        penstock_put_f32(out, 2, penstock_bounded_f32(sums[2] + bias[2], limits));
+    }
+    if (first + 3 < end) {
+        penstock_put_f32(out, 3, penstock_bounded_f32(sums[3] + bias[3], limits));
     }
 }
 

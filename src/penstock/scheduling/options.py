@@ -46,8 +46,8 @@ class Options:
     alternatives: bool = _switch(
         True,
         "Also consider equivalent networks that may need less memory or fewer cycles: with whole "
-        "reductions, with rows and columns of wide images exchanged, and with hidden channels "
-        "computed in groups.",
+        "reductions, with rows and columns of wide images exchanged, with products of matrices "
+        "computed row by row, and with hidden channels computed in groups.",
     )
     keep_input: bool = _switch(
         False,
@@ -158,3 +158,5 @@ class Options:
 
 
 DEFAULTS = Options()
+QUICK = Options(alternatives=False, max_parts=1, placement_nodes=100)
+"""Options that plan fast; results do not depend on them."""

@@ -58,14 +58,14 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
         return -FLOAT_STEPS, FLOAT_STEPS
     if dtype.kind == "b":
         return -SIGNED_STEPS, SIGNED_STEPS
-    if dtype.kind in "iu" and dtype.itemsize <= 4:
-        limits = np.iinfo(dtype)
+    if dtype.kind in "iu":  # Integers of 64 bits that networks compute with fit into 32.
+        limits = np.iinfo(f"{dtype.kind}{min(dtype.itemsize, 4)}")
         return int(limits.min), int(limits.max) + 1
     raise UnsupportedError(
         "golden-001",
         f"random inputs of type {dtype} are not supported",
         where="an input of the model",
-        why="the supported types are booleans, integers of 8, 16 and 32 bits, and floats",
+        why="the supported types are booleans, integers and floats",
         help="provide the inputs in an archive",
     )
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from penstock.errors import ToolError
 from penstock.frontends.onnx.file import File
 from penstock.frontends.onnx.importer import ImportedModel
 from penstock.frontends.onnx.post_training import require_onnxruntime
-from penstock.frontends.onnx.tensors import Order, channels_last, own
+from penstock.frontends.onnx.tensors import Order, own
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.simulators.compare import Difference, EndToEnd, JudgedTensor, Judgement, total
@@ -200,10 +200,10 @@ class OnnxReference:
         model: onnx.ModelProto,
         file: File,
         imported: ImportedModel,
-        channels_last_inputs: Sequence[str] = (),
     ) -> None:
+        model = _in_single_precision(model)
         self._model, self._file, self._imported = model, file, imported
-        self._inputs = tuple(self._input_places(channels_last_inputs))
+        self._inputs = tuple(self._input_places())
         graph = model.graph
         self._outputs = [value.name for value in graph.output]
         self._names = {
@@ -255,15 +255,18 @@ class OnnxReference:
             ends += self._end_to_end(number, tensors, given, expected)
         return Judgement(self._whole.reference, total(judged), _together(ends))
 
-    def _input_places(self, last: Sequence[str]) -> Iterator[tuple[str, str, _Place]]:
+    def _border_place(self, value: Value) -> _Place:
+        """The place of an input or output."""
+        orders = dict(self._imported.graph.orders)
+        return _Place(value.name, orders.get(value.name, own(value.type.rank)), value.type)
+
+    def _input_places(self) -> Iterator[tuple[str, str, _Place]]:
         constants = {tensor.name for tensor in self._model.graph.initializer}
         values = [v for v in self._model.graph.input if v.name not in constants]
         ours = self._imported.graph.inputs
-        for value, border, mine in zip(values, self._file.inputs, ours, strict=True):
-            rank = mine.type.rank
-            order = channels_last(rank) if border.name in last else own(rank)
+        for value, mine in zip(values, ours, strict=True):
             kind = _kind_name(value.type.tensor_type.elem_type)
-            yield value.name, kind, _Place(mine.name, order, mine.type)
+            yield value.name, kind, self._border_place(mine)
 
     def _given(self, number: int, tensors: Tensors, reals: Tensors) -> dict[str, Array]:
         found: dict[str, Array] = {}
@@ -298,10 +301,12 @@ class OnnxReference:
         found = self._whole.run(self._outputs, given)
         for k, value in enumerate(self._imported.graph.outputs):
             theirs = found[self._outputs[k]]
-            mine = value.data.array(value.type) if value.data else tensors[value.name]
+            place = self._border_place(value)
+            mine = value.data.array(value.type) if value.data else place.elements(tensors)
             off = _distance(mine, value.type, theirs)
             unexplained = None
             if (stated := recorded.get(value.name)) is not None:
+                stated = place.elements({value.name: stated})
                 unexplained = _altered(value, number, stated, theirs, int(off.max(initial=0)))
                 off = _distance(mine, value.type, stated)
             differing, steps = int(np.count_nonzero(off)), int(off.max(initial=0))
@@ -319,7 +324,7 @@ class OnnxReference:
         found = [self._unit(raw, self._places[raw], writers, fixed) for raw in self._places]
         for raw, value in zip(self._outputs, self._imported.graph.outputs, strict=True):
             if raw in writers and value.data is None:
-                place = _Place(value.name, own(value.type.rank), value.type)
+                place = self._border_place(value)
                 found.append(self._unit(raw, place, writers, fixed))
         return tuple(found)
 
@@ -367,6 +372,37 @@ class OnnxReference:
 # Largest distance of a drawn real input from the step that it is rounded to: half a step, less the
 # rounding error of float16.
 _BETWEEN = 0.25
+
+
+_HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+
+
+def _in_single_precision(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with float32 for real numbers of 16 bits, as penstock reads it."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.value_info[:]
+    _widen(found.graph)
+    return found
+
+
+def _widen(graph: onnx.GraphProto) -> None:
+    tensors = list(graph.initializer)
+    for border in (*graph.input, *graph.output):
+        if border.type.tensor_type.elem_type in _HALVES:
+            border.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name in _TYPE_ATTRIBUTES and attribute.i in _HALVES:
+                attribute.i = onnx.TensorProto.FLOAT
+            tensors += (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                _widen(inner)
+    for tensor in tensors:
+        if tensor.data_type in _HALVES:
+            elements = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(elements, tensor.name))
 
 
 def _computed(raw: str) -> str:

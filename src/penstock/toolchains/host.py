@@ -90,7 +90,7 @@ def link_shared(compiler: Compiler, objects: Sequence[Path], library: Path) -> P
     """
     if any(flag.startswith("-fsanitize") for flag in compiler.flags):
         raise InternalError("toolchain-002", "a sanitised library cannot be loaded; link a program")
-    compiler.link(objects, library, ("-shared",)).run()
+    compiler.link(objects, library, ("-shared", "-lm")).run()
     return library
 
 

@@ -71,7 +71,8 @@ def test_a_sample_is_right(generator: Generator, host_compilers: Sequence[str]) 
 
 def test_generators_of_others_say_what_they_need() -> None:
     assert {g.name for g in every_generator().values() if g not in OURS} == {
-        "keras-models", "nnsmith-graphs", "shared-layouts", "tflite-unsigned", "torch-modules",
+        "float-graphs", "keras-models", "mixed-graphs", "nnsmith-graphs", "shared-layouts",
+        "tflite-unsigned", "torch-modules",
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from onnx_judge import worst_steps
 from onnx_models import graph_of, kinds
 from penstock.errors import UnsupportedError
+from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
@@ -36,6 +37,41 @@ def number(model: Model, value: float, kind: str = "float32") -> str:
 
 def integers(model: Model, *values: int) -> str:
     return model.constant(np.array(values, np.int64))
+
+
+def test_halves_of_steps_are_rounded_to_even() -> None:
+    model = Model(quantised=False)
+    x = dequantised(model, quantised(model, model.input(1, 9), 0.25, 0), 0.25, 0)
+    graph = graph_of(model.raw(x), Reading(same_interface=True))
+    halves = (np.arange(-4, 5, dtype=np.float32) + 0.5).reshape(1, 9) / 4
+    (found,) = run_graph(graph, {"x": halves})[graph.outputs[0].name] * 4
+    assert found.tolist() == [-4, -2, -2, 0, 0, 2, 2, 4, 4]
+
+
+@pytest.mark.parametrize("operator", ["Floor", "Round"])
+def test_quotients_that_are_rounded_are_no_products(operator: str) -> None:
+    """The product with the reciprocal of 0.1 is below some whole numbers that the quotient is."""
+    model = Model(quantised=False)
+    quotient = model.node("Div", model.input(1, 128), number(model, 0.1))
+    graph = graph_of(model.raw(model.node(operator, quotient)))
+    x = (np.arange(-64, 64, dtype=np.float32) * np.float32(0.1)).reshape(1, 128)
+    expected = (np.floor if operator == "Floor" else np.round)(x / np.float32(0.1))
+    assert np.array_equal(run_graph(graph, {"x": x})[graph.outputs[0].name], expected)
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_an_extent_of_an_input_is_computed(opset: int) -> None:
+    """As exporters flatten images; Squeeze has its axes as an attribute before opset 13."""
+    model = Model(opset=opset, quantised=False)
+    x = model.input(2, 3, 4)
+    zero = model.constant(np.array(0, np.int64))
+    extent = model.node("Gather", model.node("Shape", x), zero, axis=0)
+    axes = () if opset < 13 else (integers(model, 0),)
+    listed = {"axes": [0]} if opset < 13 else {}
+    extent = model.node("Unsqueeze", extent, *axes, **listed)
+    shape = model.node("Concat", extent, integers(model, -1), axis=0)
+    graph = graph_of(model.raw(model.node("Reshape", x, shape)))
+    assert graph.outputs[0].type.shape == (2, 12)
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])

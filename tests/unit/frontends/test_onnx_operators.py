@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from onnx_models import graph_of, judged, kinds
@@ -241,3 +242,11 @@ def test_shuffled_channels_are_one_transpose(tmp_path: Path) -> None:
     raw = model.raw(z)
     assert kinds(graph_of(raw)).count("Transpose") == 1
     assert judged(raw, tmp_path).comparison.mismatches == 0
+
+
+def test_an_output_of_real_numbers_need_not_be_read() -> None:
+    model = Model(quantised=False)
+    split = onnx.helper.make_node("Split", [model.input(1, 2, 4)], ["first", "unread"], axis=2)
+    model.nodes.append(split)
+    graph = graph_of(model.raw("first"))
+    assert [y.type.shape for y in graph.outputs] == [(1, 2, 2)]

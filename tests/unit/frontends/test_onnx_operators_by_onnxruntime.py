@@ -1047,3 +1047,28 @@ def test_pools_of_volumes(operator: str) -> None:
     x = model.node("Conv", model.input(1, 2, 5, 6, 4), model.reals(3, 2, 1, 1, 1), scale=None)
     extents = {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 1, 0, 0, 1, 1]}
     assert worst_steps(model.raw(model.node(operator, x, **extents, scale=0.05))) <= 1
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_a_resize_of_elements_interpolates(kind: str) -> None:
+    model = Model(kind=kind)
+    model.input(1, 2, 4, 5)
+    scales = model.constant(np.array([1, 1, 2, 1.5], np.float32))
+    found = model.node("Resize", "x_q", "", scales, scale=None, mode="linear")
+    parts = (model.constant(np.float32(0.05)), model.constant(np.array(0, kind)))
+    assert worst_steps(model.raw(model.node("DequantizeLinear", found, *parts, scale=None))) <= 1
+
+
+MANY_AXES: dict[str, Grow] = {
+    "mean of volumes": one("GlobalAveragePool", (1, 3, 2, 4, 5), scale=0.03),
+    "product with anchors": lambda m: m.node(
+        "Mul", m.input(1, 2, 4, 4, 2), m.input(1, 2, 1, 1, 2, name="y"), scale=0.2
+    ),
+    "sum with a grid": one("Add", (1, 2, 4, 4, 2), reals(1, 1, 4, 4, 2)),
+}
+
+
+@pytest.mark.parametrize("name", MANY_AXES)
+def test_operators_take_more_axes_than_kernels(name: str) -> None:
+    model = Model()
+    assert worst_steps(model.raw(MANY_AXES[name](model))) <= 1

@@ -28,7 +28,8 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ir.text.printer import print_graph
 from penstock.ir.verify import verify
-from penstock.passes import exchange_axes as alternative
+from penstock.passes import exchange_axes as exchange
+from penstock.passes import matrix_rows as matrices
 from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.own_results import own_results
@@ -43,11 +44,17 @@ FOLDER = Path(__file__).parent
 
 def exchange_axes(graph: Graph) -> Graph:
     """The alternative, or the graph itself if there is none."""
-    return alternative.exchange_axes(graph) or graph
+    return exchange.exchange_axes(graph) or graph
+
+
+def matrix_rows(graph: Graph) -> Graph:
+    """The alternative, or the graph itself if there is none."""
+    return matrices.matrix_rows(graph) or graph
 
 
 OTHERS = (
     exchange_axes,
+    matrix_rows,
     queue_sections,
     accumulate,
     quantised_interface,

@@ -83,6 +83,14 @@ def test_booleans_are_drawn(kind: str) -> None:
     assert not values.all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_wide_integers_fit_into_32_bits(kind: str) -> None:
+    (values,) = draw_inputs((((50, 5), np.int64, 0),), KINDS.index(kind), 1)
+    assert values.dtype == np.int64
+    np.testing.assert_array_equal(values, values.astype(np.int32))
+    assert values.any()
+
+
 def test_a_scalar_input_is_drawn_too() -> None:
     for number in range(len(KINDS)):
         assert draw_inputs((((), np.int8, 0),), number, 1)[0].shape == ()
@@ -94,6 +102,6 @@ def test_a_type_that_cannot_be_drawn_is_an_error_in_four_parts() -> None:
     assert str(caught.value) == (
         "error[golden-001]: random inputs of type complex64 are not supported\n"
         "  --> an input of the model\n"
-        "  why: the supported types are booleans, integers of 8, 16 and 32 bits, and floats\n"
+        "  why: the supported types are booleans, integers and floats\n"
         "  help: provide the inputs in an archive"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from onnx_models import drawn
 from penstock import api
@@ -154,4 +154,27 @@ def test_an_infinite_number_does_not_excuse_others(tmp_path: Path) -> None:
     for tensors in results:
         assert (np.abs(tensors[y]) > 1e38).any()
         tensors[y][0, 0] = 77.0
+    assert reference.judge(results).failure is not None
+
+
+def test_real_numbers_of_16_bits_are_judged_in_single_precision(tmp_path: Path) -> None:
+    def half(elements: Array) -> Array:
+        return elements.astype(np.float16)
+
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT16, [1, 3, 6, 6])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT16, None)
+    weights = np.random.default_rng(2).normal(size=(4, 3, 3, 3))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Cast", ["a"], ["b"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Cast", ["b"], ["c"], to=onnx.TensorProto.FLOAT16),
+        helper.make_node("Tanh", ["c"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(half(weights), "w")]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    reference, results = loaded(model.SerializeToString(), tmp_path)
+    assert reference.judge(results).failure is None
+    results[0]["a"] = half(results[0]["a"]).astype(np.float32)
     assert reference.judge(results).failure is not None

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.onnx.operators import operator_schema
-from penstock.frontends.reading import printable
+from penstock.frontends.reading import Reading, printable
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 from penstock.limits import ENTRY_BYTES, NODE_BYTES, SizeLimitError, take
@@ -191,8 +191,26 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph in an attribute of a node, such as a branch or the body of a loop."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[FileNode, ...]
+
+    def captured(self) -> tuple[str, ...]:
+        """Names that the subgraph reads from the graph around it."""
+        written = {"", *self.inputs, *self.constants}
+        written.update(name for node in self.nodes for name in node.outputs)
+        read = (*(name for node in self.nodes for name in node.inputs), *self.outputs)
+        return tuple(dict.fromkeys(name for name in read if name not in written))
+
+
+@dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node; inputs and outputs by name, "" for absent ones."""
+    """A node; inputs and outputs by name, "" for absent ones.  What its subgraphs read are its last
+    inputs."""
 
     name: str
     where: str
@@ -200,6 +218,7 @@ class FileNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     tensors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    graphs: Mapping[str, Subgraph] = field(default_factory=dict[str, Subgraph])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +246,29 @@ class File:
         extents = (extent for border in self.inputs for extent in border.shape)
         return tuple(dict.fromkeys(e for e in extents if isinstance(e, str)))
 
+    def batch_dimension(self) -> str | None:
+        """The symbolic dimension that is the first of every input which leaves extents open, and no
+        other axis of an input; None if there is none."""
+        opened = [b.shape for b in self.inputs if any(isinstance(e, str) for e in b.shape)]
+        firsts = {shape[0] for shape in opened}
+        others = {extent for shape in opened for extent in shape[1:]}
+        (name,) = firsts if len(firsts) == 1 else (None,)
+        return name if isinstance(name, str) and name not in others else None
+
     def names(self) -> frozenset[str]:
         """Names of all tensors."""
         borders = (border.name for border in (*self.inputs, *self.outputs))
         written = (name for node in self.nodes for name in node.outputs)
         return frozenset((*self.constants, *borders, *written))
+
+
+def with_batch_of_one(reading: Reading, file: File) -> Reading:
+    """The reading, in which a batch that the model leaves open has one sample unless it says
+    otherwise."""
+    name = file.batch_dimension()
+    if name is None or name in dict(reading.dimensions):
+        return reading
+    return replace(reading, dimensions=(*reading.dimensions, (name, 1)))
 
 
 def with_constants(file: File, arrays: Mapping[str, Array]) -> File:
@@ -425,12 +462,26 @@ class _Reader:
             name = f"{printable(node.domain)}.{name}"
         attributes: dict[str, Attribute] = {}
         tensors: dict[str, Array] = {}
+        graphs: dict[str, Subgraph] = {}
         for a in node.attribute:
             if a.type == onnx.AttributeProto.TENSOR:
                 tensors[a.name] = self._array(a.t, f"{a.name} of {where}")
+            elif a.type == onnx.AttributeProto.GRAPH:
+                graphs[a.name] = self._subgraph(a.g, index)
             else:
                 attributes[a.name] = _attribute(a)
-        return FileNode(name, where, inputs, outputs, attributes, tensors)
+        captured = (name for graph in graphs.values() for name in graph.captured())
+        inputs += tuple(name for name in dict.fromkeys(captured) if name not in inputs)
+        return FileNode(name, where, inputs, outputs, attributes, tensors, graphs)
+
+    def _subgraph(self, graph: onnx.GraphProto, index: int) -> Subgraph:
+        """A subgraph of the node of that number."""
+        return Subgraph(
+            tuple(self._unique(v.name) for v in graph.input),
+            tuple(self._unique(v.name) for v in graph.output),
+            {self._unique(t.name): self._array(t, t.name) for t in graph.initializer},
+            tuple(self._node(node, index) for node in graph.node),
+        )
 
     def _check_written_once(
         self, constants: Iterable[str], inputs: Iterable[Border], nodes: Iterable[FileNode]
@@ -444,8 +495,10 @@ class _Reader:
         nodes = tuple(nodes)
         written = {name for node in nodes for name in node.outputs}
         for node in nodes:
+            captured = {name for graph in node.graphs.values() for name in graph.captured()}
             for name in node.inputs:
-                if name not in seen:
+                # onnxruntime's tools sort nodes without regard to what subgraphs read.
+                if name not in seen and not (name in captured and name in written):
                     raise self._not_there(node, name, name in written)
             for name in node.outputs:
                 if name in seen and name:

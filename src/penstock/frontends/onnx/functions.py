@@ -1,7 +1,8 @@
-"""Functions: operators that ONNX defines by other operators, replaced by these.
+"""Functions: operators that are defined by other operators, replaced by these.
 
-Only operators that have no file of their own are replaced, and only by definitions without
-subgraphs.  Shapes that are known then become constants, since definitions compute with them.
+Only operators that have no file of their own are replaced, by our definitions, or by ONNX's if
+these have no subgraphs.  Shapes that are known then become constants, since definitions compute
+with them.
 
 Source: ONNX operator specification, function bodies in the package `onnx`.
 """
@@ -16,15 +17,37 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from penstock.frontends.onnx import (
+    dynamic_lstm,
+    einsum,
+    fused_functions,
+    gathered_tables,
+    integer_functions,
+    qonnx,
+)
+from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
-from penstock.frontends.onnx.integer_functions import NAMES, definition, is_standard
 from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
 from penstock.ir.tensor import Array
 
 Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
+OURS: Mapping[str, Define] = {
+    **integer_functions.DEFINITIONS,
+    **fused_functions.DEFINITIONS,
+    **dynamic_lstm.DEFINITIONS,
+    **einsum.DEFINITIONS,
+    **gathered_tables.DEFINITIONS,
+    **qonnx.DEFINITIONS,
+}
 MOST_ROUNDS = 8  # How deep definitions use functions.
+
+
+def defined_names() -> tuple[str, ...]:
+    """Names of the operators that our definitions replace in every form."""
+    forms = (*integer_functions.FORMS, *gathered_tables.DEFINITIONS, *qonnx.DEFINITIONS)
+    return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
 
 
 def expanded(
@@ -39,24 +62,34 @@ def expanded(
         wanted = {
             k
             for k, node in enumerate(file.nodes)
-            if not (is_known(node) and is_standard(node, file, named))
+            if not (is_known(node) and _is_standard(node, file, named))
         }
         types = _types(file, extents) if wanted else {}
         shapes = {name: _extents(type) for name, type in types.items()}
-        nodes, constants = list[FileNode](), dict(file.constants)
+        nodes, constants, defined = list[FileNode](), dict(file.constants), 0
         for k, node in enumerate(file.nodes):
-            body = _definition(node, types, file.opset) if k in wanted else None
-            if body is not None:
-                nodes += _instance(node, k, body, file.opset)
+            define = OURS.get(node.name) if k in wanted and node.outputs else None
+            new = Definition(node, k, file, named, shapes)
+            if define is not None and define(new):
+                nodes += new.nodes
+                constants |= new.constants
+                defined += 1
                 continue
-            ours = definition(node, k, file, named, shapes) if k in wanted else None
-            nodes += [node] if ours is None else ours[0]
-            constants |= {} if ours is None else ours[1]
-        if len(nodes) == len(file.nodes):
+            body = _definition(node, types, file.opset) if k in wanted else None
+            defined += body is not None
+            nodes += [node] if body is None else _instance(node, k, body, file.opset)
+        if not defined:
             break
         made = replace(file, nodes=tuple(nodes), constants=constants)
-        found = file = _with_known_shapes(made, extents)
+        found = file = with_known_shapes(made, extents)
     return found
+
+
+def _is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
+    """Whether the operator's file knows the form of a node."""
+    return gathered_tables.is_standard(node, file) and integer_functions.is_standard(
+        node, file, types
+    )
 
 
 def _types(file: File, extents: Mapping[str, int]) -> Types:
@@ -76,7 +109,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
         for name, x in known.items()
     ]
     graph = helper.make_graph(
-        [proto_of(node, file.opset) for node in file.nodes],
+        [proto_of(node, file.opset) for node in file.nodes if not node.graphs],
         "functions",
         inputs,
         [onnx.ValueInfoProto(name=border.name) for border in file.outputs],
@@ -100,7 +133,7 @@ def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto 
     found = onnx.FunctionProto()
     if (
         schema is None
-        or node.name in NAMES
+        or node.name in OURS
         or any(name and name not in types for name in node.inputs)
     ):
         return None
@@ -146,7 +179,7 @@ def _instance(
         yield node_of(found, node.where)
 
 
-def _with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
+def with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
     """The model with constants for the shapes of tensors whose shapes are known."""
     types, constants = _types(file, extents), dict[str, Array]()
     for node in file.nodes:

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.causes import check_node, check_rows, collected, operator_remedy
 from penstock.frontends.onnx import folding, operators
+from penstock.frontends.onnx.control_flow import decided
 from penstock.frontends.onnx.domains import (
     Domains,
     RealChain,
@@ -27,7 +28,7 @@ from penstock.frontends.onnx.domains import (
 from penstock.frontends.onnx.element_types import REAL, check_attribute_kinds, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
-from penstock.frontends.onnx.functions import expanded
+from penstock.frontends.onnx.functions import expanded, with_known_shapes
 from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
     AT_COMPUTED,
@@ -56,6 +57,7 @@ from penstock.opkit.checks import require_elements
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
 from penstock.ops.registry import onnx_names
 from penstock.ops.tabulated import ElementTable
+from penstock.ops.transpose import Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,32 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 
     Raises ModelError, UnsupportedError or UsageError; unsupported operators are reported all at
     once."""
+    found = _imported(file, reading)
+    if not reading.free_layout:
+        return found
+    fixed = {*reading.channels_last, *(name for name, _ in reading.states)}
+    for border in file.inputs:
+        if len(border.shape) > 2 and border.name not in fixed:
+            names = (*reading.channels_last, border.name)
+            other = _imported(file, replace(reading, channels_last=names))
+            if _transposed_elements(other.graph) < _transposed_elements(found.graph):
+                reading, found = replace(reading, channels_last=names), other
+    return found
+
+
+def _transposed_elements(graph: Graph) -> int:
+    """The elements that transpositions move."""
+    moving = (node for node in graph.nodes if isinstance(node.op, Transpose))
+    return sum(node.output.type.elements for node in moving)
+
+
+def _imported(file: File, reading: Reading) -> ImportedModel:
     _check_outputs(file)
     check_attribute_kinds(file)
-    in_file, file = file, _live(rewritten(file))
-    defined = expanded(file, _is_known, dict(reading.dimensions))
+    in_file, extents = file, dict(reading.dimensions)
+    file = decided(file, lambda each: rewritten(with_known_shapes(rewritten(each), extents)))
+    file = _live(rewritten(file))
+    defined = expanded(file, _is_known, extents)
     file = file if defined is None else _live(rewritten(defined))
     _check_operators(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
@@ -207,6 +231,7 @@ class _Importer:
         self._copies: dict[tuple[str, Quantisation], str] = {}
         self._not_computed: dict[str, FileNode] = {}  # writers of second outputs, such as masks
         self._used = {b.name for b in file.outputs}.union(*(node.inputs for node in file.nodes))
+        self._orders: dict[str, Order] = {}  # of inputs and outputs, by name, if not the model's
         self._presenter = Presenter(file, reading, self._constants, self._tensors)
 
     def graph(self) -> Graph:
@@ -222,7 +247,7 @@ class _Importer:
         self._tensors.where = f"{self._file.name}: outputs"
         outputs = tuple(self._output(border) for border in self._file.outputs)
         nodes = tuple(node for node in self._tensors.nodes if node.output.type.elements)
-        return Graph(self._file.name, inputs, outputs, nodes)
+        return Graph(self._file.name, inputs, outputs, nodes, orders=tuple(self._orders.items()))
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
@@ -243,6 +268,8 @@ class _Importer:
         name = border.name
         is_last = name in self._reading.channels_last
         order = (channels_last if is_last else own)(len(border.shape))
+        if is_last:
+            self._orders[name] = order
         shape = tuple(self._extent(border.shape[axis], where) for axis in order)
         scales = self._copies_of_input(border, where)
         value = Value(name, TensorType(shape, *self._stored_input(border, scales, where)))
@@ -252,7 +279,7 @@ class _Importer:
             for scale in scales:
                 copy = self._tensors.name(f"{name}/quantised{len(self._copies)}")
                 type = TensorType(shape, DType.INT8, scale)
-                self._add(Made(QuantizeReal(), (value,), Value(copy, type)))
+                self._add(Made(QuantizeReal(to_even=True), (value,), Value(copy, type)))
                 self._copies[name, scale] = copy
                 self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, order))
         elif scales:
@@ -346,11 +373,23 @@ class _Importer:
         if self._offset(name) is not None and wide:
             found = self._plain(name)
         self._check_elements(found, self._tensors.where)
-        value = self._tensors.in_order(found, own(len(self._tensors.shape(found))))
+        order = self._output_order(found, name)
+        value = self._tensors.in_order(found, order)
         if self._reading.same_interface and border.dtype == REAL and value.type.quantisation:
             type = TensorType(value.type.shape, DType.FLOAT32)
             value = self._tensors.derived(Dequantize(), value, type, f"{name}/real")
+        if order != own(len(order)):
+            self._orders[value.name] = order
         return value
+
+    def _output_order(self, found: str, name: str) -> Order:
+        """The order of axes in which a tensor is handed out as that output."""
+        shape, order = self._tensors.shape(found), self._tensors.order(found)
+        large = [axis for axis in order if shape[axis] > 1]
+        is_state = name in (after for _, after in self._reading.states)
+        if not self._reading.free_layout or is_state or large == sorted(large):
+            return own(len(shape))
+        return order if order == channels_last(len(shape)) else own(len(shape))
 
     def _node(self, node: FileNode) -> None:
         if self._constants.compute(node):
@@ -466,7 +505,7 @@ class _Importer:
             return
         real = placed.value.type.dtype is DType.FLOAT32
         type = TensorType(placed.value.type.shape, DType.INT8, wanted)
-        op = QuantizeReal() if real else Quantize()
+        op = QuantizeReal(to_even=True) if real else Quantize()
         self._add(Made(op, (placed.value,), Value(target, type)))
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
 
@@ -755,7 +794,7 @@ class _Importer:
         name = node.outputs[k]
         if name in self._domains.reals:
             if scale is None:
-                other = other or self._domains.reals[name].every[0]
+                other = other or next(iter(self._domains.reals[name].every), None)
                 return self._tensors.name(f"{name}/unread{number}"), other, False
             return self._new_copy(name, scale), scale, True
         is_selected = elements is not None and self._domains.types.get(name) == elements.type
@@ -848,4 +887,5 @@ def _with_output_names(graph: Graph, borders: Iterable[Border]) -> tuple[Graph, 
         replace(n, inputs=tuple(map(named, n.inputs)), output=named(n.output)) for n in graph.nodes
     )
     outputs = tuple(map(named, graph.outputs))
-    return Graph(graph.name, graph.inputs, outputs, nodes), names
+    orders = tuple((names.get(name, name), order) for name, order in graph.orders)
+    return Graph(graph.name, graph.inputs, outputs, nodes, orders=orders), names

@@ -2,36 +2,31 @@
 
     QuantizeLinear, DequantizeLinear   of several scales or blocks, of computed scales and zero
                                        points, and of integers that have not 8 bits
-    MatMulInteger, ConvInteger         as products of real numbers, where no sum can reach 2^24,
-                                       so that single precision is exact
+    MatMulInteger, ConvInteger         as sums of products of real numbers, each over so many
+                                       terms that it cannot reach 2^24 and is exact
 
 Source: ONNX operator specification.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
-from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 
 SUMS = ("MatMulInteger", "ConvInteger")
-NAMES = (*SUMS, QUANTISE, DEQUANTISE)
+FORMS = (QUANTISE, DEQUANTISE)  # Operators of which only some forms are defined.
 MOST_SUM = 2**24  # Integers below are exact in single precision.
 LARGEST = 255  # Magnitude of an integer of 8 bits less its zero point.
-
-
-Shapes = Mapping[str, tuple[int, ...] | None]
-"""Of the tensors of a model, by name; None where one is not known."""
 
 
 def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
@@ -49,78 +44,44 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Definition:
-    """The nodes that define one, and their constants."""
-
-    node: FileNode
-    index: int
-    nodes: list[FileNode]
-    constants: dict[str, Array]
-
-    def name(self) -> str:
-        return f"{self.node.outputs[0]}#{self.index}/{len(self.nodes)}"
-
-    def constant(self, elements: Array) -> str:
-        name = f"{self.node.outputs[0]}#{self.index}/constant{len(self.constants)}"
-        self.constants[name] = elements
-        return name
-
-    def made(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
-        name = self.name()
-        self.nodes.append(FileNode(operator, self.node.where, inputs, (name,), attributes))
-        return name
-
-    def real(self, name: str) -> str:
-        return self.made("Cast", name, to=int(onnx.TensorProto.FLOAT))
-
-    def done(self) -> tuple[list[FileNode], dict[str, Array]]:
-        """The last node computes the output."""
-        self.nodes[-1] = replace(self.nodes[-1], outputs=self.node.outputs)
-        return self.nodes, self.constants
-
-
-def definition(
-    node: FileNode,
-    index: int,
-    file: File,
-    types: Mapping[str, str],
-    shapes: Shapes,
-) -> tuple[list[FileNode], dict[str, Array]] | None:
-    """The nodes that define a node, and their constants; None if sums may not be exact, or if a
-    shape is not known.  `shapes`: those that are known, None for others."""
-    if node.name not in NAMES:
-        return None
-    new = _Definition(node, index, [], {})
-    if node.name in SUMS:
-        return _sums(new, file, shapes)
-    shape = shapes.get(node.inputs[0])
+def _dequantised(new: Definition) -> bool:
+    shape = new.shapes.get(new.given(0))
     if shape is None:
-        return None
-    scale, *zeros = (_parameter(new, file, name, shape) for name in node.inputs[1:3] if name)
-    if node.name == DEQUANTISE:
-        x = new.real(node.inputs[0])
-        for zero in zeros:
-            x = new.made("Sub", x, zero)
-        new.made("Mul", x, scale)
-        return new.done()
-    wanted = types[node.outputs[0]]
-    steps = new.made("Round", new.made("Div", node.inputs[0], scale))
+        return False
+    scale, *zeros = _parameters(new, shape)
+    x = new.as_real(new.given(0))
+    for zero in zeros:
+        x = new.made("Sub", x, zero)
+    new.name_output(new.made("Mul", x, scale))
+    return True
+
+
+def _quantised(new: Definition) -> bool:
+    shape = new.shapes.get(new.given(0))
+    if shape is None:
+        return False
+    scale, *zeros = _parameters(new, shape)
+    wanted = new.types[new.node.outputs[0]]
+    steps = new.made("Round", new.made("Div", new.given(0), scale))
     for zero in zeros:
         steps = new.made("Add", steps, zero)
     limits = np.iinfo(wanted)
-    bounds = (new.constant(np.array(k, np.float32)) for k in (limits.min, limits.max))
-    clipped = new.made("Clip", steps, *bounds)
-    new.made("Cast", clipped, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted))))
-    return new.done()
+    clipped = new.made("Clip", steps, new.real(limits.min), new.real(limits.max))
+    code = int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted)))
+    new.name_output(new.made("Cast", clipped, to=code))
+    return True
 
 
-def _parameter(new: _Definition, file: File, name: str, shape: tuple[int, ...]) -> str:
-    """Scales or zero points as real numbers that broadcast to the tensor."""
-    found = file.constants.get(name)
+def _parameters(new: Definition, shape: tuple[int, ...]) -> list[str]:
+    """The scale, and the zero point if there is one, as real numbers that broadcast to the
+    tensor."""
+    return [_parameter(new, name, shape) for name in new.node.inputs[1:3] if name]
+
+
+def _parameter(new: Definition, name: str, shape: tuple[int, ...]) -> str:
+    found = new.file.constants.get(name)
     if found is None:
-        one = new.constant(np.zeros(0, np.int64))
-        return new.real(new.made("Reshape", name, one))
+        return new.as_real(new.made("Reshape", name, new.integers()))
     elements = found.astype(np.float32)
     axis, block = whole(new.node, "axis", 1), whole(new.node, "block_size", 0)
     if block:
@@ -131,45 +92,83 @@ def _parameter(new: _Definition, file: File, name: str, shape: tuple[int, ...]) 
     return new.constant(elements)
 
 
-def _sums(
-    new: _Definition, file: File, shapes: Shapes
-) -> tuple[list[FileNode], dict[str, Array]] | None:
-    node = new.node
-    right = next(iter(node.inputs[1:]))
-    weights = file.constants.get(right)
-    zero = file.constants.get(node.inputs[3]) if len(node.inputs) > 3 else np.zeros(())
-    is_product = node.name == SUMS[0]
+def _sums(new: Definition) -> bool:
+    """False if a shape is not known, or if a group of channels has too many terms."""
+    magnitudes = _magnitudes(new)
+    if magnitudes is None:
+        return False
+    is_product = new.node.name == SUMS[0]
+    ends = _ends_of_exact_sums(magnitudes)
+    if ends is None or (len(ends) > 1 and whole(new.node, "group", 1) != 1):
+        return False
+    axes = (-1, -2) if is_product else (1, 1)
+    operands = [_shifted(new, k) for k in (0, 1)]
+    total = ""
+    for start, end in pairwise((0, *ends)):
+        parts = operands
+        if len(ends) > 1:
+            bounds = [(new.integers(start), new.integers(end), new.integers(k)) for k in axes]
+            parts = [new.made("Slice", x, *b) for x, b in zip(operands, bounds, strict=True)]
+        found = new.made(new.node.name.removesuffix("Integer"), *parts, **new.node.attributes)
+        found = new.made("Cast", found, to=int(onnx.TensorProto.INT32))
+        total = new.made("Add", total, found) if total else found
+    new.name_output(total)
+    return True
+
+
+def _magnitudes(new: Definition) -> Array | None:
+    """The largest magnitude of the term of each index that is summed over, for each sum; None if
+    the shape of the weights is not known."""
+    weights = new.file.constants.get(new.given(1))
+    zero = new.file.constants.get(new.given(3)) if new.given(3) else np.zeros((), np.int64)
+    is_product = new.node.name == SUMS[0]
     if weights is None or zero is None or zero.size > 1:
-        shape = shapes.get(right)
+        shape = new.shapes.get(new.given(1))
         if shape is None:
             return None
-        count = shape[max(0, len(shape) - 2)] if is_product else math.prod(shape[1:])
-        largest = count * LARGEST
+        found = np.full(shape, LARGEST, np.int64)
     else:
-        axes = max(0, weights.ndim - 2) if is_product else tuple(range(1, weights.ndim))
-        largest = int(np.abs(weights.astype(np.int64) - zero).sum(axes).max())
-    if largest * LARGEST >= MOST_SUM:
-        return None
-    operands: list[str] = []
-    for k in (0, 1):
-        operand = new.real(node.inputs[k])
-        if len(node.inputs) > k + 2 and node.inputs[k + 2]:
-            operand = new.made("Sub", operand, _zero(new, file, node.inputs[k + 2], k))
-        operands.append(operand)
-    found = new.made(node.name.removesuffix("Integer"), *operands, **node.attributes)
-    new.made("Cast", found, to=int(onnx.TensorProto.INT32))
-    return new.done()
+        found = np.abs(weights.astype(np.int64) - zero.astype(np.int64).reshape(()))
+    if is_product:
+        summed = found if found.ndim > 1 else found[:, None]
+        return np.moveaxis(summed, -2, 0).reshape(summed.shape[-2], -1) * LARGEST
+    return found.reshape(*found.shape[:2], -1).sum(2).T * LARGEST
 
 
-def _zero(new: _Definition, file: File, name: str, k: int) -> str:
+def _ends_of_exact_sums(magnitudes: Array) -> list[int] | None:
+    """The ends of the fewest equal parts of the terms whose sums stay below the limit."""
+    count = len(magnitudes)
+    totals = np.concatenate([np.zeros_like(magnitudes[:1]), np.cumsum(magnitudes, axis=0)])
+    for parts in range(1, count + 1):
+        ends = [count * k // parts for k in range(parts + 1)]
+        if np.diff(totals[ends], axis=0).max() < MOST_SUM:
+            return ends[1:]
+    return None
+
+
+def _shifted(new: Definition, k: int) -> str:
+    """An operand as real numbers, less its zero point."""
+    x = new.as_real(new.given(k))
+    zero = new.given(k + 2)
+    return new.made("Sub", x, _zero(new, zero, k)) if zero else x
+
+
+def _zero(new: Definition, name: str, k: int) -> str:
     """Zero points as real numbers: of rows of A in a product, or of output channels in a
     convolution, if there are several."""
-    found = file.constants.get(name)
+    found = new.file.constants.get(name)
     if found is None:
-        return new.real(name)
+        return new.as_real(name)
     elements = found.astype(np.float32)
     if elements.ndim == 1 and elements.size > 1:
         is_product = new.node.name == SUMS[0]
         rank = 2 if is_product else 4
         elements = elements.reshape(-1, *(1,) * (rank - 1)) if k != is_product else elements
     return new.constant(elements)
+
+
+DEFINITIONS: Mapping[str, Define] = {
+    **dict.fromkeys(SUMS, _sums),
+    QUANTISE: _quantised,
+    DEQUANTISE: _dequantised,
+}

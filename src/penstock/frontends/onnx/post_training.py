@@ -7,10 +7,13 @@ weights with one scale per output channel and zero point 0.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import onnx
@@ -21,6 +24,8 @@ from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
 from penstock.ir.array_archive import ArchiveError, read_array, read_arrays
 from penstock.ir.tensor import Array
+
+LOGGER: Final = logging.getLogger("penstock.quantise")
 
 # Calibration samples: inputs of a float model, in an .npz archive with one array per input.
 
@@ -34,8 +39,9 @@ def read_samples(path: Path, inputs: Sequence[Border], limit_bytes: int) -> Samp
     """The samples in an archive, for inputs with these names, element types and shapes.
 
     The first axis of each array is the sample; an axis of extent 1 with which the input begins, the
-    batch, may be missing.  Raises ModelError."""
-    arrays = _arrays(path, inputs, limit_bytes)
+    batch, may be missing.  Arrays are named after the inputs, or in their order arr_0, arr_1, .. as
+    numpy.savez names them.  Raises ModelError."""
+    arrays = _by_name(_arrays(path, inputs, limit_bytes), inputs)
     _check_names(path, arrays, inputs)
     per_sample = {b.name: _checked(path, arrays[b.name], b) for b in inputs}
     counts = {name: len(array) for name, array in per_sample.items()}
@@ -70,6 +76,14 @@ def _arrays(path: Path, inputs: Sequence[Border], limit_bytes: int) -> dict[str,
             why=str(error),
             help=how,
         ) from error
+
+
+def _by_name(arrays: dict[str, Array], inputs: Sequence[Border]) -> dict[str, Array]:
+    """The arrays by the names of the inputs, if they are numbered."""
+    numbered = [f"arr_{k}" for k in range(len(inputs))]
+    if arrays.keys() != set(numbered):
+        return arrays
+    return {border.name: arrays[name] for border, name in zip(inputs, numbered, strict=True)}
 
 
 def read_constants(file: File, reading: Reading) -> dict[str, Array]:
@@ -258,6 +272,25 @@ def _with_extents(model: onnx.ModelProto, file: File, extents: Mapping[str, int]
     return found
 
 
+class _Logged(logging.Handler):
+    """Logs what others log on the root logger, for --verbose."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith("penstock"):
+            LOGGER.debug("%s", record.getMessage())
+
+
+@contextmanager
+def _warnings_logged() -> Generator[None]:
+    """Keeps onnxruntime, which logs on the root logger, from printing on stderr."""
+    root, handler = logging.getLogger(), _Logged()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
 def _quantised(model: onnx.ModelProto, samples: Samples) -> bytes:
     # onnxruntime quantises the operators that it has integer kernels for, unless it is told
     # otherwise; penstock computes all operators in integers.
@@ -275,7 +308,7 @@ def _quantised(model: onnx.ModelProto, samples: Samples) -> bytes:
         def get_next(self) -> dict[str, Array] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
             return next(self.rest, None)
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _warnings_logged():
         before, folded, result = (Path(folder) / name for name in ("before", "folded", "result"))
         onnx.save(model, before)
         quant_pre_process(before, folded, skip_symbolic_shape=True)

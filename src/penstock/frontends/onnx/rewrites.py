@@ -3,10 +3,12 @@
 1. Nodes whose inputs are constant become constants, and nodes that nobody reads vanish.
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
-3. A division by a number becomes a product.  A reduction that drops axes keeps them, and Gather at
-   a single index takes a list of one, followed by Squeeze.  An element of a sequence of parts
-   becomes a Slice.  A Relu of integers becomes a Clip at the element 0, and a Pad of integers
-   states its element, so that what is left to operators has the same meaning in any quantisation.
+3. A division by a number becomes a product where that is exact, or quantised next.  A reduction
+   that drops axes keeps them, and Gather at a single index takes a list of one, followed by
+   Squeeze.  An element of a sequence of parts becomes a Slice.  A Relu of integers becomes a Clip
+   at the element 0, and a Pad of integers states its element, so that what is left to operators
+   has the same meaning in any quantisation.  A Resize of integers that interpolates does so
+   between real numbers.
 4. A batch normalisation after a convolution or Gemm with no other reader is folded into it, and an
    Add of a constant after a MatMul becomes its bias.
 
@@ -25,7 +27,7 @@ from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
-from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -195,11 +197,11 @@ def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
 
 def _plain_forms(file: File) -> File:
     """Rewrite 3."""
-    new = _Growing.of(file)
+    new, quantised = _Growing.of(file), _quantised_next(file)
     sequences = {n.outputs[0]: n for n in file.nodes if n.name == "SplitToSequence" and n.outputs}
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
-            new.nodes.append(_product(new, node))
+            new.nodes.append(_product(new, node, quantised))
         elif node.name.startswith(_REDUCTIONS) and node.attributes.get("keepdims", 1) == 0:
             new.nodes += _kept_axes(new, node)
         elif node.name == "Gather" and _is_number(node, file):
@@ -211,6 +213,7 @@ def _plain_forms(file: File) -> File:
     return new.done()
 
 
+AXES_ARE_INPUTS = 13  # The opset from which on Squeeze has its axes as an input.
 _INDICES = ("ArgMax", "ArgMin")
 _REDUCTIONS = ("Reduce", *_INDICES)
 
@@ -226,9 +229,19 @@ def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
     kept = new.name(f"{name}/kept")
     yield replace(node, inputs=(node.inputs[0], listed), outputs=(kept,))
-    axis = np.array([node.attributes.get("axis", 0)], np.int64)
-    axes = new.constant(new.name(f"{name}/axes"), axis)
-    yield FileNode("Squeeze", node.where, (kept, axes), node.outputs)
+    yield _squeeze(new, node, kept, (whole(node, "axis", 0),))
+
+
+def _squeeze(new: _Growing, node: FileNode, source: str, axes: tuple[int, ...] | None) -> FileNode:
+    """The last node of a form of a node, in the version of the model's opset: its axes are an
+    attribute or an input."""
+    target = node.outputs[0]
+    if axes is None:
+        return FileNode("Squeeze", node.where, (source,), (target,))
+    if new.file.opset < AXES_ARE_INPUTS:
+        return FileNode("Squeeze", node.where, (source,), (target,), {"axes": axes})
+    listed = new.constant(new.name(f"{source}/axes"), np.array(axes, np.int64))
+    return FileNode("Squeeze", node.where, (source, listed), (target,))
 
 
 def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
@@ -253,13 +266,24 @@ def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
     target = new.name(f"{name}/kept") if drops else name
     yield FileNode("Slice", node.where, (x, *listed.values()), (target,))
     if drops:
-        yield FileNode("Squeeze", node.where, (target, listed["axes"]), (name,))
+        yield _squeeze(new, node, target, (axis,))
 
 
-def _product(new: _Growing, node: FileNode) -> FileNode:
-    """Mul by the reciprocal of a constant whose elements have one magnitude."""
+def _quantised_next(file: File) -> frozenset[str]:
+    """Names of tensors that nothing but QuantizeLinear reads."""
+    others = (n for node in file.nodes if node.name != QUANTISE for n in node.inputs)
+    read = (node.inputs[0] for node in file.nodes if node.name == QUANTISE)
+    return frozenset(read).difference(others, _outputs(file))
+
+
+def _product(new: _Growing, node: FileNode, quantised: frozenset[str]) -> FileNode:
+    """Mul by the reciprocal of a constant whose elements have one magnitude, unless rounding may
+    tell that from the quotient."""
     divisor = new.constants[node.inputs[1]]
     if divisor.dtype.kind != "f" or not np.all(divisor) or len(np.unique(np.abs(divisor))) > 1:
+        return node
+    is_exact = bool((np.frexp(divisor)[0] == np.copysign(0.5, divisor)).all())
+    if not is_exact and quantised.isdisjoint(node.outputs):
         return node
     name = new.constant(new.name(f"{node.outputs[0]}/reciprocal"), (1 / divisor).astype(np.float32))
     return replace(node, name="Mul", inputs=(node.inputs[0], name))
@@ -271,13 +295,7 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
-    listed = (
-        ()
-        if axes is None
-        else ((new.constant(new.name(f"{kept}/axes"), np.array(axes, np.int64)),))
-    )
-    inputs = (kept, *listed)
-    yield FileNode("Squeeze", node.where, inputs, node.outputs)
+    yield _squeeze(new, node, kept, axes)
 
 
 def _explicit_zeros(file: File) -> File:
@@ -288,6 +306,9 @@ def _explicit_zeros(file: File) -> File:
             code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(types[node.outputs[0]]))
             node = replace(node, name="Cast", inputs=node.inputs[:1], attributes={"to": code})
         x, *others = node.inputs or ("",)
+        if _interpolates(node) and types[x] in EIGHT_BITS:
+            new.nodes += _between_reals(new, node, types[x])
+            continue
         if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
             new.nodes.append(node)
             continue
@@ -300,6 +321,24 @@ def _explicit_zeros(file: File) -> File:
             node = replace(node, inputs=(x, others[0], zero, *others[2:]))
         new.nodes.append(node)
     return new.done()
+
+
+def _interpolates(node: FileNode) -> bool:
+    mode = node.attributes.get("mode", "nearest")
+    return node.name in ("Resize", "Upsample") and mode != "nearest" and bool(node.outputs)
+
+
+def _between_reals(new: _Growing, node: FileNode, dtype: str) -> Iterator[FileNode]:
+    """The node on integers as real numbers, which are rounded afterwards.
+
+    onnxruntime cuts fractions off instead, and so is less by up to one."""
+    y = node.outputs[0]
+    one = new.constant(new.name(f"{y}/one"), np.ones((), np.float32))
+    zero = new.constant(new.name(f"{y}/zero"), np.zeros((), dtype))
+    x, real = new.name(f"{y}/x"), new.name(f"{y}/real")
+    yield FileNode(DEQUANTISE, node.where, (node.inputs[0], one, zero), (x,))
+    yield replace(node, inputs=(x, *node.inputs[1:]), outputs=(real,))
+    yield FileNode(QUANTISE, node.where, (real, one, zero), (y,))
 
 
 def _living(file: File) -> File:
@@ -415,6 +454,7 @@ def _with_norm(
 
 
 _NO_BIAS = np.zeros((), np.float32)
+LEAST_SCALE = 2.0**-100  # Weights of smaller scales, which dead channels have, are 0.
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,8 +513,9 @@ def _scaled_weights(
         return new.constant(new.name(f"{name}/weights"), scaled)
     if weights.scales.size > 1 and weights.axis != axis:
         return None
-    kept = factors != 0
-    scales = np.where(kept, np.abs(factors) * weights.scales.astype(np.float64), 1.0)
+    products = np.abs(factors) * weights.scales.astype(np.float64)
+    kept = products > LEAST_SCALE
+    scales = np.where(kept, products, 1.0)
     points = np.broadcast_to(weights.points, factors.shape)
     # ~q - ~z = z - q, so complements change the sign without leaving the element type.
     points = np.where(factors < 0, ~points, points)

@@ -1,0 +1,99 @@
+"""Judges the files of exporters: by foreign runtimes first, then up the ladder to the core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.operators.judging import first_difference
+from benchmarks.torture import onnx_judge, tflite_judge
+from benchmarks.torture.case import Outcome, Verdict
+from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
+from penstock import api
+from penstock.api.verified import onnx_reference
+from penstock.errors import PenstockError, internal_error
+from penstock.ground_truth import tolerances
+from penstock.ir.tensor import Array
+from penstock.pipeline.compilation import Compilation
+from penstock.simulators.graph import run_graph
+
+SETS = 2
+LARGEST_INDEX = 6
+
+Sets = Sequence[Mapping[str, Array]]
+
+
+def judged(path: Path, target: str, *, on_core: bool) -> Verdict:
+    """The verdict on a file: compiled, equal to the foreign runtime, and on every rung; that of the
+    simulated core only with `on_core`."""
+    try:
+        done = compiled(path, target)
+        sets = [_with_small_indices(one) for one in api.drawn_sets(done, SETS)]
+        foreign = _by_onnxruntime if path.suffix == ".onnx" else _by_tensorflow
+        return foreign(path, done, sets) or ladder_verdict(done, sets, deep=on_core)
+    except PenstockError as error:
+        return refusal(error)
+    except Exception as error:  # any other exception is a defect
+        return refusal(internal_error(error))
+
+
+def _with_small_indices(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs with wide integers in the range of tokens and categories, as the networks have."""
+    return {
+        name: x % LARGEST_INDEX if x.dtype.kind == "i" and x.itemsize > 1 else x
+        for name, x in inputs.items()
+    }
+
+
+def _by_onnxruntime(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
+    reason = onnx_judge.not_run(path.read_bytes())
+    if reason:
+        return Verdict(Outcome.NOT_JUDGED, note=reason)
+    found = onnx_reference(done.request).judge([run_graph(done.model, s) for s in sets]).failure
+    if found is None:
+        return None
+    cause = ", ".join(sorted({label.split()[0] for label in found.group}))
+    return Verdict(Outcome.WRONG, "node", cause, f"{found.first}, at most {found.steps} steps off")
+
+
+def _by_tensorflow(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
+    """The verdict by TensorFlow on the whole, or else by TensorFlow Lite Micro and operator by
+    operator: TensorFlow Lite Micro keeps the shapes that a file with an open batch states, which
+    are not those of one sample."""
+    raw = path.read_bytes()
+    inputs = sets[0]
+    answer = tflite_judge.by_tensorflow(raw, tuple(inputs.values()))
+    if answer is not None:
+        values = tflite_judge.values_of(done, inputs)
+        found = [values[v.name] for v in done.model.outputs if v.data is None]
+        ulps = max(tolerances(done.model).values(), default=0)
+        if len(found) == len(answer) and not first_difference(found, answer, ulps=ulps):
+            return None
+    return tflite_judge.reference_verdict(raw, done, inputs)
+
+
+def verdict_path(path: Path, target: str) -> Path:
+    """Where the verdict on a file is kept."""
+    return path.with_name(f"{path.name}.{target}.verdict")
+
+
+def kept(path: Path, target: str) -> Verdict | None:
+    """The verdict that is kept; None if there is none."""
+    place = verdict_path(path, target)
+    if not place.exists():
+        return None
+    found: dict[str, Any] = json.loads(place.read_text("utf-8"))
+    return Verdict(Outcome(found["outcome"]), found["code"], found["cause"], found["note"])
+
+
+def keep(path: Path, target: str, verdict: Verdict) -> None:
+    """Keeps a verdict."""
+    parts = {
+        "outcome": verdict.outcome.value,
+        "code": verdict.code,
+        "cause": verdict.cause,
+        "note": verdict.note,
+    }
+    verdict_path(path, target).write_text(json.dumps(parts), "utf-8")

@@ -1,0 +1,1 @@
+"""Model files of frameworks, converted by the frameworks themselves."""

@@ -1,0 +1,83 @@
+"""Accuracy: how well the outputs of a network agree with labels or with expected numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.ir.tensor import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The agreement of an output with what is expected.
+
+    samples: the number of samples.
+    top_1: the share of labels that are the index of the largest element along the last axis; None
+        if what is expected are no labels.
+    mean_error: the mean of the absolute differences; None if what is expected are labels by number.
+    """
+
+    samples: int
+    top_1: float | None
+    mean_error: float | None
+
+
+def accuracy(name: str, outputs: Array, expected: Array, axes: int) -> Accuracy:
+    """The accuracy of an output.
+
+    outputs: the samples' outputs, whose first `axes` axes number the samples.
+    expected: whole numbers of the same shape without the last axis, which are labels; or numbers of
+        the same shape, which are labels, too, where each row is 0 with a single 1.  Of an output of
+        whole numbers, such as that of ArgMax, the elements themselves are labels.
+
+    Raises UsageError for other shapes and types, for labels that are out of range, and for NaN."""
+    samples, classes = int(np.prod(outputs.shape[:axes])), outputs.shape[-1] if outputs.ndim else 1
+    is_whole = expected.dtype.kind in "iub"
+    if expected.dtype.kind not in "fiub":
+        raise _refused(name, f"the element type is {expected.dtype}", outputs, axes)
+    if np.isnan(expected).any():
+        raise _refused(name, "an element is NaN", outputs, axes)
+    if expected.shape == outputs.shape and outputs.dtype.kind in "iub" and is_whole:
+        return Accuracy(samples, _mean(outputs == expected), None)
+    if outputs.ndim > axes and classes == 1 and expected.shape == outputs.shape[:-1]:
+        expected = expected[..., np.newaxis]  # a single number, such as a probability
+    if expected.shape == outputs.shape:
+        error = _mean(np.abs(outputs.astype(np.float64) - expected.astype(np.float64)))
+        is_one_hot = classes > 1 and _is_one_hot(expected)
+        top = _mean(outputs.argmax(-1) == expected.argmax(-1)) if is_one_hot else None
+        return Accuracy(samples, top, error)
+    if outputs.ndim <= axes or not is_whole or expected.shape != outputs.shape[:-1]:
+        written = ",".join(map(str, expected.shape))
+        raise _refused(name, f"{expected.dtype}[{written}] does not fit", outputs, axes)
+    if expected.size and not 0 <= int(expected.min()) <= int(expected.max()) < classes:
+        wrong = expected[(expected < 0) | (expected >= classes)].flat[0]
+        raise _refused(name, f"label {wrong} is not within [0, {classes})", outputs, axes)
+    return Accuracy(samples, _mean(outputs.argmax(-1) == expected), None)
+
+
+def _is_one_hot(expected: Array) -> bool:
+    return bool(((expected == 0) | (expected == 1)).all() and (expected.sum(-1) == 1).all())
+
+
+def _mean(array: Array) -> float | None:
+    return float(array.mean(dtype=np.float64)) if array.size else None
+
+
+def _refused(name: str, what: str, outputs: Array, axes: int) -> UsageError:
+    shape = outputs.shape
+    written = f"numbers of shape [{','.join(map(str, shape))}]"
+    if len(shape) > axes and shape[-1] > 1:
+        labels = ",".join(map(str, shape[:-1]))
+        written = f"labels, whole numbers of shape [{labels}], or {written}"
+    return UsageError(
+        "input-010",
+        f'what is expected of output "{name}" cannot be compared: {what}',
+        where=f'y, output "{name}"',
+        why=f"this output has {','.join(map(str, shape[axes:]))} elements for each sample"
+        if len(shape) > axes
+        else "this output has one element for each sample",
+        help=f"pass {written}",
+    )

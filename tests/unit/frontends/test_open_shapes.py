@@ -1,0 +1,92 @@
+"""TFLite files with an open batch state wrong extents of tensors; the import infers them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.errors import ModelError
+from penstock.frontends.open import parse
+from penstock.simulators.graph import run_graph
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+
+X = np.arange(12, dtype=np.int8).reshape(1, 4, 3)
+
+
+def tensor(name: str, *shape: int, is_open: bool = True) -> TensorSpec:
+    """An int8 tensor, whose batch is open."""
+    return TensorSpec(name, shape, scales=(0.5,), zero_points=(0,), is_open=is_open)
+
+
+def numbers(name: str, *elements: int, shape: tuple[int, ...] | None = None) -> TensorSpec:
+    """Constant int32."""
+    array = np.array(elements, np.int32).reshape((len(elements),) if shape is None else shape)
+    return TensorSpec(name, array.shape, "int32", data=array)
+
+
+def dilated(*, is_open: bool) -> bytes:
+    """Two phases of a signal as a batch, their ReLU, and back, as for dilated convolutions."""
+    tensors = (
+        tensor("x", 1, 4, 3),
+        numbers("blocks", 2),
+        numbers("nothing", 0, 0, shape=(1, 2)),
+        tensor("phases", 1, 2, 3, is_open=is_open),
+        tensor("clamped", 1, 2, 3, is_open=is_open),
+        tensor("y", 1, 4, 3, is_open=is_open),
+    )
+    operators = (
+        OperatorSpec("SPACE_TO_BATCH_ND", (0, 1, 2), (3,)),
+        OperatorSpec("RELU", (3,), (4,)),
+        OperatorSpec("BATCH_TO_SPACE_ND", (4, 1, 2), (5,)),
+    )
+    return write_tflite(tensors, operators, (0,), (5,))
+
+
+def test_the_batch_of_a_dilated_layer_is_inferred() -> None:
+    graph = parse(dilated(is_open=True), "m.tflite")
+    assert [node.output.type.shape for node in graph.nodes] == [(2, 2, 3), (2, 2, 3), (1, 4, 3)]
+    found = run_graph(graph, {"x": X - 5})["y"]
+    np.testing.assert_array_equal(found, np.maximum(X - 5, 0))
+
+
+def test_extents_that_are_stated_must_be_right() -> None:
+    with pytest.raises(ModelError):
+        parse(dilated(is_open=False), "m.tflite")
+
+
+def test_a_shape_that_is_computed_from_the_batch_is_known() -> None:
+    tensors = (
+        tensor("x", 1, 4, 3),
+        TensorSpec("shape", (3,), "int32"),
+        *(numbers(name, number) for name, number in (("begin", 0), ("end", 1), ("step", 1))),
+        TensorSpec("batch", (), "int32"),
+        numbers("twelve", 12, shape=()),
+        TensorSpec("wanted", (2,), "int32"),
+        tensor("y", 1, 1),
+    )
+    operators = (
+        OperatorSpec("SHAPE", (0,), (1,)),
+        OperatorSpec("STRIDED_SLICE", (1, 2, 3, 4), (5,), {"shrink_axis_mask": 1}),
+        OperatorSpec("PACK", (5, 6), (7,), {"values_count": 2}),
+        OperatorSpec("RESHAPE", (0, 7), (8,)),
+    )
+    graph = parse(write_tflite(tensors, operators, (0,), (8,)), "m.tflite")
+    assert graph.outputs[0].type.shape == (1, 12)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "options", "shape"),
+    [
+        ("EXPAND_DIMS", (numbers("axis", -1, shape=()),), {}, (1, 4, 3, 1)),
+        ("SQUEEZE", (), {"squeeze_dims": (0,)}, (4, 3)),
+        ("SQUEEZE", (), {}, (4, 3)),
+        ("RESHAPE", (numbers("to", -1, 2),), {}, (6, 2)),
+    ],
+)
+def test_open_views_have_the_shape_that_their_operands_ask_for(
+    name: str, operands: tuple[TensorSpec, ...], options: dict[str, int], shape: tuple[int, ...]
+) -> None:
+    tensors = (tensor("x", 1, 4, 3), tensor("y", 1, 1), *operands)
+    reads = (0, *range(2, 2 + len(operands)))
+    raw = write_tflite(tensors, (OperatorSpec(name, reads, (1,), options),), (0,), (1,))
+    assert parse(raw, "m.tflite").outputs[0].type.shape == shape

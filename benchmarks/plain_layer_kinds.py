@@ -323,11 +323,12 @@ def _window(d: PlainDrawing, extent: int) -> Window:
 
 
 def _weights(d: PlainDrawing, shape: tuple[int, ...], axis: int) -> tuple[Value, Value]:
-    """Real weights, and a bias for each index of an axis."""
+    """Real weights, or those of dynamic-range layers, and a bias for each index of an axis."""
     rng = np.random.default_rng(d.random.getrandbits(32))
-    drawn = (rng.normal(0, 0.5, each).astype(np.float32) for each in (shape, shape[axis]))
-    weights, bias = (d.constant(each) for each in drawn)
-    return weights, bias
+    narrow = rng.integers(4) == 0
+    weights = rng.integers(-127, 128, shape) if narrow else rng.normal(0, 0.5, shape)
+    bias = rng.normal(0, 0.5, shape[axis])
+    return d.constant(weights.astype(np.float32)), d.constant(bias.astype(np.float32))
 
 
 def resampled(d: PlainDrawing) -> None:

@@ -32,6 +32,8 @@ def declared_members(kernel: Kernel, sample: Sample) -> set[tuple[str, str]]:
     multipliers and shifts of channels (`runtime/certified.h`)."""
     numbers = {("int32_t", name) for name, _ in kernel.params}
     tables = {(POINTERS[table.type.dtype], name) for name, table in kernel.tables}
+    if "weight_bytes" in dict(kernel.params):  # which tells their type
+        tables = {("const void *", n) if n == "weights" else (t, n) for t, n in tables}
     inputs = sample.site.inputs
     if {"multiplier", "shift"} <= {name for name, _ in kernel.tables}:
         tables.add(("const int32_t *", "forms"))

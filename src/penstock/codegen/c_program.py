@@ -218,6 +218,8 @@ def generate(
             if code.cmake
         ],
         "window_rows": max((step.kernel.window_rows for step in steps(program)), default=0),
+        "only_wide_weights": {step.kernel.real_weight_bytes for step in steps(program)} - {None}
+        == {4},
         "tables": tables(names),
         "functions": (*(part.text for part in parts.values()), *run.loops),
         "run": run.lines,

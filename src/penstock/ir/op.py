@@ -222,6 +222,11 @@ class Kernel:
         """Rows of the kernel's sliding window; 0 if it has none."""
         return dict(self.params).get("kernel_h", 0)
 
+    @property
+    def real_weight_bytes(self) -> int | None:
+        """Bytes of a weight of a layer on real numbers: 4, or 1 in int8; None for other kernels."""
+        return dict(self.params).get("weight_bytes")
+
 
 class Op(Protocol):
     """The interface of every operator.  `tests/laws` checks its laws for every operator.

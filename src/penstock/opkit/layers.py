@@ -243,16 +243,21 @@ class PlainLayer(WeightedOp):
         with np.errstate(all="ignore"):
             return self.limits.applied(sums + bias[out.slices[-1]])
 
-    def plain_kernel(self, name: str, params: Params, packed: Array | None = None) -> Kernel:
-        """The C kernel `name`; it reads the weights as `packed`, or as the model stores them."""
+    def plain_kernel(self, name: str, params: Params, packed: Array) -> Kernel:
+        """The C kernel `name`, which reads the weights as `packed`; in int8 if that holds them, as
+        it does those of dynamic-range layers."""
+        with np.errstate(invalid="ignore"):
+            narrow = packed.astype(np.int8)
+        stored = narrow if np.array_equal(narrow, packed) else packed
         bounds = ("bounds", Table.of(self.limits.array(DType.FLOAT32)))
-        found = Kernel(
-            name, params, (bounds,), constants=((1, "weights"), (2, "bias")), by_rows=True
+        return Kernel(
+            name,
+            (*params, ("weight_bytes", stored.itemsize)),
+            (("weights", Table.of(stored)), bounds),
+            constants=((2, "bias"),),
+            folded=(1,),
+            by_rows=True,
         )
-        if packed is None:
-            return found
-        tables = (("weights", Table.of(packed)), bounds)
-        return replace(found, tables=tables, constants=((2, "bias"),), folded=(1,))
 
 
 QUAD = 4

@@ -54,6 +54,12 @@ def real_weights(*shape: int) -> tuple[TensorType, Data]:
     return TensorType(shape, DType.FLOAT32), Data.of(data)
 
 
+def narrow_weights(*shape: int) -> tuple[TensorType, Data]:
+    """Random float32 weights that int8 holds."""
+    data = np.random.default_rng([*shape, 4]).integers(-127, 128, shape).astype(np.float32)
+    return TensorType(shape, DType.FLOAT32), Data.of(data)
+
+
 def real_bias(channels: int) -> tuple[TensorType, Data]:
     """Random float32 biases."""
     data = np.random.default_rng([channels, 2]).normal(0, 0.5, channels).astype(np.float32)

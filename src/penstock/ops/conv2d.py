@@ -44,6 +44,7 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
     int8,
+    narrow_weights,
     real_bias,
     real_weights,
     reals,
@@ -347,6 +348,12 @@ SAMPLES = (
         reals(2, 6, 9, 4),
         real_weights(6, 2, 3, 2),
         real_bias(6),
+    ),
+    sample(
+        PlainConv2D(Window(2, 1, 1, 1, 0), Window(3, 1, 1, 1, 1)),
+        reals(1, 4, 5, 3),
+        narrow_weights(5, 2, 3, 3),
+        real_bias(5),
     ),
     sample(
         PlainConv2D(Window(1), Window(1)), reals(1, 5, 4, 8), real_weights(3, 1, 1, 8), real_bias(3)

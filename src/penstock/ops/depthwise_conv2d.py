@@ -43,6 +43,7 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
     int8,
+    narrow_weights,
     real_bias,
     real_weights,
     reals,
@@ -148,7 +149,7 @@ class PlainDepthwiseConv2D(_Depthwise, PlainLayer):
         return self.finished(total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
-        return self.plain_kernel("depthwise_conv2d_f32", self.window_params(site))
+        return self.plain_kernel("depthwise_conv2d_f32", self.window_params(site), site.constant(1))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -269,6 +270,12 @@ SAMPLES = (
         PlainDepthwiseConv2D(Window(2, 1, 2, 1, 1), Window(4, 2, 1, 1, 2), 3),
         reals(2, 5, 7, 2),
         real_weights(1, 2, 4, 6),
+        real_bias(6),
+    ),
+    sample(
+        PlainDepthwiseConv2D(Window(3, 1, 1, 1, 1), Window(2, 1, 1, 0, 1), 1),
+        reals(1, 4, 5, 6),
+        narrow_weights(1, 3, 2, 6),
         real_bias(6),
     ),
     sample(

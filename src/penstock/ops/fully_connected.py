@@ -53,6 +53,7 @@ from penstock.opkit.requantise import reach_of_sums
 from penstock.opkit.samples import (
     bias,
     int8,
+    narrow_weights,
     real_bias,
     real_weights,
     reals,
@@ -378,6 +379,7 @@ SAMPLES = (
     sample(FullyConnected(keep_dimensions=True), int8(2, 3, 4), weights(5, 4), bias(5)),
     sample(PlainFullyConnected(Limits(-0.5, 0.5)), reals(1, 12), real_weights(5, 12), real_bias(5)),
     sample(PlainFullyConnected(), reals(3, 2, 4), real_weights(7, 8), real_bias(7)),
+    sample(PlainFullyConnected(), reals(2, 9), narrow_weights(5, 9), real_bias(5)),
     sample(
         PlainFullyConnected(keep_dimensions=True), reals(2, 3, 4), real_weights(5, 4), real_bias(5)
     ),

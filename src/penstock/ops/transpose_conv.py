@@ -49,6 +49,7 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
     int8,
+    narrow_weights,
     real_bias,
     real_weights,
     reals,
@@ -439,5 +440,11 @@ SAMPLES = (
         reals(2, 5, 4, 2),
         real_weights(2, 3, 4, 2),
         real_bias(2),
+    ),
+    sample(
+        PlainTransposeConv(Spread(5, 3, 1, 1), Spread(9, 4, 2, 1)),
+        reals(1, 5, 4, 3),
+        narrow_weights(5, 3, 4, 3),
+        real_bias(5),
     ),
 )

@@ -1,6 +1,6 @@
 /* conv2d_f32: convolution of floats with bias and clamp.
  *   x  (N, H,  W,  C)                              float
- *   w  (G, ceil(O / G / 4), K, L, C / G, 4)        float   four outputs of a group together
+ *   w  (G, ceil(O / G / 4), K, L, C / G, 4)        float   or int8; four outputs of a group together
  *   b  (O)                                         float
  *   y  (N, Ho, Wo, O)                              float
  * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Nothing is added for
@@ -15,8 +15,8 @@
 struct conv2d_f32 {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-    int32_t groups;
-    const float *weights;
+    int32_t groups, weight_bytes;
+    const void *weights;
     const float *bias;
     const float *bounds; /* least and largest result */
 };
@@ -25,21 +25,23 @@ struct conv2d_f32 {
  * inside: `count` taps of `depth` elements in each row, `step` bytes apart. */
 static inline void conv2d_f32_window(const struct conv2d_f32 *p, const int8_t *const *in_rows,
                                      penstock_span rows, int32_t before, int32_t count,
-                                     int32_t depth, int32_t next, const float *w, float *sums) {
+                                     int32_t depth, int32_t next, const int8_t *w,
+                                     float *sums) {
     const int32_t step = p->dilation_w * p->in_c * 4;
-    const int32_t row_size = p->kernel_w * depth * 4;
+    const int32_t bytes = p->weight_bytes;
+    const int32_t row_bytes = p->kernel_w * depth * 4 * bytes;
     if (step == depth * 4) { /* one run of elements */
         depth *= count;
         count = 1;
     }
     for (int32_t k = rows.lower; k < rows.upper; k++) {
         const int8_t *x = in_rows[k] + before;
-        const float *row_weights = w + k * row_size;
-        for (int32_t l = 0; l < count; l++, x += step, row_weights += depth * 4) {
+        const int8_t *row_weights = w + k * row_bytes;
+        for (int32_t l = 0; l < count; l++, x += step, row_weights += depth * 4 * bytes) {
             if (next) {
-                penstock_add_products_of_two_f32(x, x + next, row_weights, depth, sums);
+                penstock_add_products_of_two_f32(x, x + next, row_weights, bytes, depth, sums);
             } else {
-                penstock_add_products_f32(x, row_weights, depth, sums);
+                penstock_add_products_f32(x, row_weights, bytes, depth, sums);
             }
         }
     }
@@ -50,7 +52,7 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
                            penstock_span rows, int8_t *out) {
     const int32_t depth = p->in_c / p->groups;
     const int32_t outputs = p->out_c / p->groups;
-    const int32_t taps_size = p->kernel_h * p->kernel_w * depth * 4;
+    const int32_t tap_bytes = depth * 4 * p->weight_bytes;
     const int32_t extent = (p->kernel_w - 1) * p->dilation_w;
     for (int32_t column = 0; column < p->out_w;) {
         const int32_t left = column * p->stride_w - p->pad_left;
@@ -60,10 +62,10 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
             left >= 0 && left + p->stride_w + extent < p->in_w && column + 1 < p->out_w;
         const int32_t next = is_pair ? p->stride_w * p->in_c * 4 : 0;
         const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
-        const float *w = p->weights + taps.lower * depth * 4;
+        const int8_t *w = (const int8_t *)p->weights + taps.lower * tap_bytes;
         for (int32_t group = 0; group < p->groups; group++) {
             const int32_t end = (group + 1) * outputs;
-            for (int32_t o = group * outputs; o < end; o += 4, w += taps_size) {
+            for (int32_t o = group * outputs; o < end; o += 4, w += p->kernel_h * p->kernel_w * tap_bytes) {
                 float sums[8] = {0.0f};
                 conv2d_f32_window(p, in_rows, rows, (before + group * depth) * 4,
                                   taps.upper - taps.lower, depth, next, w, sums);

@@ -21,42 +21,67 @@
     (sums)[2] = sum##2;                                                                           \
     (sums)[3] = sum##3
 
-/* Adds `count` products to each of four sums; the weights of each input are next to each other. */
-static inline void penstock_add_products_f32(const int8_t *x, const float *w, int32_t count,
-                                             float *sums) {
+/* Weights are floats, or int8 if all are whole numbers that it holds.  The generated C of a model
+ * that has no such weights defines 0, which leaves their code out. */
+#ifndef PENSTOCK_NARROW_WEIGHTS
+#define PENSTOCK_NARROW_WEIGHTS 1
+#endif
+#define PENSTOCK_FLOATS(weights) ((const float *)(const void *)(weights))
+
+/* Adds `count` products to each of four sums; the weights of each input, of `bytes` bytes, are next
+ * to each other. */
+static inline void penstock_add_products_f32(const int8_t *x, const int8_t *weights, int32_t bytes,
+                                             int32_t count, float *sums) {
     PENSTOCK_LOAD_FOUR(a, sums);
     int32_t c = 0;
-    for (; c + 1 < count; c += 2, w += 8) {
-        const float first = penstock_get_f32(x, c);
-        const float second = penstock_get_f32(x, c + 1);
-        PENSTOCK_ADD_FOUR(a, first, w);
-        PENSTOCK_ADD_FOUR(a, second, w + 4);
-    }
-    if (c < count) {
-        PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+    if (PENSTOCK_NARROW_WEIGHTS && bytes == 1) {
+        for (; c < count; c++, weights += 4) {
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), weights);
+        }
+    } else {
+        const float *w = PENSTOCK_FLOATS(weights);
+        for (; c + 1 < count; c += 2, w += 8) {
+            const float first = penstock_get_f32(x, c);
+            const float second = penstock_get_f32(x, c + 1);
+            PENSTOCK_ADD_FOUR(a, first, w);
+            PENSTOCK_ADD_FOUR(a, second, w + 4);
+        }
+        if (c < count) {
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+        }
     }
     PENSTOCK_STORE_FOUR(sums, a);
 }
 
 /* The same for two vectors of inputs; the sums of the second follow those of the first. */
 static inline void penstock_add_products_of_two_f32(const int8_t *x, const int8_t *z,
-                                                    const float *w, int32_t count, float *sums) {
+                                                    const int8_t *weights, int32_t bytes,
+                                                    int32_t count, float *sums) {
     PENSTOCK_LOAD_FOUR(a, sums);
     PENSTOCK_LOAD_FOUR(b, sums + 4);
     int32_t c = 0;
-    for (; c + 1 < count; c += 2, w += 8) {
-        const float x0 = penstock_get_f32(x, c);
-        const float x1 = penstock_get_f32(x, c + 1);
-        const float z0 = penstock_get_f32(z, c);
-        const float z1 = penstock_get_f32(z, c + 1);
-        PENSTOCK_ADD_FOUR(a, x0, w);
-        PENSTOCK_ADD_FOUR(b, z0, w);
-        PENSTOCK_ADD_FOUR(a, x1, w + 4);
-        PENSTOCK_ADD_FOUR(b, z1, w + 4);
-    }
-    if (c < count) {
-        PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
-        PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
+    if (PENSTOCK_NARROW_WEIGHTS && bytes == 1) {
+        for (; c < count; c++, weights += 4) {
+            const float w[4] = {weights[0], weights[1], weights[2], weights[3]};
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+            PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
+        }
+    } else {
+        const float *w = PENSTOCK_FLOATS(weights);
+        for (; c + 1 < count; c += 2, w += 8) {
+            const float x0 = penstock_get_f32(x, c);
+            const float x1 = penstock_get_f32(x, c + 1);
+            const float z0 = penstock_get_f32(z, c);
+            const float z1 = penstock_get_f32(z, c + 1);
+            PENSTOCK_ADD_FOUR(a, x0, w);
+            PENSTOCK_ADD_FOUR(b, z0, w);
+            PENSTOCK_ADD_FOUR(a, x1, w + 4);
+            PENSTOCK_ADD_FOUR(b, z1, w + 4);
+        }
+        if (c < count) {
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+            PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
+        }
     }
     PENSTOCK_STORE_FOUR(sums, a);
     PENSTOCK_STORE_FOUR(sums + 4, b);

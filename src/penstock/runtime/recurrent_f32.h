@@ -13,7 +13,7 @@ static inline void penstock_put_products_f32(const int8_t *x, const float *weigh
                                              int32_t count, int8_t *sums) {
     for (int32_t o = 0; o < count; o += 4, weights += depth * 4) {
         float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        penstock_add_products_f32(x, weights, depth, four);
+        penstock_add_products_f32(x, (const int8_t *)(const void *)weights, 4, depth, four);
         for (int32_t k = 0; k < 4; k++) {
             penstock_put_f32(sums, o + k, four[k]);
         }

@@ -261,7 +261,13 @@ def _real_convolution(p: Params, site: Site) -> Counts:
     """As `_convolution`; an iteration of an innermost loop adds products to four outputs."""
     quads = _quads(p)
     counts = _convolution({**p, "out_c": quads}, site)
-    return {**counts, "output": counts["pixel"] * quads}
+    return _by_weights(p, {**counts, "output": counts["pixel"] * quads}, "step")
+
+
+def _by_weights(p: Params, counts: Counts, *steps: str) -> Counts:
+    """Steps of float32 kernels that read int8 weights are parts of their own."""
+    narrow = p["weight_bytes"] == 1
+    return {f"narrow {k}" if narrow and k in steps else k: n for k, n in counts.items()}
 
 
 def _real_depthwise(p: Params, site: Site) -> Counts:
@@ -270,7 +276,7 @@ def _real_depthwise(p: Params, site: Site) -> Counts:
     fours = p["out_c"] // QUAD if p["multiplier_d"] == 1 else 0
     singles = p["out_c"] - fours * QUAD
     pixels = images * p["out_h"] * p["out_w"]
-    return {
+    counts = {
         "pixel": pixels,
         "read": images * rows,
         "loop": images * rows * p["out_w"] * (fours + singles),
@@ -279,11 +285,12 @@ def _real_depthwise(p: Params, site: Site) -> Counts:
         "four step": images * rows * columns * fours,
         "single step": images * rows * columns * singles,
     }
+    return _by_weights(p, counts, "four step", "single step")
 
 
 def _real_products(p: Params, site: Site) -> Counts:
     outputs = p["batches"] * _quads(p)
-    return {"output": outputs, "step": outputs * p["in_c"]}
+    return _by_weights(p, {"output": outputs, "step": outputs * p["in_c"]}, "step")
 
 
 def _real_transposed(p: Params, site: Site) -> Counts:
@@ -291,13 +298,14 @@ def _real_transposed(p: Params, site: Site) -> Counts:
     outputs = site.output.elements // p["out_c"] * quads
     taps = p["kernel_h"] * p["kernel_w"]
     met = site.inputs[0].elements // p["in_c"] * taps * quads
-    return {
+    counts = {
         "output": outputs,
         "read": outputs * p["kernel_h"],
         "loop": outputs * taps / p["stride_h"],
         "met": met,
         "step": met * p["in_c"],
     }
+    return _by_weights(p, counts, "step")
 
 
 def _depthwise(p: Params, site: Site) -> Counts:

@@ -7,9 +7,10 @@ from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Types
 from penstock.ir.tensor import DType, TensorType
 
-LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**120
+LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**122
 """Products of a few of the smallest scales do not vanish in single precision.  Converters give
-scales of up to 2**119 to masks of attention, which add the lowest number of single precision."""
+scales of up to 2**128 / 127 to masks of attention, which add the lowest number of single
+precision."""
 
 
 def require(condition: bool, what: str) -> None:
@@ -81,7 +82,7 @@ def require_weights(type: TensorType, axis: int) -> None:
 
 
 def require_quantised(type: TensorType, role: str) -> None:
-    """Raises ModelError unless the tensor has one scale in [2**-40, 2**120) and a zero point in the
+    """Raises ModelError unless the tensor has one scale in [2**-40, 2**122) and a zero point in the
     range of its element type."""
     q = type.quantisation
     require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")

@@ -431,3 +431,12 @@ def test_indices_of_the_largest_integers_are_those_of_the_elements(kind: str) ->
     found = model.node("ArgMax", "x_q", axis=1, scale=None)
     model.outputs.append(helper.make_tensor_value_info(found, TensorProto.INT64, None))
     assert worst_steps(model.proto().SerializeToString()) == 0
+
+
+def test_an_infinite_scale_is_that_of_a_mask() -> None:
+    model = Model(quantised=False)
+    x = dequantised(model, quantised(model, model.input(*SHAPE), np.inf, 0), np.inf, 0)
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(model.raw(x))
+    assert "QuantizeLinear has an infinite scale" in caught.value.what
+    assert "attention mask" in (caught.value.why or "")

@@ -149,6 +149,7 @@ def test_an_operand_of_the_smallest_scale_is_read_as_in_the_reference(operator: 
 
 
 MASK = float(np.float32(2.0**119.3))
+LOWEST = 3.4028234e38  # The magnitude of the lowest number of single precision.
 """The scale of a mask of attention, which adds the lowest number of single precision."""
 
 
@@ -156,6 +157,7 @@ MASK = float(np.float32(2.0**119.3))
     ("operator", "scales", "zero"),
     [
         ("ADD", (0.1, MASK, MASK), 127),
+        ("ADD", (0.1, LOWEST / 127, LOWEST / 255), 127),
         ("SUB", (MASK, 0.1, MASK), -128),
         ("MUL", (0.004, MASK, MASK / 256), 3),
         ("SOFTMAX", (MASK, 1 / 256), -128),

@@ -103,6 +103,16 @@ def _parameters(
             help="quantise the model to 8 bits",
         )
     values = tuple(float(s) for s in scales.ravel())
+    if np.inf in values:
+        raise UnsupportedError(
+            "onnx-007",
+            f"{node.name} has an infinite scale",
+            where=node.where,
+            why="the calibration saw infinite numbers, such as those of an attention mask",
+            help="mask by a finite number, such as -1e4, or exclude the nodes that add the mask "
+            "from quantisation (nodes_to_exclude)",
+            cause="infinite scale",
+        )
     if not values or not all(0 < s < np.inf for s in values):
         raise wrong(node, "a scale is no positive number")
     points = np.zeros(1, np.int64) if zeros is None else zeros.ravel().astype(np.int64)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.entry import entry
+from benchmarks.exporters.judging import RUNGS, judged, keep, kept
 from benchmarks.exporters.making import FileName, Making
 from benchmarks.exporters.page import page
 from benchmarks.torture.case import Verdict
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--source", choices=SOURCES, help="make the files of one framework")
     parser.add_argument("--target", action="append", help="judge for this target; repeatable")
     parser.add_argument("--again", action="store_true", help="judge files that are judged")
-    parser.add_argument("--core", action="store_true", help="run on the simulated core, too")
+    parser.add_argument("--until", choices=RUNGS, default="host", help="the last rung to climb")
     parser.add_argument("-o", "--output", type=Path, help="write the page of verdicts")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -90,14 +91,12 @@ def make(source: str, folder: Path, patterns: Sequence[str]) -> None:
 
 def judge(given: argparse.Namespace, patterns: Sequence[str]) -> int:
     """Judges files for targets, and prints each verdict; returns 1 if one is wrong."""
-    from benchmarks.exporters.judging import judged, keep, kept
-
     worst: dict[FileName, Verdict] = {}
     for path in files(given.folder, patterns):
         for target in given.target:
             verdict = None if given.again else kept(path, target)
             if verdict is None:
-                verdict = judged(path, target, on_core=given.core)
+                verdict = judged(path, target, given.until)
                 keep(path, target, verdict)
             words = " ".join((verdict.code, verdict.cause, verdict.note)).split()
             print(f"{path.name}, {target}: {verdict.outcome.value}", *words, flush=True)

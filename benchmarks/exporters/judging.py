@@ -10,8 +10,9 @@ from typing import Any
 from benchmarks.operators.judging import first_difference
 from benchmarks.torture import onnx_judge, tflite_judge
 from benchmarks.torture.case import Outcome, Verdict
-from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
-from penstock import api
+from benchmarks.torture.compiling import compiled, is_small, mismatch, refusal
+from benchmarks.watched_process import limit_memory
+from penstock import api, ladder
 from penstock.api.verified import onnx_reference
 from penstock.errors import PenstockError, internal_error
 from penstock.ground_truth import tolerances
@@ -21,18 +22,20 @@ from penstock.simulators.graph import run_graph
 
 SETS = 2
 LARGEST_INDEX = 6
+RUNGS = ("points", "host", "core")
+"""The reference machine at every point of the frontier; C on this machine; the simulated core."""
 
 Sets = Sequence[Mapping[str, Array]]
 
 
-def judged(path: Path, target: str, *, on_core: bool) -> Verdict:
-    """The verdict on a file: compiled, equal to the foreign runtime, and on every rung; that of the
-    simulated core only with `on_core`."""
+def judged(path: Path, target: str, until: str) -> Verdict:
+    """The verdict on a file: compiled, equal to the foreign runtime, and on every rung up to
+    `until`, one of `RUNGS`."""
     try:
         done = compiled(path, target)
         sets = [_with_small_indices(one) for one in api.drawn_sets(done, SETS)]
         foreign = _by_onnxruntime if path.suffix == ".onnx" else _by_tensorflow
-        return foreign(path, done, sets) or ladder_verdict(done, sets, deep=on_core)
+        return foreign(path, done, sets) or _climbed(done, sets, until)
     except PenstockError as error:
         return refusal(error)
     except Exception as error:  # any other exception is a defect
@@ -72,6 +75,19 @@ def _by_tensorflow(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
         if len(found) == len(answer) and not first_difference(found, answer, ulps=ulps):
             return None
     return tflite_judge.reference_verdict(raw, done, inputs)
+
+
+def _climbed(done: Compilation, sets: Sets, until: str) -> Verdict:
+    if not is_small(done):
+        return Verdict(Outcome.EXACT, note="too large to run")
+    for rung in ladder.climb(done, None, sets, every_point=True):
+        if wrong := mismatch(rung):
+            return wrong
+        if rung.step == until:
+            break
+        if rung.step == "points":
+            limit_memory(None)  # the address sanitizer reserves terabytes
+    return Verdict(Outcome.EXACT)
 
 
 def verdict_path(path: Path, target: str) -> Path:

@@ -73,11 +73,11 @@ class _Unroller:
 
     def _expanded(self, node: ForeignNode) -> Iterator[ForeignNode]:
         if node.name not in CONTROL_FLOW:
-            node = with_known_shapes(node)
+            node = with_known_shapes(_without_empty_parts(node))
             folded = _folded(node)
             known = folded or tuple(node.outputs[k] for k in sorted(node.open))
             self.values |= {value.name: value for value in known}
-            if folded is None:
+            if folded is None and any(y.type.elements for y in node.outputs):
                 yield node
             return
         if node.handles:
@@ -148,6 +148,15 @@ class _Unroller:
             read = tuple(x if x is None else names.get(x.name, x) for x in inner.inputs)
             made = tuple(names.get(y.name, y) for y in inner.outputs)
             yield replace(inner, inputs=read, outputs=made)
+
+
+def _without_empty_parts(node: ForeignNode) -> ForeignNode:
+    """A concatenation without tensors that have no elements, such as the items of a list before the
+    first."""
+    if node.name != "CONCATENATION":
+        return node
+    full = tuple(x for x in node.inputs if x is None or x.type.elements)
+    return replace(node, inputs=full or node.inputs)
 
 
 def _require_fit(

@@ -279,8 +279,10 @@ def import_tflite(model: ForeignModel) -> Graph:
 
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
-    stateless = without_variables(with_values_before(without_control_flow(model)))
-    model, variables = with_real_constants(stateless.model), list(stateless.variables)
+    # Shapes follow from weights that are constant; bodies of loops have weights of their own.
+    plain = with_real_constants(without_control_flow(with_real_constants(model)))
+    stateless = without_variables(with_values_before(plain))
+    model, variables = stateless.model, list(stateless.variables)
     model = with_quantised_operands(model)
     signed = as_signed(model) if is_unsigned(model) else None
     model = model if signed is None else signed.model

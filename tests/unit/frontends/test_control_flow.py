@@ -233,3 +233,74 @@ def test_a_loop_that_reads_rows_by_its_counter_reads_constant_rows() -> None:
     assert "GatherNd" not in {node.kind for node in graph.nodes}
     x = np.arange(12, dtype=np.int32).reshape(4, 3)
     np.testing.assert_array_equal(outputs(graph, x)[0], x.sum(axis=0))
+
+
+def test_a_loop_that_writes_a_list_writes_every_item() -> None:
+    """As recurrent Keras layers that return sequences: what is before an item, the item, and what
+    is after it are joined; before the first and after the last, there is nothing."""
+    condition = SubgraphSpec(
+        (
+            integers("i"),
+            integers("rows", 3, 2),
+            integers("list", 3, 2),
+            integers("limit", data=3),
+            TensorSpec("less", (), "bool"),
+        ),
+        (OperatorSpec("LESS", (0, 3), (4,)),), (0, 1, 2), (4,),
+    )  # fmt: skip
+
+    def opened(name: str) -> TensorSpec:
+        return TensorSpec(name, (1, 1), "int32", is_open=True)
+
+    body = SubgraphSpec(
+        (
+            integers("j"),
+            integers("all", 3, 2),
+            integers("items", 3, 2),
+            integers("one", data=1),
+            integers("next"),
+            integers("shape", 1, data=[1]),
+            integers("begin", 1),
+            integers("zero", 1, data=[0]),
+            integers("every", 1, data=[-1]),
+            integers("first", 2, data=[0, 0]),
+            integers("size", 2),
+            integers("after", 1),
+            integers("start", 2),
+            integers("rest", 2, data=[-1, -1]),
+            opened("head"),
+            opened("tail"),
+            integers("row", 2),
+            integers("doubled", 2),
+            integers("shape of item", 2, data=[1, 2]),
+            integers("item", 1, 2),
+            integers("joined", 3, 2),
+        ),
+        (
+            OperatorSpec("ADD", (0, 3), (4,)),
+            OperatorSpec("GATHER", (1, 0), (16,), {"axis": 0}),
+            OperatorSpec("ADD", (16, 16), (17,)),
+            OperatorSpec("RESHAPE", (0, 5), (6,)),
+            OperatorSpec("CONCATENATION", (6, 8), (10,), {"axis": 0}),
+            OperatorSpec("SLICE", (2, 9, 10), (14,)),
+            OperatorSpec("RESHAPE", (4, 5), (11,)),
+            OperatorSpec("CONCATENATION", (11, 7), (12,), {"axis": 0}),
+            OperatorSpec("SLICE", (2, 12, 13), (15,)),
+            OperatorSpec("RESHAPE", (17, 18), (19,)),
+            OperatorSpec("CONCATENATION", (14, 19, 15), (20,), {"axis": 0}),
+        ),
+        (0, 1, 2), (4, 1, 20),
+    )  # fmt: skip
+    tensors = (
+        integers("x", 3, 2),
+        integers("start", data=0),
+        integers("zeros", 3, 2, data=np.zeros((3, 2))),
+        integers("end"),
+        integers("same", 3, 2),
+        integers("y", 3, 2),
+    )
+    options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+    node = OperatorSpec("WHILE", (1, 0, 2), (3, 4, 5), options)
+    graph = parse(write_tflite(tensors, (node,), (0,), (5,), "", (condition, body)), "m.tflite")
+    x = np.arange(6, dtype=np.int32).reshape(3, 2)
+    np.testing.assert_array_equal(outputs(graph, x)[0], 2 * x)

@@ -90,3 +90,26 @@ def test_open_views_have_the_shape_that_their_operands_ask_for(
     reads = (0, *range(2, 2 + len(operands)))
     raw = write_tflite(tensors, (OperatorSpec(name, reads, (1,), options),), (0,), (1,))
     assert parse(raw, "m.tflite").outputs[0].type.shape == shape
+
+
+def test_the_rows_of_a_layer_with_dequantised_weights_are_inferred() -> None:
+    """Keras' dense layers on sequences make rows of all steps; weights may be smaller numbers."""
+    rng = np.random.default_rng(3)
+    weights = rng.integers(-9, 9, (2, 3)).astype(np.int8)
+    tensors = (
+        TensorSpec("x", (1, 4, 3), "float32"),
+        numbers("rows", -1, 3),
+        TensorSpec("flat", (1, 3), "float32", is_open=True),
+        TensorSpec("w", (2, 3), scales=(0.5,), zero_points=(0,), data=weights),
+        TensorSpec("real", (2, 3), "float32"),
+        TensorSpec("y", (1, 2), "float32", is_open=True),
+    )
+    operators = (
+        OperatorSpec("DEQUANTIZE", (3,), (4,)),
+        OperatorSpec("RESHAPE", (0, 1), (2,)),
+        OperatorSpec("FULLY_CONNECTED", (2, 4, -1), (5,), {"keep_num_dims": False}),
+    )
+    graph = parse(write_tflite(tensors, operators, (0,), (5,)), "m.tflite")
+    x = rng.normal(size=(1, 4, 3)).astype(np.float32)
+    found = run_graph(graph, {"x": x})["y"]
+    np.testing.assert_allclose(found, x[0] @ (0.5 * weights.T), rtol=1e-5)

@@ -10,8 +10,10 @@
 
 Input row h and tap k contribute to output row h * stride - before + k, if it exists.
 
-Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`,
-`reference/transpose_conv.h`.
+Those of volumes are made of these and operators on planes, see `volumes.py`.
+
+Source: TFLite TRANSPOSE_CONV and CONV_3D_TRANSPOSE; `reference/integer_ops/transpose_conv.h`,
+`reference/transpose_conv.h`, `reference/conv3d_transpose.h`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
-from penstock.opkit.checks import require, require_rank
+from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,
@@ -44,7 +46,7 @@ from penstock.opkit.layers import (
     in_quads,
     layer_node,
 )
-from penstock.opkit.nodes import is_real
+from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import (
     bias,
@@ -58,9 +60,11 @@ from penstock.opkit.samples import (
 )
 from penstock.opkit.selection import Form
 from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
+from penstock.ops import volumes
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import grouped_nodes
 from penstock.ops.pad import Pad
+from penstock.ops.plain import PlainAdd
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -189,7 +193,7 @@ class TransposeConv(_Transposed, Layer):
 
     activation: Activation = Activation.NONE
 
-    TFLITE = ("TRANSPOSE_CONV",)
+    TFLITE = ("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "ConvTranspose")
     RELAY = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
 
@@ -241,6 +245,9 @@ def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s,
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite TRANSPOSE_CONV, padded as the convolution from its output to its input."""
+    if node.name == "CONV_3D_TRANSPOSE":
+        yield from in_shape_of_output(node, _foreign_volume_nodes(node))
+        return
     w, x, y = node.input(1), node.input(2), node.output()
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
         require_rank(value.type, (4,), role)
@@ -255,10 +262,34 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield foreign_layer(op, node, x, w, bias=3)
 
 
+FOREIGN_ORDER = (4, 3, 0, 1, 2)
+"""From (D, H, W, O, C), as TFLite has weights of volumes, to (C, O, D, H, W)."""
+
+
+def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CONV_3D_TRANSPOSE of real numbers.
+
+    Source: `reference/conv3d_transpose.h`."""
+    weights, x, y = node.constant(1), node.input(2), node.output()
+    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
+    require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
+    w = Value.constant(f"{y.name}/weights", weights.transpose(FOREIGN_ORDER))
+    form = onnx_form(
+        node, "ConvTranspose", x, w, node.optional(3),
+        strides=tuple(node.integer(f"stride_{axis}") for axis in "dhw"),
+        dilations=tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw"),
+        output_shape=y.type.shape[1:4], auto_pad="SAME_UPPER",
+    )  # fmt: skip
+    return _volume_nodes(form, x, 1, Limits.of(fused_activation(node)))
+
+
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ConvTranspose.  In groups it is a convolution by flipped windows of the input with zeros
     between its rows and columns."""
     x, groups = node.input(0), node.integer("group", 1)
+    if x.type.rank == volumes.RANK:
+        yield from _volume_nodes(node, x, groups)
+        return
     require_rank(x.type, (4,), "input")
     if is_real(node) or onnx_constants.has_real_weights(node, 1, axis=1):
         yield from _plain_nodes(node, groups)
@@ -280,6 +311,46 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
     op = TransposeConv(rows, columns)
     yield layer_node(op, node.typed(op, x, w, b), x, w, b)
+
+
+def _volume_nodes(
+    node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED
+) -> Iterable[Made]:
+    """Nodes of a transposed convolution of volumes, of real numbers: with planes of zeros between
+    those of the input, it is a convolution by the flipped taps along them, each of which is a
+    transposed convolution of images."""
+    if groups != 1:
+        raise node.unsupported(f"group is {groups} for a volume, must be 1")
+    new, weights = RealNodes(node), onnx_constants.real_numbers(node, 1)
+    require(
+        weights.ndim == volumes.RANK and len(weights) == x.type.shape[4],
+        f"input has shape {list(x.type.shape)}, weights {list(weights.shape)}",
+    )
+    images, planes = (volumes.of_axes(node, a, x) for a in (volumes.IMAGE, volumes.PLANES))
+    depth, *image = x.type.shape[1:4]
+    size, step = weights.shape[2], pair(planes, "dilations")[0]
+    wide = (size - 1) * step + 1
+    spread, _ = _onnx_spreads(planes, (depth, 1), (wide, 1))
+    sizes = tuple(
+        (extent - 1) * step + 1
+        for extent, step in zip(weights.shape[3:], pair(images, "dilations"), strict=True)
+    )
+    op = PlainTransposeConv(*_onnx_spreads(images, tuple(image), sizes), UNLIMITED)
+    outputs = weights.shape[1]
+    zeros = new.constant(np.zeros(outputs), "no_bias")
+    ends = max(0, spread.before + spread.outputs - depth * spread.stride)
+    window = Window(size, dilation=step, before=wide - 1, after=ends)
+
+    def convolved(image: Value, tap: Array) -> Value:
+        w = _dilated(images, new.constant(tap.transpose(0, 2, 3, 1), "weights"))
+        return new.apply(op, image, w, zeros)
+
+    flipped = weights.transpose(1, 0, 2, 3, 4)[:, :, ::-1]
+    apart = volumes.spaced(new, new.input(0), spread.stride)
+    total = volumes.convolved(new, apart, window, flipped, convolved)
+    bias = new.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
+    found = volumes.planes_of(new, total, spread.before, spread.outputs)
+    yield from new.result(new.apply(PlainAdd(limits), found, bias))
 
 
 def _require_groups(x: Value, w: Value, groups: int) -> None:

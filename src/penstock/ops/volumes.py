@@ -3,11 +3,12 @@
 A pool takes rows and columns of all planes, then planes; a convolution adds one of planes for each
 plane of the window.  Both are made of operators on images.
 
-Source: ONNX operator specification, AveragePool, Conv, LpPool and MaxPool.
+Source: ONNX operator specification, AveragePool, Conv, ConvTranspose, LpPool and MaxPool.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ def _of_axes(name: str, value: Attribute, axes: tuple[int, ...]) -> Attribute:
     return tuple(whole[end + a] for end in range(0, len(whole), count) for a in axes)
 
 
-_BY_AXIS = ("dilations", "kernel_shape", "pads", "strides")
+_BY_AXIS = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
 
 
 def pooled(
@@ -93,3 +94,21 @@ def convolved(
         total = part if total is None else new.apply(PlainAdd(), total, part)
     assert total is not None
     return new.reshape(total, (batch, outputs, *total.type.shape[1:]))
+
+
+def spaced(new: RealNodes, x: Value, stride: int) -> Value:
+    """The volume with stride - 1 planes of zeros after each plane."""
+    batch, depth, *image = x.type.shape
+    flat = new.reshape(x, (batch * depth, 1, math.prod(image)))
+    padded = new.apply(Pad((0, 0, 0), (0, stride - 1, 0), 0), flat) if stride > 1 else flat
+    return new.reshape(padded, (batch, depth * stride, *image))
+
+
+def planes_of(new: RealNodes, x: Value, start: int, count: int) -> Value:
+    """Some planes of a volume."""
+    if (start, count) == (0, x.type.shape[1]):
+        return x
+    shape = (x.type.shape[0], count, *x.type.shape[2:])
+    flat = new.reshape(x, (*x.type.shape[:2], math.prod(x.type.shape[2:])))
+    taken = new.apply(Slice((0, start, 0), (*shape[:2], flat.type.shape[2]), (1, 1, 1)), flat)
+    return new.reshape(taken, shape)

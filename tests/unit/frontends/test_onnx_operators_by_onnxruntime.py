@@ -116,7 +116,15 @@ def transposed(
     return grow
 
 
+VOLUME = (1, 3, 4, 5, 3)
 TRANSPOSED: dict[str, Grow] = {
+    "volumes": transposed(VOLUME, (3, 2, 2, 2, 2), strides=[2, 2, 2]),
+    "padded volumes": transposed(
+        VOLUME, (3, 2, 3, 3, 3), strides=[2, 2, 2], pads=[1] * 6, output_padding=[1, 1, 1]
+    ),
+    "dilated volumes": transposed(
+        VOLUME, (3, 2, 2, 3, 2), strides=[3, 1, 2], pads=[2, 0, 0, 1, 1, 0], dilations=[2, 1, 1]
+    ),
     "plain": transposed(IMAGE, (3, 4, 3, 2)),
     "strided": transposed(IMAGE, (3, 4, 3, 4), strides=[2, 3], pads=[1, 0, 1, 2]),
     "output padding": transposed(

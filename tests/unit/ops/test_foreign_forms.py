@@ -122,6 +122,33 @@ def test_a_convolution_of_volumes_is_a_sum_over_its_window(padding: int) -> None
     np.testing.assert_allclose(result(graph, x)[0], np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_transposed_convolution_of_volumes_adds_windows(is_same: bool) -> None:
+    x, w, b = drawn(1, 3, 4, 2, 2), drawn(3, 2, 2, 3, 2), drawn(3)
+    strides, sizes = (2, 1, 2), (3, 2, 2)
+    extents = list(zip(x.shape[1:4], sizes, strides, strict=True))
+    full = [(extent - 1) * stride + size for extent, size, stride in extents]
+    shape = [extent * stride if is_same else f
+             for (extent, _, stride), f in zip(extents, full, strict=True)]  # fmt: skip
+    whole = np.zeros((1, *np.maximum(full, shape), 3))
+    for place in np.ndindex(*x.shape[1:4]):
+        box = tuple(slice(p * s, p * s + k) for p, s, k in zip(place, strides, sizes, strict=True))
+        whole[0][box] += w @ x[0, *place]
+    starts = [max(f - y, 0) // 2 for f, y in zip(full, shape, strict=True)]
+    kept = tuple(slice(a, a + y) for a, y in zip(starts, shape, strict=True))
+    expected = whole[0][kept][None] + b
+    graph = graph_of(
+        "CONV_3D_TRANSPOSE",
+        (constant("shape", np.array([1, *shape, 3], np.int32)), constant("w", w),
+         plain("x", DType.FLOAT32, *x.shape), constant("b", b)),
+        (plain("y", DType.FLOAT32, *expected.shape),),
+        padding=int(not is_same),
+        fused_activation_function=1,
+        **{f"stride_{axis}": stride for axis, stride in zip("dhw", strides, strict=True)},
+    )  # fmt: skip
+    np.testing.assert_allclose(result(graph, x)[0], np.maximum(expected, 0), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("scales", [(0.01,), (0.01, 0.02, 0.03)])
 def test_inputs_of_a_convolution_have_symmetric_steps_if_channels_share_a_scale(
     scales: tuple[float, ...],

@@ -21,15 +21,19 @@ from penstock.ir.tensor import Array
 CALIBRATION_SETS = 6
 # A file is an exporter (its opset) and a tool of onnxruntime (its options).
 EXPORTERS: Mapping[str, tuple[bool, int]] = {
+    "script9": (False, 9), "script11": (False, 11),
     "script13": (False, 13), "script17": (False, 17), "script20": (False, 20),
     "dynamo18": (True, 18), "dynamo21": (True, 21), "dynamo23": (True, 23),
 }  # fmt: skip
 TOOLS = ("float32", "qdq-s8s8", "qdq-u8s8", "qdq-u8u8", "qoperator-s8s8", "qoperator-u8u8",
-         "qoperator-u8s8", "dynamic", "float16", "basic", "extended", "batch")  # fmt: skip
+         "qoperator-u8s8", "dynamic", "float16", "basic", "extended", "batch", "fused-qdq-u8s8",
+         "fx", "trained")  # fmt: skip
 IN_EVERY_FORM = ("lenet", "lstm", "transformer")
 FEW = (("script17", "qdq-s8s8"), ("dynamo18", "qdq-u8s8"), ("script13", "qoperator-u8s8"))
 MORE = (("dynamo21", "float32"), ("script17", "dynamic"), ("script20", "extended"),
         ("dynamo18", "qoperator-s8s8"), ("script17", "float32"))  # fmt: skip
+OLDER = (("script11", "qdq-u8u8"), ("script17", "fused-qdq-u8s8"), ("script9", "float32"),
+         ("script17", "fx"), ("script17", "trained"), ("script11", "dynamic"))  # fmt: skip
 
 
 def torch_files() -> Iterator[Making]:
@@ -38,7 +42,7 @@ def torch_files() -> Iterator[Making]:
 
     networks = {**torch_networks.NETWORKS, **torch_blocks.NETWORKS}
     for place, (name, maker) in enumerate(networks.items()):
-        forms = {*FEW, MORE[place % len(MORE)]}
+        forms = {*FEW, MORE[place % len(MORE)], OLDER[place % len(OLDER)]}
         if name in IN_EVERY_FORM:
             exporters = list(EXPORTERS)
             forms |= {(exporters[k % len(exporters)], tool) for k, tool in enumerate(TOOLS)}
@@ -50,7 +54,8 @@ def torch_files() -> Iterator[Making]:
 
 
 def _file(maker: Callable[[], Any], exporter: str, tool: str) -> bytes:
-    raw = _exported(maker, exporter, dynamic_batch=tool == "batch")
+    prepare = {"fx": _observed, "trained": _fake_quantised}.get(tool)
+    raw = _exported(maker, exporter, dynamic_batch=tool == "batch", prepare=prepare)
     model = onnx.ModelProto.FromString(raw)
     if tool == "dynamic":
         return _dynamic(raw)
@@ -60,12 +65,20 @@ def _file(maker: Callable[[], Any], exporter: str, tool: str) -> bytes:
         return bytes(float16.convert_float_to_float16(model).SerializeToString())
     if tool in ("basic", "extended"):
         return _optimised(raw, tool)
+    if tool.startswith("fused-"):
+        return _optimised(_static(raw, *tool.split("-")[1:]), "extended")
     if tool.startswith("q"):
         return _static(raw, *tool.split("-"))
     return raw
 
 
-def _exported(maker: Callable[[], Any], exporter: str, *, dynamic_batch: bool) -> bytes:
+def _exported(
+    maker: Callable[[], Any],
+    exporter: str,
+    *,
+    dynamic_batch: bool,
+    prepare: Callable[[Any, Any], Any] | None,
+) -> bytes:
     import torch
 
     torch.manual_seed(zlib.crc32(maker.__name__.encode()))
@@ -73,6 +86,8 @@ def _exported(maker: Callable[[], Any], exporter: str, *, dynamic_batch: bool) -
     module, inputs = maker()
     _train(module)
     module.eval()
+    if prepare is not None:
+        module = prepare(module, inputs)
     dynamo, opset = EXPORTERS[exporter]
     options: dict[str, Any] = {}
     if dynamic_batch:
@@ -90,6 +105,36 @@ def _exported(maker: Callable[[], Any], exporter: str, *, dynamic_batch: bool) -
                 external_data=False, verbose=False, **options,
             )  # fmt: skip
         return path.read_bytes()
+
+
+def _observed(module: Any, inputs: Any) -> Any:
+    """Quantised by torch itself, after observation."""
+    import torch
+    from torch.ao import quantization as q
+    from torch.ao.quantization import quantize_fx
+
+    mapping = q.get_default_qconfig_mapping("x86")
+    observed = quantize_fx.prepare_fx(module, mapping, inputs)
+    with torch.no_grad():
+        for _ in range(CALIBRATION_SETS):
+            observed(*inputs)
+    return quantize_fx.convert_fx(observed)
+
+
+def _fake_quantised(module: Any, inputs: Any) -> Any:
+    """With torch's fake quantisation, as in training for it."""
+    import torch
+    from torch.ao import quantization as q
+    from torch.ao.quantization import quantize_fx
+
+    mapping = q.QConfigMapping().set_global(q.get_default_qat_qconfig("x86", version=0))
+    trained = quantize_fx.prepare_qat_fx(module.train(), mapping, inputs)
+    with torch.no_grad():
+        for _ in range(CALIBRATION_SETS):
+            trained(*inputs)
+    trained.eval()
+    trained.apply(q.disable_observer)
+    return trained
 
 
 def _train(module: Any) -> None:

@@ -23,7 +23,7 @@ from benchmarks.layer_kinds import (
     pointwise,
 )
 from benchmarks.plain_drawing import PlainDrawing
-from benchmarks.plain_layer_kinds import PLAIN_LAYERS
+from benchmarks.plain_layer_kinds import PLAIN_LAYERS, convolutions, products
 from benchmarks.recurrent_layers import recurrent_layers
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import DType, Quantisation
@@ -79,6 +79,15 @@ def plain_mixture(seed: int) -> Graph:
     d = PlainDrawing("plain mixture", seed)
     for layers in PLAIN_LAYERS:
         layers(d)
+    return d.graph()
+
+
+def real_mixture(seed: int) -> Graph:
+    """Layers of float32 with weights of float32 or int8, and pools, side by side."""
+    d = PlainDrawing("real mixture", seed)
+    for _ in range(3):
+        convolutions(d)
+        products(d)
     return d.graph()
 
 
@@ -160,6 +169,7 @@ def _with_wide_weights(node: Node) -> Node:
 MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "int8": mixture,
     "plain": plain_mixture,
+    "real": real_mixture,
     "recurrent": recurrent_mixture,
     "joined": joined_mixture,
     "channels": channel_mixture,

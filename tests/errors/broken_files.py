@@ -263,6 +263,7 @@ def write_broken_files(folder: Path) -> None:
         archive.writestr("config.json", "{}")
     np.savez(folder / "three_columns.npz", x=np.zeros((9, 1, 3), np.float32))
     np.save(folder / "three_columns.npy", np.zeros((1, 3), np.float32))
+    np.savez(folder / "pixels.npz", pixels=np.ones((1, 4), np.float32))
     np.savez(folder / "samples.npz", x=np.ones((1, 4), np.float32))
     np.savez(folder / "no_samples.npz", x=np.zeros((0, 4), np.float32))
     shutil.copy(MODELS / "onnx" / "recurrent.onnx", folder)

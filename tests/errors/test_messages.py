@@ -100,6 +100,7 @@ COMMANDS: dict[str, str] = {
     "calibration-002": "compile floats.onnx --quantise of_another_model.npz",
     "calibration-003": "compile floats.onnx --quantise three_columns.npz",
     "calibration-004": "compile floats.onnx --quantise no_samples.npz",
+    "calibration-007": "compile good.tflite --evaluate pixels.npz",
     "calibration-005": "compile floats.onnx --constant x=no_archive.npz",
     "calibration-006": "compile floats.onnx --constant x=three_columns.npy",
     "usage-170": "compile floats.onnx --constant x",

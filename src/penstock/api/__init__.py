@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         show,
         sweep,
     )
-    from penstock.api.loaded import Network, load
+    from penstock.api.loaded import load
+    from penstock.api.network import Network
     from penstock.api.ran import Ran, compare, profile, run
     from penstock.api.reported import Reported, read_report
     from penstock.api.requested import request
@@ -51,7 +52,8 @@ _MODULES = {
         "show",
         "sweep",
     ),
-    "penstock.api.loaded": ("Network", "load"),
+    "penstock.api.loaded": ("load",),
+    "penstock.api.network": ("Network",),
     "penstock.api.ran": ("Ran", "compare", "profile", "run"),
     "penstock.api.reported": ("Reported", "read_report"),
     "penstock.api.requested": ("request",),

@@ -42,6 +42,7 @@ from penstock.workers import Workers, executor_of, mapped
 
 # The stage that plans what other options yield, as `on_stage` receives it.
 OTHER_OPTIONS = "other options"
+EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -135,6 +136,12 @@ def compile(
     with recorded() as dropped:
         done, report = _compiled(wanted, workers, on_stage)
         check_flash(report, done)
+    if wanted.evaluation is not None:
+        from penstock.api.evaluated import evaluations  # takes long to import
+
+        on_stage(EVALUATION)
+        found = evaluations(wanted, done, wanted.evaluation)
+        report = dataclasses.replace(report, evaluations=found)
     return Compiled(dataclasses.replace(report, dropped=tuple(dropped)), done)
 
 

@@ -33,6 +33,7 @@ class Settings(TypedDict, total=False):
     io: Literal["quantized", "model"]
     accelerators: str | Sequence[str]
     strict: bool
+    evaluate: str | Path | None
     assume_int8: bool
     quantise: str | Path | None
     size_limit: Size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.brief import Brief
@@ -13,6 +14,7 @@ from penstock.scheduling.options import DEFAULTS, Options
 from penstock.setting import (
     ACCELERATORS,
     CLOCK,
+    FILE,
     FLAG,
     MEMORIES,
     MEMORY,
@@ -245,6 +247,19 @@ class Request(Brief):
             "reject networks that accelerators run only in part",
             group=ACCELERATORS,
             commands=READING,
+        ),
+    )
+    evaluation: Path | None = declared(
+        None,
+        Setting(
+            FILE,
+            "State the accuracy on samples with labels, beside that of the model in real numbers: "
+            "an array per input as for --quantise, and an array labels, or one per output, with "
+            "indices or numbers.",
+            "state the accuracy for the samples and labels in this .npz archive",
+            name="evaluate",
+            metavar="FILE.npz",
+            commands=("compile",),
         ),
     )
     reading: Reading = declared(AS_IT_IS)

@@ -25,6 +25,45 @@ class Accuracy:
     mean_error: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The accuracy of an output of the generated code, beside that of the model in real numbers.
+
+    compiled: of the generated code; real: of the model as the framework, or onnxruntime, runs it;
+        None if there is no such model.
+    agreement: the share of rows along the last axis whose largest element is at the same index as
+        that of `real`; None for a single element.
+    difference: the mean of the absolute differences from `real`."""
+
+    output: str
+    compiled: Accuracy
+    real: Accuracy | None = None
+    agreement: float | None = None
+    difference: float | None = None
+
+
+def evaluation(name: str, outputs: Array, real: Array | None, expected: Array | None) -> Evaluation:
+    """The evaluation of an output.
+
+    outputs, real: the samples' outputs, whose first axis is the sample.
+    expected: as for `accuracy`.
+
+    Raises UsageError as `accuracy`."""
+
+    def of(found: Array) -> Accuracy:
+        if expected is None:
+            return Accuracy(len(found), None, None)
+        return accuracy(name, found, expected, 1)
+
+    compiled = of(outputs)
+    if real is None:
+        return Evaluation(name, compiled)
+    has_rows = outputs.ndim > 1 and outputs.shape[-1] > 1
+    agreement = _mean(outputs.argmax(-1) == real.argmax(-1)) if has_rows else None
+    difference = _mean(np.abs(outputs.astype(np.float64) - real.astype(np.float64)))
+    return Evaluation(name, compiled, of(real), agreement, difference)
+
+
 def accuracy(name: str, outputs: Array, expected: Array, axes: int) -> Accuracy:
     """The accuracy of an output.
 

@@ -18,6 +18,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.optional import Dropped
 from penstock.passes.streamed_rows import channels_first
+from penstock.reports.accuracy import Evaluation
 from penstock.reports.codec import (
     Json,
     NotDecodedError,
@@ -125,8 +126,8 @@ class InterfaceTensor:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInterface:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelInterface(Brief):
     """The inputs and outputs of the generated code, in the order of the model."""
 
     inputs: tuple[InterfaceTensor, ...] = ()
@@ -387,6 +388,7 @@ class Report(Brief):
     steps of the schedule, `model_layers` the layers that they compute. `timelines` are the contents
     of each memory, the arena first, and `engine_times` what each engine does, over one inference.
     `functions` are the bytes of each function of the model's code, if it was compiled;
+    `evaluations` state the accuracy of each output, if samples with labels were given.
     `unmeasured` is the reason why a profile simulated nothing, if it did not.
     """
 
@@ -418,6 +420,7 @@ class Report(Brief):
     smaller_kernels: SmallerKernels | None = None
     interface: ModelInterface = field(default_factory=ModelInterface)
     optimised_for: str = "speed"
+    evaluations: tuple[Evaluation, ...] = ()
     portable_layers: tuple[PortableLayer, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     layers: tuple[Step, ...] = ()

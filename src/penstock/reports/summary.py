@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from penstock.reports.accuracy import Accuracy
 from penstock.reports.command import CompileCommand
 from penstock.reports.formats import (
     counted,
@@ -50,6 +51,7 @@ def summary(
         *_assumed_lines(report),
         *_plane_lines(report),
         *_order_lines(report),
+        *_accuracy_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -101,6 +103,32 @@ def _order_lines(report: Report) -> Iterator[tuple[str, str, str]]:
             "",
             f'"{printable(x.name)}" has its channels last: {shape}, in the model\'s file {in_file}',
         )
+
+
+def _accuracy_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Lines for each output that was evaluated."""
+    for one in report.evaluations:
+        real = one.real or Accuracy(0, None, None)
+        label = "accuracy"
+        subject = f'"{printable(one.output)}", {number(one.compiled.samples)} samples'
+        for words, found, in_float in (
+            ("% top-1", _percent(one.compiled.top_1), _percent(real.top_1)),
+            ("mean error", _digits(one.compiled.mean_error), _digits(real.mean_error)),
+            ("% largest element as in float", _percent(one.agreement), ""),
+            ("mean difference from float", _digits(one.difference), ""),
+        ):
+            if found:
+                beside = f"; in float {in_float}" if in_float else ""
+                yield label, found, f"{words}{beside}{subject and f' ({subject})'}"
+                label = subject = ""
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f}"
+
+
+def _digits(error: float | None) -> str:
+    return "" if error is None else f"{error:.4g}"
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:

@@ -19,6 +19,7 @@ from penstock.errors import ModelError, PenstockError, ToolError, UnsupportedErr
 from penstock.frontends.frameworks import conversion
 from penstock.frontends.open import parse, read_file
 from penstock.frontends.reading import Reading
+from penstock.reports.accuracy import Accuracy
 from tools.onnx_writer import Model
 
 FAKE_TORCH = '''"""Imitates torch: a program is the ONNX model in its archive."""
@@ -278,6 +279,13 @@ def test_a_keras_model_computes_what_keras_does(tmp_path: Path) -> None:
     for name, found in quantised.items():
         assert 0 < np.abs(found - expected[name]).max() < 0.1
         assert np.abs(expected[name]).max() > 0.5, "the outputs are not near 0"
+    half, scores = api.compile(
+        path, "host", quantise=tmp_path / "samples.npz", evaluate=tmp_path / "samples.npz"
+    ).report.evaluations
+    assert half.real == Accuracy(40, None, None)
+    for one in (half, scores):
+        error = np.abs(quantised[one.output] - expected[one.output]).mean()
+        assert one.difference == pytest.approx(error, rel=1e-3)
 
 
 @need_keras
@@ -372,6 +380,13 @@ def test_a_program_computes_what_torch_does(tmp_path: Path, batch: str) -> None:
     found = quantised.predict(images)
     assert isinstance(found, np.ndarray)
     assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+    np.savez(tmp_path / "l.npz", images.transpose(0, 3, 1, 2), labels=expected.argmax(-1))
+    (one,) = api.compile(
+        path, "host", quantise=tmp_path / "samples.npz", evaluate=tmp_path / "l.npz"
+    ).report.evaluations
+    assert one.real == Accuracy(40, 1, None)
+    assert one.difference == pytest.approx(np.abs(found - expected).mean(), rel=1e-3)
+    assert one.compiled.top_1 == one.agreement == np.mean(found.argmax(-1) == expected.argmax(-1))
 
 
 @need_torch

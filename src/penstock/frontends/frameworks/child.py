@@ -28,6 +28,7 @@ from penstock.ir.tensor import Array
 
 Foreign = Any
 """A module or an object of a framework: none has annotations that are complete."""
+BATCH = 64  # Samples that are evaluated together.
 SAMPLES, RESULTS, MODEL = "samples.npz", "results.npz", "model"
 
 
@@ -55,6 +56,26 @@ class Loaded(Protocol):
     def outputs(self, samples: Sequence[Array]) -> list[Array]:
         """The outputs for samples."""
         ...
+
+
+def outputs_of(
+    call: Callable[..., Sequence[Foreign]], samples: Sequence[Array], *, is_open: bool
+) -> list[Array]:
+    """The outputs of a model for samples; `is_open`: whether its batch may have any extent."""
+    if not is_open:
+        found = [list(map(np.asarray, call(*sample))) for sample in zip(*samples, strict=True)]
+        return [np.stack(arrays) for arrays in zip(*found, strict=True)]
+    whole = [x.reshape(-1, *x.shape[2:]) for x in samples]
+    count = len(whole[0])
+    batches: list[list[Array]] = []
+    for chosen in np.array_split(np.arange(count), -(-count // BATCH)):
+        # torch may take a batch of 1 for a constant.
+        rows = np.resize(chosen, max(2, len(chosen)))
+        batches.append([np.asarray(y)[: len(chosen)] for y in call(*(x[rows] for x in whole))])
+    found = [np.concatenate(arrays) for arrays in zip(*batches, strict=True)]
+    if any(len(y) != count for y in found):
+        raise ValueError("an output has no batch axis")
+    return [y[:, np.newaxis] for y in found]
 
 
 def serve(load: Callable[[str], Loaded]) -> None:

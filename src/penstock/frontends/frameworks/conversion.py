@@ -27,11 +27,12 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from penstock.errors import ModelError, ToolError, UnsupportedError
-from penstock.frontends.frameworks.child import MODEL, SAMPLES, Task
+from penstock.frontends.frameworks.child import MODEL, RESULTS, SAMPLES, Task
 from penstock.frontends.other_formats import looks_like_onnx, other_format
 from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import looks_like_tflite
 from penstock.guides import guide
+from penstock.ir.tensor import Array
 
 if TYPE_CHECKING:
     from penstock.frontends.onnx.file import Border
@@ -137,6 +138,14 @@ def converted(raw: bytes, path: Path, framework: Framework, reading: Reading) ->
 
     Raises ToolError if packages are missing or the converter fails, ModelError if the framework
     cannot load the file or the samples do not fit."""
+    _check_installed(framework)
+    archive = reading.calibration if framework.quantises else None
+    return _converted(
+        path, framework, archive, reading.size_limit_bytes, _digest(raw), _digest_of(archive)
+    )
+
+
+def _check_installed(framework: Framework) -> None:
     missing = [name for name in framework.packages if importlib.util.find_spec(name) is None]
     if missing:
         raise ToolError(
@@ -146,10 +155,6 @@ def converted(raw: bytes, path: Path, framework: Framework, reading: Reading) ->
             why=f"{framework.converter} converts {framework.suffix} files",
             help=f"pip install 'penstock[{framework.extra}]'",
         )
-    archive = reading.calibration if framework.quantises else None
-    return _converted(
-        path, framework, archive, reading.size_limit_bytes, _digest(raw), _digest_of(archive)
-    )
 
 
 def _digest(raw: bytes) -> str:
@@ -162,6 +167,18 @@ def _digest_of(archive: Path | None) -> str:
         return "" if archive is None else _digest(archive.read_bytes())
     except OSError:
         return ""
+
+
+def evaluated(path: Path, framework: Framework, samples: Samples) -> list[Array]:
+    """What the framework computes for samples: an array for each output, whose first axis is the
+    sample.
+
+    samples: arrays by the names of the inputs, with a batch axis.
+
+    Raises ToolError and ModelError as `converted`."""
+    _check_installed(framework)
+    with _process(path, framework) as process:
+        return process.outputs(process.inputs(), samples)
 
 
 @lru_cache(maxsize=4)
@@ -226,8 +243,21 @@ class _Process:
 
     def converted(self, task: Task, inputs: Sequence[Border] = (), samples: Samples = ()) -> bytes:
         """The converted model.  Raises ToolError."""
+        self._run(task, inputs, samples, f"{self.framework.converter} cannot convert the model")
+        return (self.folder / MODEL).read_bytes()
+
+    def outputs(self, inputs: Sequence[Border], samples: Samples) -> list[Array]:
+        """The outputs of the model.  Raises ToolError."""
+        self._run(
+            Task.EVALUATE, inputs, samples, f"{self.framework.name} cannot evaluate the model"
+        )
+        return list(np.load(self.folder / RESULTS).values())
+
+    def _run(
+        self, task: Task, inputs: Sequence[Border], samples: Samples, what_failed: str
+    ) -> None:
         if samples:
-            arrays = [np.stack([sample[border.name] for sample in samples]) for border in inputs]
+            arrays = (np.stack([one[x.name] for one in samples]).astype(x.dtype) for x in inputs)
             np.savez(self.folder / SAMPLES, *arrays)
         with suppress(BrokenPipeError):  # of a process that has ended, which gives no answer
             assert self.child.stdin is not None
@@ -237,12 +267,12 @@ class _Process:
         if answer:
             raise ToolError(
                 "framework-004",
-                f"{self.framework.converter} cannot convert the model",
+                what_failed,
                 where=self.path.name,
                 why=self._reason(answer),
-                help=f"--verbose prints what the converter prints; {guide(self.framework.guide)}",
+                help=f"--verbose prints what {self.framework.name} prints; "
+                f"{guide(self.framework.guide)}",
             )
-        return (self.folder / MODEL).read_bytes()
 
     def _answer(self) -> Answer:
         """The next answer; {"error": ""} if the process has ended without one."""

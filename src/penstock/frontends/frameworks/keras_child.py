@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from penstock.frontends.frameworks.child import Foreign, serve
+from penstock.frontends.frameworks.child import Foreign, outputs_of, serve
 from penstock.ir.tensor import Array
 
 
@@ -50,8 +48,8 @@ class KerasModel:
         return keras.tree.flatten(self.model(given, training=False))
 
     def outputs(self, samples: Sequence[Array]) -> list[Array]:
-        found = [map(np.asarray, self.called(*sample)) for sample in zip(*samples, strict=True)]
-        return [np.stack(arrays) for arrays in zip(*found, strict=True)]
+        is_open = all(x.shape[0] is None for x in self.model.inputs)
+        return outputs_of(self.called, samples, is_open=is_open)
 
 
 def load(path: str) -> KerasModel:

@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from penstock.frontends.frameworks.child import Foreign, serve
+from penstock.frontends.frameworks.child import Foreign, outputs_of, serve
 from penstock.ir.tensor import Array
 
 
@@ -39,12 +37,13 @@ class PyTorchProgram:
         torch: Foreign = importlib.import_module("torch")
         pytree: Foreign = importlib.import_module("torch.utils._pytree")
         module = self.program.module()
-        found: list[list[Array]] = []
+
+        def called(*arrays: Array) -> list[Foreign]:
+            return pytree.tree_leaves(module(*map(torch.from_numpy, arrays)))
+
+        is_open = all(shape[:1] == [None] for _, _, shape in self.inputs())
         with torch.no_grad():
-            for sample in zip(*samples, strict=True):
-                result = module(*map(torch.from_numpy, sample))
-                found.append([np.asarray(x) for x in pytree.tree_leaves(result)])
-        return [np.stack(arrays) for arrays in zip(*found, strict=True)]
+            return outputs_of(called, samples, is_open=is_open)
 
 
 def _extent(extent: Foreign) -> int | None:

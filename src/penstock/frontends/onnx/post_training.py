@@ -33,6 +33,8 @@ LOGGER: Final = logging.getLogger("penstock.quantise")
 REALS = ("float16", "float32", "float64")
 # The arrays of each sample, by the name of the input, in the element types of the model.
 Samples = tuple[dict[str, Array], ...]
+LABELS: Final = "labels"
+"""The array in an archive with what is expected of the only output."""
 
 
 def read_samples(path: Path, inputs: Sequence[Border], limit_bytes: int) -> Samples:
@@ -41,7 +43,24 @@ def read_samples(path: Path, inputs: Sequence[Border], limit_bytes: int) -> Samp
     The first axis of each array is the sample; an axis of extent 1 with which the input begins, the
     batch, may be missing.  Arrays are named after the inputs, or in their order arr_0, arr_1, .. as
     numpy.savez names them.  Raises ModelError."""
-    arrays = _by_name(_arrays(path, inputs, limit_bytes), inputs)
+    return _samples(path, _by_name(_arrays(path, inputs, limit_bytes), inputs), inputs)
+
+
+def read_labelled(
+    path: Path, inputs: Sequence[Border], outputs: Sequence[str], limit_bytes: int
+) -> tuple[Samples, dict[str, Array]]:
+    """The samples in an archive as `read_samples`, and what is expected of outputs: arrays that are
+    named after them, or "labels" for a single one.  Raises ModelError."""
+    arrays = _arrays(path, inputs, limit_bytes)
+    names = [border.name for border in inputs]
+    keys = {name: name for name in outputs if name in arrays and name not in names}
+    if len(outputs) == 1 and not keys and LABELS in arrays and LABELS not in names:
+        keys = {outputs[0]: LABELS}
+    expected = {name: arrays.pop(key) for name, key in keys.items()}
+    return _samples(path, _by_name(arrays, inputs), inputs), expected
+
+
+def _samples(path: Path, arrays: Mapping[str, Array], inputs: Sequence[Border]) -> Samples:
     _check_names(path, arrays, inputs)
     per_sample = {b.name: _checked(path, arrays[b.name], b) for b in inputs}
     counts = {name: len(array) for name, array in per_sample.items()}
@@ -64,14 +83,14 @@ def _arrays(path: Path, inputs: Sequence[Border], limit_bytes: int) -> dict[str,
     except OSError as error:
         raise ModelError(
             "calibration-001",
-            f"the calibration data cannot be read: {error.strerror or error}",
+            f"the samples cannot be read: {error.strerror or error}",
             where=str(path),
             help=how,
         ) from error
     except ArchiveError as error:
         raise ModelError(
             "calibration-001",
-            "the calibration data is no .npz archive of arrays",
+            "the samples are no .npz archive of arrays",
             where=str(path),
             why=str(error),
             help=how,

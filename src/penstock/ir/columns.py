@@ -9,7 +9,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
 
 # Rank of an image, (N, H, W, C), and the axes of its rows and columns.
-RANK, ROWS, COLUMNS = 4, 1, 2
+IMAGE_RANK, ROWS, COLUMNS = 4, 1, 2
 
 # The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns).
 ColumnReads = tuple[tuple[str, Interval], ...]
@@ -32,7 +32,7 @@ def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
         if value.data is not None:
             if need != Region.whole(value.type.shape):
                 return None
-        elif value.type.rank != RANK or need.empty or need.lower[ROWS]:
+        elif value.type.rank != IMAGE_RANK or need.empty or need.lower[ROWS]:
             return None
         else:
             found.append((value.name, need.intervals[COLUMNS]))

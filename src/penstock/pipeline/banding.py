@@ -10,7 +10,7 @@ from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.backends.processor_parts import single_node_part
 from penstock.hardware.target import Target
-from penstock.ir.columns import COLUMNS, RANK
+from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Node, Value, free_name
 from penstock.ir.op import Op, Site
@@ -90,7 +90,7 @@ def _may_be_sections(parts: Parts, made: set[str], outputs: Sequence[Value]) -> 
     """
     names, types = {value.name for value in outputs}, [value.type for value in outputs]
     alike = {(t.shape[:COLUMNS], t.shape[COLUMNS + 1 :], t.dtype) for t in types}
-    if types[0].rank != RANK or len(alike) > 1:
+    if types[0].rank != IMAGE_RANK or len(alike) > 1:
         return False
     if any(value.name in names for value in parts.graph.results):
         return False
@@ -125,8 +125,10 @@ def _section_nodes(outputs: Sequence[Value], part: Part) -> tuple[SectionNode, .
 
 def _section_node(value: Value, first_column: int, part: Part) -> Node:
     shape = value.type.shape
-    start = tuple(first_column if axis == COLUMNS else 0 for axis in range(RANK))
-    return Node(Slice(start, shape, (1,) * RANK), (part.output,), value, part.nodes[-1].origin)
+    start = tuple(first_column if axis == COLUMNS else 0 for axis in range(IMAGE_RANK))
+    return Node(
+        Slice(start, shape, (1,) * IMAGE_RANK), (part.output,), value, part.nodes[-1].origin
+    )
 
 
 def _column_bytes(type: TensorType) -> int:

@@ -33,7 +33,7 @@ from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import Grouping, GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.cost import Bytes
-from penstock.scheduling.model.memories import FILL
+from penstock.scheduling.model.memories import LIVE_SHARE
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -91,7 +91,7 @@ def test_the_search_has_the_cost_of_the_compiled_program(network: str) -> None:
     for name in ("layer", "greedy", "paper"):
         done = compiled(network, name, tiles=False)
         accounting = CostAccounting(done.parts, *cost_model_and_memories(done.request.target))
-        found = STRATEGIES[name](group_cycles(accounting, int(ROOM_BYTES * FILL)), DEFAULTS)
+        found = STRATEGIES[name](group_cycles(accounting, int(ROOM_BYTES * LIVE_SHARE)), DEFAULTS)
         needs = [row.breakdown for row in layers(done.schedule, done.program) if row.breakdown]
         cold = sum(need.by_resource.get(COLD_START, 0) for need in needs)
         assert found.cost + cold == done.schedule.cost.cycles

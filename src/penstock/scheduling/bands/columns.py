@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from penstock.ir.columns import COLUMNS, RANK, ColumnReads, add_reads, column_reads, with_columns
+from penstock.ir.columns import (
+    COLUMNS,
+    IMAGE_RANK,
+    ColumnReads,
+    add_reads,
+    column_reads,
+    with_columns,
+)
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import MOST_ROWS, Croppable, Op, Site
 from penstock.ir.region import Interval, Region
@@ -18,7 +25,7 @@ from penstock.scheduling.model.part import Part
 
 
 def column_count(value: Value) -> int:
-    return value.type.shape[COLUMNS] if value.type.rank == RANK else 1
+    return value.type.shape[COLUMNS] if value.type.rank == IMAGE_RANK else 1
 
 
 def necessary_macs(part: Part) -> int:
@@ -34,7 +41,7 @@ def computes_columns(part: Part) -> bool:
     return (
         len(part.nodes) == 1
         and isinstance(part.nodes[0].op, Croppable)
-        and part.output.type.rank == RANK
+        and part.output.type.rank == IMAGE_RANK
         and part.output.type.shape[0] == 1
         # the search asks the operator about each column
         and all(v.type.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))

@@ -25,7 +25,7 @@ from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import COMPARED, DEFAULTS, STRATEGIES
 from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Replacement, with_fused
-from penstock.scheduling.model.memories import FILL, MemoryAssignment, MemorySystem
+from penstock.scheduling.model.memories import LIVE_SHARE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
 from penstock.scheduling.order.steps import bits
@@ -109,7 +109,7 @@ def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
             why=f"all tensors are in {memories.tensors[0].name}",
             help="use a target or an accelerator that has one, or omit the option",
         )
-    return int(memories.tensors[SECOND].size_bytes * FILL)
+    return int(memories.tensors[SECOND].size_bytes * LIVE_SHARE)
 
 
 def _whole_proposal(
@@ -272,7 +272,7 @@ def group_too_large(
         f"a group's tensors do not fit into {memory.name}",
         where=f"--partition {options.partition} --inside {options.inside}",
         why=f'while "{name}" runs, {live} bytes of them are live; of its '
-        f"{memory.size_bytes} bytes, {FILL:.0%} may be live, since placement needs slack",
+        f"{memory.size_bytes} bytes, {LIVE_SHARE:.0%} may be live, since placement needs slack",
         help=larger if options.inside == BEST else other,
     )
 

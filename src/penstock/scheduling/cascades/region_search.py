@@ -25,7 +25,7 @@ from penstock.scheduling.cascades.proposals import (
     Proposal,
 )
 from penstock.scheduling.cascades.rows import KernelChoices
-from penstock.scheduling.model.memories import FILL, FINE, MemoryAssignment
+from penstock.scheduling.model.memories import FINE, LIVE_SHARE, MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
@@ -86,7 +86,7 @@ class RegionSearch:
         )
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
         self._access_times = np.array([memories.access_times(m) for m in memories.every], np.int64)
-        capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
+        capacities = [UNBOUNDED, *(int(m.size_bytes * LIVE_SHARE) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
         # Times of reading constants, in 1/1024 cycle: of the first call, and of each later one.

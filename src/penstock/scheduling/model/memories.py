@@ -19,7 +19,7 @@ from penstock.scheduling.model.part import Part
 
 FINE = 1024
 """Units of time per cycle: the search computes with integer times in units of 1/`FINE` cycle."""
-FILL = 0.9
+LIVE_SHARE = 0.9
 """Share of a secondary memory that live bytes may occupy; the rest is slack for placement."""
 
 

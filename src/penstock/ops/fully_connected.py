@@ -26,7 +26,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -192,10 +192,15 @@ class PlainFullyConnected(_Dense, PlainLayer):
         return self.finished(total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
+        outputs, depth = site.inputs[1].shape
+        shape = site.output.shape
+        by_rows = site.inputs[0].shape[:-1] == shape[:-1]
+        width = math.prod(shape[:-1]) // (row_count(shape) if by_rows else 1)
+        sizes = (("width", width), ("in_c", depth), ("out_c", outputs), ("is_whole", not by_rows))
+        params = tuple((name, int(size)) for name, size in sizes)
         quads = in_quads(site.constant(1)[None])
-        return replace(
-            self.plain_kernel("fully_connected_f32", self.shape_params(site), quads), by_rows=False
-        )
+        found = self.plain_kernel("fully_connected_f32", params, quads)
+        return replace(found, by_rows=by_rows)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -3,9 +3,10 @@
 A row of a tensor spans its last two axes, so that a product (.., M, K) x (.., K, N) has whole
 matrices for rows: all scores of an attention head.  As a product (1, M, 1, K) x (1, 1, K, N) it has
 the rows of one M x N matrix for rows.  The pass brings each product of computed matrices into this
-form, several matrices (heads) one by one, and with it the operators on their results that have the
-form too: those on elements and on vectors along the last axis.  Views, slices and concatenations of
-matrices lead into the form and out of it.
+form, several matrices (heads) one by one; and fully connected layers on several vectors (tokens),
+those in int8 as pointwise convolutions, whose kernels compute rows.  The operators on their results
+follow, if they have the form too: those on elements and on vectors along the last axis.  Views,
+slices and concatenations of matrices lead into the form and out of it.
 
 This optional pass yields an alternative that the search compares with the original graph.
 """
@@ -16,14 +17,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from penstock.choices import Rounding
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.region import Region
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, DType
 from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.sliding import Window
 from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.fully_connected import FullyConnected, PlainFullyConnected
+from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
 from penstock.ops.row_vectors import RowVectors
 from penstock.ops.slice import Slice
@@ -41,7 +47,8 @@ def matrix_rows(graph: Graph) -> Graph | None:
 
     None if it has no such product of more than one row."""
     written = _Writer(graph)
-    return drop_dead(written.graph()) if any(map(_is_product, graph.nodes)) else None
+    found = any(_is_product(node) or _layer_on_rows(node) for node in graph.nodes)
+    return drop_dead(written.graph()) if found else None
 
 
 def _is_product(node: Node) -> bool:
@@ -50,9 +57,64 @@ def _is_product(node: Node) -> bool:
     return is_product and node.output.type.shape[-2] > 1 and _count(node.output) <= MOST_MATRICES
 
 
+def _layer_on_rows(node: Node) -> Conv2D | PlainFullyConnected | None:
+    """The operator that computes a fully connected layer on several vectors in rows; None for other
+    nodes.  Kernels of int8 layers compute all vectors at once, unless they are convolutions."""
+    if not isinstance(node.op, FullyConnected | PlainFullyConnected):
+        return None
+    x, w, b = node.inputs
+    is_constant = w.data is not None and b.data is not None and w.type.dtype is not DType.INT16
+    if not is_constant or x.type.shape[-1] != w.type.shape[1] or prod(x.type.shape[:-1]) == 1:
+        return None
+    if isinstance(node.op, PlainFullyConnected):
+        return replace(node.op, keep_dimensions=True)
+    is_double = node.op.rounding is Rounding.DOUBLE
+    return Conv2D(Window(1), Window(1), node.op.activation) if is_double else None
+
+
+def _picks_vectors(node: Node) -> bool:
+    """Whether a node gathers one of several vectors in each image of a single row, such as the
+    queries among queries, keys and values that one layer has computed."""
+    shape = node.inputs[0].type.shape if node.inputs else ()
+    is_single = isinstance(node.op, Gather) and (node.op.axis, len(node.op.indices)) == (2, 1)
+    return is_single and len(shape) == 4 and shape[0] > shape[1] == 1
+
+
 def _count(value: Value) -> int:
-    """The number of matrices of a value."""
+    """The number of matrices of an operand of a product."""
     return prod(value.type.shape[:-2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the vectors along the last axis of a value are rows of matrices: those along its last
+    longer axis `axis`."""
+
+    axis: int
+    count: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(value: Value) -> _Form:
+        shape = value.type.shape
+        longer = [axis for axis, extent in enumerate(shape[:-1]) if extent > 1]
+        axis = longer[-1] if longer else 0
+        rows = shape[axis] if longer else 1
+        return _Form(axis, prod(shape[:axis]), rows, shape[-1])
+
+    @property
+    def as_one(self) -> _Form:
+        """All vectors as rows of one matrix."""
+        return _Form(0, 1, self.count * self.rows, self.columns)
+
+    def count_of(self, value: Value, y: Value) -> int | None:
+        """The number of matrices of an operand that is broadcast to `y`, of this form; None if its
+        matrices have not as many rows, or are broadcast along some axes only."""
+        shape = (1,) * (y.type.rank - value.type.rank) + value.type.shape
+        if shape[self.axis] != self.rows:
+            return None
+        return {self.count: self.count, 1: 1}.get(prod(shape[: self.axis]))
 
 
 @dataclass(slots=True)
@@ -83,35 +145,41 @@ class _Writer:
 
     def _by_rows(self, node: Node) -> bool:
         """Writes a node for rows of matrices; returns whether it has that form."""
+        layer, form = _layer_on_rows(node), _Form.of(node.output)
+        op = layer or node.op
         if _is_product(node):
             inputs = self._factors(node)
-        elif self._continues(node):
-            inputs = tuple(self._operand(value, node.output) for value in node.inputs)
+        elif layer is not None:
+            form = form.as_one
+            inputs = self._layer(node, form.rows)
+        elif _picks_vectors(node):
+            form, extents = form.as_one, node.inputs[0].type.shape[-2:]
+            inputs = ((self._shaped(node.inputs[0], (1, form.rows, *extents)),),)
+        elif self._continues(node, form):
+            inputs = tuple(self._operand(value, node.output, form) for value in node.inputs)
         else:
             return False
-        known = tuple(matrices for matrices in inputs if matrices)
-        if len(known) < len(inputs):
+        if not all(inputs):
             return False
-        count, shape = _count(node.output), (1, node.output.type.shape[-2], 1)
-        matrices = tuple(zip(*(m if len(m) == count else m * count for m in known), strict=True))
-        if not _computes(node.op, matrices[0], (*shape, node.output.type.shape[-1])):
+        every = tuple(m if len(m) == form.count else m * form.count for m in inputs)
+        matrices, shape = tuple(zip(*every, strict=True)), (1, form.rows, 1, form.columns)
+        if not _computes(op, matrices[0], shape):
             return False
-        self.rows[node.name] = tuple(self._made(node, inputs) for inputs in matrices)
+        self.rows[node.name] = tuple(self._made(node, op, one, shape) for one in matrices)
         return True
 
-    def _continues(self, node: Node) -> bool:
+    def _continues(self, node: Node, form: _Form) -> bool:
         """Whether a node computes rows of matrices that are written as such."""
         return (
             isinstance(node.op, Elementwise | RowVectors)
-            and node.output.type.rank > 1
-            and _count(node.output) <= MOST_MATRICES
+            and form.rows > 1
+            and form.count <= MOST_MATRICES
             and any(value.name in self.rows for value in node.inputs)
         )
 
-    def _made(self, node: Node, inputs: Matrices) -> Value:
-        shape = (1, node.output.type.shape[-2], 1, node.output.type.shape[-1])
+    def _made(self, node: Node, op: Op, inputs: Matrices, shape: tuple[int, ...]) -> Value:
         made = self._named(node.output, shape)
-        self.nodes.append(Node(node.op, inputs, made, node.origin))
+        self.nodes.append(Node(op, inputs, made, node.origin))
         return made
 
     def _factors(self, node: Node) -> tuple[Matrices, ...]:
@@ -121,18 +189,32 @@ class _Writer:
         if not {_count(a), _count(b)} <= {1, _count(node.output)}:
             return ((),)
         matrices = (1, _count(b), *b.type.shape[-2:])
-        return (self._operand(a, a), self._parts(b, matrices), *((c,) for c in bias))
+        return (self._operand(a, a, _Form.of(a)), self._parts(b, matrices), *((c,) for c in bias))
 
-    def _operand(self, value: Value, y: Value) -> Matrices:
+    def _layer(self, node: Node, rows: int) -> tuple[Matrices, ...]:
+        """The input of a fully connected layer as one matrix, and its constants."""
+        x, w, bias = node.inputs
+        outputs, depth = w.type.shape
+        shape = (1, rows, 1, depth)
+        known = self.rows.get(x.name, ())
+        whole = known if len(known) == 1 else (self._shaped(x, shape),)
+        is_real = isinstance(node.op, PlainFullyConnected)
+        weights = w if is_real else self._shaped(w, (outputs, 1, 1, depth))
+        return whole, (weights,), (bias,)
+
+    def _operand(self, value: Value, y: Value, form: _Form) -> Matrices:
         """An operand of matrices like `y`; none if it has no such form."""
         if value.name in self.rows:
-            return self.rows[value.name] if value.type.shape == y.type.shape else ()
-        shape, rows = value.type.shape, y.type.shape[-2]
+            known = self.rows[value.name]
+            is_alike = value.type.shape == y.type.shape and len(known) == form.count
+            return known if is_alike else ()
+        shape = value.type.shape
         if prod(shape[:-1]) == 1:
             return (self._shaped(value, (1, 1, 1, *shape[-1:])),) if shape else (value,)
-        if shape[-2:-1] != (rows,) or _count(value) not in (1, _count(y)):
+        count = form.count_of(value, y)
+        if count is None:
             return ()
-        return self._parts(value, (1, _count(value) * rows, 1, shape[-1]), rows)
+        return self._parts(value, (1, count * form.rows, 1, shape[-1]), form.rows)
 
     def _parts(self, value: Value, shape: tuple[int, ...], rows: int = 1) -> Matrices:
         """A value under a shape, in parts of so many rows."""

@@ -289,7 +289,7 @@ def _real_depthwise(p: Params, site: Site) -> Counts:
 
 
 def _real_products(p: Params, site: Site) -> Counts:
-    outputs = p["batches"] * _quads(p)
+    outputs = site.output.elements // p["out_c"] * _quads(p)
     return _by_weights(p, {"output": outputs, "step": outputs * p["in_c"]}, "step")
 
 

@@ -166,9 +166,11 @@ def help_of(name: str) -> str:
     return out.getvalue()
 
 
-NEEDS = {r"--reference tflite|penstock golden": "reference"} | {
-    rf"--accelerator {name}\b": extra for name, extra in PUBLISHED.items()
-}
+NEEDS = {
+    r"--reference tflite|penstock golden": "reference",
+    r"\.keras\b": "keras",
+    r"\.pt2\b": "torch",
+} | {rf"--accelerator {name}\b": extra for name, extra in PUBLISHED.items()}
 """By pattern, the extra that commands need."""
 
 

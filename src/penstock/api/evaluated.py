@@ -9,7 +9,8 @@ import onnx
 
 from penstock.api.network import Network
 from penstock.errors import ModelError, UsageError
-from penstock.frontends.frameworks.conversion import evaluated, framework_of
+from penstock.frontends.frameworks.conversion import evaluated
+from penstock.frontends.frameworks.framework import framework_of
 from penstock.frontends.onnx.file import Border, decode, load_all
 from penstock.frontends.onnx.post_training import LABELS, Samples, read_labelled
 from penstock.frontends.open import read_bytes, unpacked

@@ -23,11 +23,7 @@ from penstock.frontends.causes import (
     most_severe_first,
 )
 from penstock.frontends.control_flow import without_control_flow
-from penstock.frontends.frameworks.conversion import (
-    FRAMEWORK_SUFFIXES,
-    converted,
-    framework_of,
-)
+from penstock.frontends.frameworks.framework import FRAMEWORK_SUFFIXES, framework_of
 from penstock.frontends.other_formats import (
     ONNX_BEGIN,
     READ,
@@ -250,6 +246,8 @@ def model_of(path: Path, reading: Reading) -> tuple[bytes, Reading]:
     framework = framework_of(raw, path.name)
     if framework is None:
         return unpacked(raw, path.name, limit_bytes), reading
+    from penstock.frontends.frameworks.conversion import converted  # takes long to import
+
     made = converted(raw, path, framework, reading)
     if framework.quantises:
         return made, replace(reading, calibration=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import json
 import logging
 import os
@@ -16,7 +15,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,9 +26,8 @@ import numpy as np
 
 from penstock.errors import ModelError, ToolError, UnsupportedError
 from penstock.frontends.frameworks.child import MODEL, RESULTS, SAMPLES, Task
-from penstock.frontends.other_formats import looks_like_onnx, other_format
+from penstock.frontends.frameworks.framework import Framework
 from penstock.frontends.reading import Reading
-from penstock.frontends.tflite import looks_like_tflite
 from penstock.guides import guide
 from penstock.ir.tensor import Array
 
@@ -39,97 +36,9 @@ if TYPE_CHECKING:
     from penstock.frontends.onnx.post_training import Samples
 
 LOGGER: Final = logging.getLogger("penstock.frameworks")
-ZIP_MARK: Final = b"PK\x03\x04"
 MOST_LETTERS: Final = 400  # Of a framework's message in an error.
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 Answer = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Framework:
-    """A framework whose files are converted.
-
-    member: how the name of a file in each of its archives ends.
-    child: the module that converts, in a process of its own.
-    packages: what it needs, which the extra `extra` of penstock installs.
-    quantises: whether its converter quantises; if not, the result is quantised as an ONNX model.
-    causes: what help says of a file that cannot be loaded.
-    """
-
-    name: str
-    suffix: str
-    member: str
-    child: str
-    packages: tuple[str, ...]
-    extra: str
-    converter: str
-    quantises: bool
-    causes: str
-    guide: str
-
-
-KERAS: Final = Framework(
-    "Keras",
-    ".keras",
-    "config.json",
-    "keras_child",
-    ("tensorflow", "keras"),
-    "keras",
-    "TensorFlow Lite's converter",
-    True,
-    "classes of your own and Lambda layers are code, which the file does not contain or safe mode "
-    "refuses: replace them by Keras' layers, or convert the model in the program that defines them",
-    "from-keras",
-)
-PYTORCH: Final = Framework(
-    "PyTorch",
-    ".pt2",
-    "archive_format",
-    "pytorch_child",
-    ("torch", "onnxscript"),
-    "torch",
-    "torch's ONNX exporter",
-    False,
-    "the program must be written by torch.export.save, of a version that is not newer than the "
-    "installed one",
-    "from-pytorch",
-)
-FRAMEWORKS: Final = (KERAS, PYTORCH)
-FRAMEWORK_SUFFIXES: Final = tuple(framework.suffix for framework in FRAMEWORKS)
-
-
-def framework_of(raw: bytes, name: str) -> Framework | None:
-    """The framework that converts a file; None if the file is of another format.
-
-    The suffix counts as well as the contents: files of other suffixes run no framework.  Raises
-    ModelError for a damaged file."""
-    found = next((one for one in FRAMEWORKS if name.lower().endswith(one.suffix)), None)
-    if found is None or not raw:
-        return None
-    is_zip = raw.startswith(ZIP_MARK)
-    is_other = looks_like_tflite(raw) or looks_like_onnx(raw, "") or other_format(raw, "")
-    if is_other and not is_zip:
-        return None
-    if why := _damage(raw, found):
-        raise ModelError(
-            "framework-001",
-            f"the file is no {found.name} archive",
-            where=name,
-            why=why,
-            help="check that the file was copied whole",
-        )
-    return found
-
-
-def _damage(raw: bytes, framework: Framework) -> str:
-    """Why the bytes are no archive of the framework; empty if they are."""
-    try:
-        names = zipfile.ZipFile(io.BytesIO(raw)).namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-        return f"a {framework.suffix} file is a zip archive: {error}"
-    if any(name.endswith(framework.member) for name in names):
-        return ""
-    return f'a {framework.suffix} file contains "{framework.member}"'
 
 
 def converted(raw: bytes, path: Path, framework: Framework, reading: Reading) -> bytes:

@@ -25,7 +25,7 @@ def densenet(k: Any) -> Any:
     for _ in range(3):
         y = n.ReLU()(n.BatchNormalization()(x))
         x = n.Concatenate()([x, n.Conv2D(4, 3, padding="same", use_bias=False)(y)])
-    x = n.AveragePooling2D()(n.Conv2D(8, 1)(n.ReLU()(n.BatchNormalization()(x))))
+    x = n.AveragePooling2D(2)(n.Conv2D(8, 1)(n.ReLU()(n.BatchNormalization()(x))))
     return k.Model(made, n.Dense(3, activation="softmax")(n.GlobalAveragePooling2D()(x)))
 
 

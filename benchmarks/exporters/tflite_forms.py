@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ COMMON = {**keras_networks.COMMON, **keras_blocks.COMMON}
 KERAS_3 = {**keras_networks.KERAS_3, **keras_blocks.KERAS_3}
 CALIBRATION_SETS = 8
 QUANTISED = ("int8", "float-borders", "uint8-borders", "per-tensor", "dynamic", "int16x8")
-FORMS = ("float32", "float16", *QUANTISED)
+WAYS = ("fixed", "saved", "strict")  # int8, with a batch of one, of a saved model, without float32.
+FORMS = ("float32", "float16", *QUANTISED, *WAYS)
 # Networks that are made in every form; the others as int8, and one of the others.
 IN_EVERY_FORM = ("lenet", "lstm", "transformer")
 OTHERS = ("dynamic", "float32", "float-borders")
@@ -41,7 +43,7 @@ TRAINED = ("lenet", "ds_cnn", "residual", "mobilenet", "dense_autoencoder", "inc
 def keras_files() -> Iterator[Making]:
     """The files of Keras 3."""
     for place, (name, maker) in enumerate({**COMMON, **KERAS_3}.items()):
-        few = ("int8", OTHERS[place % len(OTHERS)])
+        few = ("int8", OTHERS[place % len(OTHERS)], WAYS[place % len(WAYS)])
         forms = FORMS if name in IN_EVERY_FORM else few
         if name in LOOPS:  # the converter's calibration ends the process
             forms = ("float32", "float16", "dynamic")
@@ -107,28 +109,41 @@ class _Namespace:
 
 
 def _file(maker: Maker, form: str, legacy: int = 0) -> bytes:
-    """The file; with a batch of one where the converter demands that, as for loops."""
-    return _converted(_model(maker, legacy, 1 if maker.__name__ in LOOPS else None), form)
+    """The file; with a batch of one also where the converter demands that, as for loops."""
+    is_fixed = form == "fixed" or maker.__name__ in LOOPS
+    model = _model(maker, legacy, 1 if is_fixed else None)
+    with tempfile.TemporaryDirectory(prefix="penstock-exporters-") as folder:
+        return _converted(_converter(model, form, folder), model.inputs, form)
 
 
-def _converted(model: Any, form: str) -> bytes:
+def _converter(model: Any, form: str, folder: str) -> Any:
     import tensorflow as tf
 
-    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    if form == "saved":
+        model.export(folder, verbose=False)
+        return tf.lite.TFLiteConverter.from_saved_model(folder)
+    return tf.lite.TFLiteConverter.from_keras_model(model)
+
+
+def _converted(converter: Any, borders: Sequence[Any], form: str) -> bytes:
+    import tensorflow as tf
+
     if form != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if form == "float16":
         converter.target_spec.supported_types = [tf.float16]
     elif form not in ("float32", "dynamic"):
-        borders = model.inputs
         converter.representative_dataset = lambda: _named(borders)
         ops = tf.lite.OpsSet
         every = ops.TFLITE_BUILTINS_INT8
         if form == "int16x8":
             every = ops.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
         # Users add the builtins that int8 lacks when the converter asks for them.
-        converter.target_spec.supported_ops = [every, ops.TFLITE_BUILTINS]
-        kind = {"int8": tf.int8, "uint8-borders": tf.uint8}.get(form)
+        more = [] if form == "strict" else [ops.TFLITE_BUILTINS]
+        converter.target_spec.supported_ops = [every, *more]
+        kind = {"uint8-borders": tf.uint8, "int16x8": None, "float-borders": None}.get(
+            form, tf.int8
+        )
         if kind is not None and all("float" in str(border.dtype) for border in borders):
             converter.inference_input_type = kind
             converter.inference_output_type = kind

@@ -14,6 +14,7 @@ Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -234,15 +235,18 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX BatchNormalization that no convolution before it could take in."""
     x = node.input(0)
-    require_rank(x.type, (4,), "input")
+    require_rank(x.type, (4, 5), "input")
     if node.integer("training_mode", 0):
         raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
-    factors, offsets = onnx_constants.normalisation(node, x.type.shape[3])
-    if is_real(node):
+    shape = x.type.shape
+    factors, offsets = onnx_constants.normalisation(node, shape[-1])
+    if is_real(node) or len(shape) > 4:
         real = RealNodes(node)
         w = real.constant(factors.reshape(1, 1, 1, -1), "factors")
         op = PlainDepthwiseConv2D(Window(1), Window(1), 1, UNLIMITED)
-        yield from real.result(real.apply(op, real.input(0), w, real.constant(offsets, "offsets")))
+        image = real.reshape(real.input(0), (math.prod(shape[:-3]), *shape[-3:]))
+        found = real.apply(op, image, w, real.constant(offsets, "offsets"))
+        yield from real.result(real.reshape(found, shape))
         return
     yield scaled_channels(node, x, factors, offsets)
 

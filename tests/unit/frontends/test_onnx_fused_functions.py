@@ -174,3 +174,33 @@ def test_a_dynamically_quantised_lstm(direction: str) -> None:
     )  # fmt: skip
     raw = model.raw(*model.nodes[-1].output)
     assert judged_by_onnxruntime(raw).steps <= 1
+
+
+def test_axes_are_attributes_before_opset_13() -> None:
+    """An LSTM by the exporter of opset 11 reads its state from a constant by Gather."""
+    model = Model(opset=11, quantised=False)
+    states = model.reals(2, 1, 1, 3)
+    state = model.node("Gather", states, model.constant(np.array(1, np.int64)), axis=0)
+    total = model.node("ReduceSum", model.input(4, 5, 3), axes=[0, 1], keepdims=0)
+    y = model.node("Add", total, state)
+    model.output(model.node("Einsum", y, model.reals(3, 2), equation="abi,ij->j"))
+    model.opset = 12
+    assert judged_by_onnxruntime(model.raw()).steps <= 1
+
+
+def test_a_constant_of_several_scales_is_an_operand() -> None:
+    """As torch writes biases of layers that it quantises by itself."""
+    model = Model()
+    x = model.input(1, 4, 6)
+    y = model.node("Add", model.node("MatMul", x, model.weights(6, 3, axis=1)), model.weights(3))
+    assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+@pytest.mark.parametrize("quantised", [True, False])
+def test_a_normalisation_of_volumes(quantised: bool) -> None:
+    model = Model(quantised=quantised)
+    parts = [model.reals(3, seed=k) for k in range(3)]
+    variance = model.constant(np.array([0.5, 1, 2], np.float32))
+    x = model.node("Relu", model.input(1, 3, 2, 4, 5))
+    y = model.node("BatchNormalization", x, *parts, variance)
+    assert judged_by_onnxruntime(model.raw(y)).steps <= 1

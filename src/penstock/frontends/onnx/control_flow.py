@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.errors import ModelError
 from penstock.frontends.onnx.file import File, FileNode, Subgraph
+from penstock.frontends.onnx.folding import along
 from penstock.ir.tensor import Array
 
 MOST_ROUNDS = 100  # Nodes of control flow that depend on each other.
@@ -31,7 +32,7 @@ def decided(file: File, known: Callable[[File], File]) -> File:
         if not any(node.graphs for node in file.nodes):
             break
         file = known(_sorted(file))
-        new = _Inlined(dict(file.constants))
+        new = _Inlined(dict(file.constants), file.opset)
         nodes: list[FileNode] = []
         for k, node in enumerate(file.nodes):
             nodes += new.instead_of(node, k) if node.name in _FLOW else (node,)
@@ -71,8 +72,8 @@ def _sorted(file: File) -> File:
 class _Inlined:
     """Copies of subgraphs, which have names of their own; `count` of nodes that were replaced."""
 
-    def __init__(self, constants: dict[str, Array]) -> None:
-        self.constants, self.count = constants, 0
+    def __init__(self, constants: dict[str, Array], opset: int) -> None:
+        self.constants, self.opset, self.count = constants, opset, 0
 
     def instead_of(self, node: FileNode, index: int) -> Iterator[FileNode]:
         """The nodes that replace a node; itself if nothing decides it."""
@@ -141,11 +142,15 @@ class _Inlined:
 
     def _stacked(self, node: FileNode, output: str, parts: tuple[str, ...]) -> Iterator[FileNode]:
         """Values of all iterations, along a new first axis."""
-        axis = f"{output}/axis"
-        self.constants[axis] = np.array([0], np.int64)
+
+        def constant(elements: Array) -> str:
+            self.constants[f"{output}/axis"] = elements
+            return f"{output}/axis"
+
         names = [f"{part}/row" for part in parts]
         for part, name in zip(parts, names, strict=True):
-            yield FileNode("Unsqueeze", node.where, (part, axis), (name,))
+            row = FileNode("Unsqueeze", node.where, (part,), (name,))
+            yield along(row, (0,), self.opset, constant)
         yield FileNode("Concat", node.where, tuple(names), (output,), {"axis": 0})
 
     def _copied(

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.folding import along
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 
@@ -57,6 +58,12 @@ class Definition:
         names = (first, *(f"{first}/{k}" for k in range(1, count)))
         self.nodes[-1] = replace(self.nodes[-1], outputs=names)
         return names
+
+    def made_along(self, operator: str, x: str, *axes: int, **attributes: Attribute) -> str:
+        """The name of the result of a new node along some axes."""
+        name = self.made(operator, x, **attributes)
+        self.nodes[-1] = along(self.nodes[-1], axes, self.file.opset, self.constant)
+        return name
 
     def as_real(self, name: str) -> str:
         """A tensor as real numbers."""

@@ -132,7 +132,7 @@ def _state(new: Definition, position: int, direction: int) -> str:
     if not (name := new.given(position)):
         return ""
     index = new.integers(direction)
-    return new.made("Squeeze", new.made("Gather", name, index, axis=0), new.integers(0))
+    return new.made_along("Squeeze", new.made("Gather", name, index, axis=0), 0)
 
 
 DEFINITIONS: Mapping[str, Define] = {"DynamicQuantizeLSTM": _define}

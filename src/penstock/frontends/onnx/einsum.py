@@ -82,7 +82,7 @@ def _summed(new: Definition, x: _Labelled, kept: set[str]) -> _Labelled:
     axes = [k for k, label in enumerate(x.labels) if label not in kept]
     if not axes:
         return x
-    name = new.made("ReduceSum", x.name, new.integers(*axes), keepdims=0)
+    name = new.made_along("ReduceSum", x.name, *axes, keepdims=0)
     return _Labelled(name, "".join(label for label in x.labels if label in kept))
 
 

@@ -8,7 +8,7 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -218,6 +218,21 @@ def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ..
             raise wrong(node, f"attribute axes is {found!r:.60}, must be integers")
         return tuple(int(a) for a in listed)
     return numbers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else None
+
+
+def along(
+    node: FileNode, axes: Sequence[int] | None, opset: int, constant: Callable[[Array], str]
+) -> FileNode:
+    """The node, of one input, along some axes; along all if there are none.  Axes are an attribute
+    in old opsets, an input in new ones.
+
+    constant: yields the name of a new constant."""
+    if axes is None:
+        return node
+    schema = operator_schema(node.name, opset)
+    if schema is not None and "axes" in schema.attributes:
+        return replace(node, attributes={**node.attributes, "axes": tuple(axes)})
+    return replace(node, inputs=(*node.inputs, constant(np.array(axes, np.int64))))
 
 
 def permutation(node: FileNode, rank: int) -> tuple[int, ...]:

@@ -103,7 +103,7 @@ def _normalised(
     if centred:
         inputs = (x, scale, bias) if bias else (x, scale)
         return new.made("LayerNormalization", *inputs, epsilon=epsilon)
-    square = new.made("ReduceMean", new.made("Mul", x, x), new.integers(-1))
+    square = new.made_along("ReduceMean", new.made("Mul", x, x), -1)
     root = new.made("Sqrt", new.made("Add", square, new.real(epsilon)))
     return new.made("Mul", new.made("Div", x, root), scale)
 

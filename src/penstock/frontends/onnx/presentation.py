@@ -159,12 +159,7 @@ class Presenter:
         if name in self.constants:
             found = self.constants[name]
             if found.quantisation is not None and found.quantisation.axis is not None:
-                raise UnsupportedError(
-                    "onnx-007",
-                    f'constant "{name}" has several scales, must have one',
-                    where=self.tensors.where,
-                    help="quantise it per tensor",
-                )
+                found = replace(found, elements=found.reals, quantisation=None)
             moved = found.elements.reshape(wide).transpose(order)
             return replace(found, elements=moved.copy()).value(name)
         if wide != shape:

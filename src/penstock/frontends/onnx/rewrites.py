@@ -17,7 +17,7 @@ Source: ONNX operator specification; for com.microsoft, ContribOperators.md of o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ import onnx
 from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.frontends.onnx.folding import folded, listed_axes, whole, wrong
+from penstock.frontends.onnx.folding import along, folded, listed_axes, whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
@@ -67,6 +67,14 @@ class _Growing:
     def constant(self, name: str, elements: Array) -> str:
         self.constants[name] = elements
         return name
+
+    def squeezed(
+        self, where: str, kept: str, axes: Sequence[int] | None, outputs: tuple[str, ...]
+    ) -> FileNode:
+        """A node that drops axes."""
+        node = FileNode("Squeeze", where, (kept,), outputs)
+        name = self.name(f"{kept}/axes")
+        return along(node, axes, self.file.opset, lambda x: self.constant(name, x))
 
     def done(self) -> File:
         return replace(self.file, constants=self.constants, nodes=tuple(self.nodes))
@@ -213,7 +221,6 @@ def _plain_forms(file: File) -> File:
     return new.done()
 
 
-AXES_ARE_INPUTS = 13  # The opset from which on Squeeze has its axes as an input.
 _INDICES = ("ArgMax", "ArgMin")
 _REDUCTIONS = ("Reduce", *_INDICES)
 
@@ -229,19 +236,7 @@ def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
     kept = new.name(f"{name}/kept")
     yield replace(node, inputs=(node.inputs[0], listed), outputs=(kept,))
-    yield _squeeze(new, node, kept, (whole(node, "axis", 0),))
-
-
-def _squeeze(new: _Growing, node: FileNode, source: str, axes: tuple[int, ...] | None) -> FileNode:
-    """The last node of a form of a node, in the version of the model's opset: its axes are an
-    attribute or an input."""
-    target = node.outputs[0]
-    if axes is None:
-        return FileNode("Squeeze", node.where, (source,), (target,))
-    if new.file.opset < AXES_ARE_INPUTS:
-        return FileNode("Squeeze", node.where, (source,), (target,), {"axes": axes})
-    listed = new.constant(new.name(f"{source}/axes"), np.array(axes, np.int64))
-    return FileNode("Squeeze", node.where, (source, listed), (target,))
+    yield new.squeezed(node.where, kept, [whole(node, "axis", 0)], node.outputs)
 
 
 def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
@@ -266,7 +261,7 @@ def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
     target = new.name(f"{name}/kept") if drops else name
     yield FileNode("Slice", node.where, (x, *listed.values()), (target,))
     if drops:
-        yield _squeeze(new, node, target, (axis,))
+        yield new.squeezed(node.where, target, [axis], (name,))
 
 
 def _quantised_next(file: File) -> frozenset[str]:
@@ -295,7 +290,7 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
-    yield _squeeze(new, node, kept, axes)
+    yield new.squeezed(node.where, kept, axes, node.outputs)
 
 
 def _explicit_zeros(file: File) -> File:

@@ -259,12 +259,11 @@ def depthwise_signals(k: Any) -> Any:
 
 
 def volumes(k: Any) -> Any:
-    """3-D pools, and a transposed 3-D convolution."""
+    """3-D convolutions, also transposed."""
     n = k.layers
     made = k.Input((4, 8, 8, 1))
-    x = n.MaxPooling3D(2)(n.Conv3D(4, 3, padding="same", activation="relu")(made))
-    x = n.Conv3DTranspose(2, 2, 2)(x)
-    return k.Model(made, n.AveragePooling3D((2, 1, 1))(n.UpSampling3D(1)(x)))
+    x = n.Conv3D(4, 3, 2, padding="same", activation="relu")(made)
+    return k.Model(made, n.Conv3DTranspose(2, 3, 2, padding="same", activation="relu")(x))
 
 
 def seq2seq(k: Any) -> Any:
@@ -282,7 +281,7 @@ def rms_attention(k: Any) -> Any:
     n = k.layers
     made = k.Input((6, 8))
     y = n.RMSNormalization()(made)
-    x = made + n.GroupedQueryAttention(4, 4, 2)(y, y, use_causal_mask=True)
+    x = made + n.GroupQueryAttention(4, 4, 2)(y, y, use_causal_mask=True)
     y = n.RMSNormalization()(x)
     x = x + n.Dense(8)(n.Dense(12, activation="silu")(y) * n.Dense(12)(y))
     return k.Model(made, n.Dense(3)(x))

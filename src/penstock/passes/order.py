@@ -16,6 +16,7 @@ from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.own_results import own_results
 from penstock.passes.queues import queue_sections, queues
 from penstock.passes.share_constants import share_constants
+from penstock.passes.slice_parts import slice_parts
 from penstock.passes.slice_rows import slice_rows
 from penstock.passes.tabulate import tabulate
 
@@ -25,6 +26,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     free_identities,
     fold_constants,  # after free_identities, which leaves views of constants
+    slice_parts,
     slice_rows,  # after free_identities, which leaves views
     fold_padding,
     fuse_activation,

@@ -1,0 +1,149 @@
+"""slice_parts: a Slice of a Concatenation reads the concatenated tensors.
+
+Unrolled loops write a list item by item: they join what is before an item, the item, and what is
+after it.  Then the list is one Concatenation of its items, and whoever reads an item reads no list.
+Conditions:
+
+1. The Slice, or a Gather of indices in order, takes all of every other axis than that of the
+   Concatenation, and steps of 1 along it.
+2. The Concatenation reads no state: those that do are queues.
+3. A Slice that becomes part of another Concatenation takes whole tensors or constants; another one
+   takes a part of a single tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import Data
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.gather import Gather
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some indices of a tensor along an axis."""
+
+    value: Value
+    axis: int
+    start: int
+    extent: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.extent == self.value.type.shape[self.axis]
+
+    def cut(self, start: int, extent: int) -> _Part:
+        return replace(self, start=self.start + start, extent=extent)
+
+    def follows(self, other: _Part) -> bool:
+        return self.value == other.value and self.start == other.start + other.extent
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Parts of tensors, joined along an axis."""
+
+    axis: int
+    parts: tuple[_Part, ...]
+
+    def cut(self, start: int, extent: int) -> _Parts:
+        """Some indices of the joined tensor."""
+        found: list[_Part] = []
+        end = start + extent
+        for part in self.parts:
+            if start < part.extent and end > 0:
+                low, high = max(start, 0), min(end, part.extent)
+                found.append(part.cut(low, high - low))
+            start, end = start - part.extent, end - part.extent
+        return _Parts(self.axis, tuple(found))
+
+
+def slice_parts(graph: Graph) -> Graph:
+    """Returns the graph whose slices read what was concatenated."""
+    states = {state.before.name for state in graph.states}
+    joined: dict[str, _Parts] = {}
+    sliced: dict[str, _Parts] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if isinstance(node.op, Concatenation):
+            axis = node.op.axis
+            node = _joined(node, axis, sliced)
+            if states.isdisjoint(value.name for value in node.inputs):
+                parts = tuple(_whole(value, axis) for value in node.inputs)
+                joined[node.name] = _Parts(axis, parts)
+        elif (source := joined.get(node.inputs[0].name) if node.inputs else None) is not None:
+            range_ = _range(node, source.axis)
+            if range_ is not None:
+                sliced[node.name] = source.cut(*range_)
+                node = _of_one(node, sliced[node.name].parts)
+        nodes.append(node)
+    return graph.with_nodes(tuple(nodes))
+
+
+def _whole(value: Value, axis: int) -> _Part:
+    return _Part(value, axis, 0, value.type.shape[axis])
+
+
+def _range(node: Node, axis: int) -> tuple[int, int] | None:
+    """Start and extent of what a node selects along an axis; None if it selects otherwise."""
+    shape = node.inputs[0].type.shape
+    match node.op:
+        case Slice(start=start, shape=extents, step=step):
+            others = (a for a in range(len(shape)) if a != axis)
+            plain = all((start[a], extents[a]) == (0, shape[a]) for a in others)
+            return (start[axis], extents[axis]) if plain and set(step) == {1} else None
+        case Gather(axis=along, indices=indices) if along == axis and indices:
+            in_order = indices == tuple(range(indices[0], indices[0] + len(indices)))
+            return (indices[0], len(indices)) if in_order else None
+        case _:
+            return None
+
+
+def _of_one(node: Node, parts: Sequence[_Part]) -> Node:
+    """A selection from a single tensor; the node itself if it selects from several."""
+    (part, *others) = parts
+    if others or part.value.type.quantisation != node.output.type.quantisation:
+        return node
+    shape = part.value.type.shape
+    if part.is_whole:
+        return replace(node, op=Reshape(shape), inputs=(part.value,))
+    start = tuple(part.start if a == part.axis else 0 for a in range(len(shape)))
+    return replace(
+        node, op=Slice(start, node.output.type.shape, (1,) * len(shape)), inputs=(part.value,)
+    )
+
+
+def _joined(node: Node, axis: int, sliced: dict[str, _Parts]) -> Node:
+    """A concatenation of the parts of its inputs."""
+    found: list[_Part] = []
+    for value in node.inputs:
+        parts = sliced.get(value.name)
+        wholes = parts is not None and parts.axis == axis and all(map(_is_simple, parts.parts))
+        for part in parts.parts if parts is not None and wholes else (_whole(value, axis),):
+            if found and part.follows(found[-1]):
+                found[-1] = replace(found[-1], extent=found[-1].extent + part.extent)
+            else:
+                found.append(part)
+    return replace(node, inputs=tuple(_values(node, found)))
+
+
+def _is_simple(part: _Part) -> bool:
+    return part.is_whole or part.value.data is not None
+
+
+def _values(node: Node, parts: Iterable[_Part]) -> Iterable[Value]:
+    for k, part in enumerate(parts):
+        if part.is_whole:
+            yield part.value
+            continue
+        assert part.value.data is not None
+        box = [slice(None)] * part.value.type.rank
+        box[part.axis] = slice(part.start, part.start + part.extent)
+        elements = part.value.data.array(part.value.type)[tuple(box)].copy()
+        type = part.value.type.with_shape(elements.shape)
+        yield Value(f"{node.name}/part{k}", type, Data.of(elements))

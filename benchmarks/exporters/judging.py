@@ -30,14 +30,20 @@ Sets = Sequence[Mapping[str, Array]]
 
 def judged(path: Path, target: str, until: str) -> Verdict:
     """The verdict on a file: compiled, equal to the foreign runtime, and on every rung up to
-    `until`, one of `RUNGS`."""
+    `until`, one of `RUNGS`.  A file that onnxruntime does not run is only compiled."""
+    is_onnx = path.suffix == ".onnx"
+    reason = onnx_judge.not_run(path.read_bytes()) if is_onnx else ""
     try:
         done = compiled(path, target)
         sets = [_with_small_indices(one) for one in api.drawn_sets(done, SETS)]
-        foreign = _by_onnxruntime if path.suffix == ".onnx" else _by_tensorflow
+        if reason:
+            return Verdict(Outcome.NOT_JUDGED, note=reason)
+        foreign = _by_onnxruntime if is_onnx else _by_tensorflow
         return foreign(path, done, sets) or _climbed(done, sets, until)
     except PenstockError as error:
-        return refusal(error)
+        found = refusal(error)
+        is_refused = found.outcome is Outcome.REFUSED
+        return Verdict(Outcome.NOT_JUDGED, note=reason) if reason and is_refused else found
     except Exception as error:  # any other exception is a defect
         return refusal(internal_error(error))
 
@@ -51,9 +57,6 @@ def _with_small_indices(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _by_onnxruntime(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
-    reason = onnx_judge.not_run(path.read_bytes())
-    if reason:
-        return Verdict(Outcome.NOT_JUDGED, note=reason)
     found = onnx_reference(done.request).judge([run_graph(done.model, s) for s in sets]).failure
     if found is None:
         return None

@@ -36,6 +36,8 @@ LEGACY = ("lenet", "mobilenet", "efficient", "unet", "lstm", "stacked_lstm", "gr
 LOOPS = ("lstm", "stacked_lstm", "gru", "simple_rnn", "bidirectional", "bidirectional_gru",
          "lstm_autoencoder", "conv_lstm", "text_lstm", "gru_seq", "lstm_states", "masked_lstm",
          "conv_lstm_2d")  # fmt: skip
+FUSED = ("lstm", "stacked_lstm", "bidirectional", "lstm_autoencoder", "conv_lstm", "text_lstm")
+# Loops of tf_keras that become one operator; the converter's calibration ends with the others.
 TRAINED = ("lenet", "ds_cnn", "residual", "mobilenet", "dense_autoencoder", "inception", "fusion",
            "mobilenet_v2", "densenet", "squeezenet", "audio", "unet")  # fmt: skip
 
@@ -55,7 +57,10 @@ def tf_keras_files() -> Iterator[Making]:
     """The files of tf_keras, and of the toolkit that trains for quantisation."""
     for name in LEGACY:
         maker = COMMON[name]
-        for form in ("int8", "float32") if name in IN_EVERY_FORM else ("int8",):
+        forms = ("int8", "float32") if name in IN_EVERY_FORM else ("int8",)
+        if name in LOOPS and name not in FUSED:
+            forms = ("float32",)
+        for form in forms:
             yield _making("tf_keras", name, form, lambda m=maker, f=form: _file(m, f, 1))
     for place, name in enumerate(TRAINED):
         maker = COMMON[name]

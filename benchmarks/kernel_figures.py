@@ -1,18 +1,20 @@
 """Kernel figures: fits the cycles of every part of every kernel to random layers.
 
     python -m benchmarks.kernel_figures [--target NAME ...] [--kernel NAME ... | --missing]
-        [--mixture int8|plain|real|recurrent|joined|channels|unsigned] [--seeds COUNT] [--write]
+        [--mixture int8|plain|real|recurrent|joined|channels|unsigned|integers] [--seeds COUNT]
+        [--write]
 
 Random layers of every kind run on the simulated core, each whole: by the kernels that are chosen
 for them, by those that need no scratch, and by portable ones. The layers of the mixture `int8` are
 on int8 tensors; those of `plain` on plain numbers and int16, and conversions; those of `real` are
 layers of float32 with weights, and pools; those of `recurrent` are recurrent layers on real
 numbers; those of `joined` are concatenations; those of `channels` pad, slice, pack and unpack
-channels; those of `unsigned` are of uint8 networks. What a layer takes is linear in how often the
-parts of its kernel run (`backends/cores/common/cycle_model.py`); the figures are the non-negative
-ones of least relative squares. Prints the error of the fit; `--write` writes `figures.toml` of the
-core family, with `--kernel` or `--mixture` only the figures of these kernels, with `--missing` only
-of kernels that have none. `benchmarks.estimate` judges the figures on layers of other seeds.
+channels; those of `unsigned` are of uint8 networks, those of `integers` of networks of integers.
+What a layer takes is linear in how often the parts of its kernel run
+(`backends/cores/common/cycle_model.py`); the figures are the non-negative ones of least relative
+squares. Prints the error of the fit; `--write` writes `figures.toml` of the core family, with
+`--kernel` or `--mixture` only the figures of these kernels, with `--missing` only of kernels that
+have none. `benchmarks.estimate` judges the figures on layers of other seeds.
 """
 
 from __future__ import annotations

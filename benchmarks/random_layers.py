@@ -28,10 +28,13 @@ from benchmarks.recurrent_layers import recurrent_layers
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import DType, Quantisation
 from penstock.opkit.layers import Layer
+from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
+from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import ShiftZero
+from penstock.ops.integer_vectors import IntegerNorm, RatioSoftmax, ShiftSoftmax
 from penstock.ops.pad import Pad
 from penstock.ops.pool import UnsignedAveragePool2D
 from penstock.ops.resize import UnsignedResizeBilinear
@@ -49,6 +52,7 @@ NETWORK_LAYERS = (
     joining,
 )
 
+INTEGERS, NATURALS = Quantisation((1.0,), (0,)), Quantisation((1.0,), (-128,))
 JOINED = 6
 """Concatenations side by side."""
 
@@ -166,6 +170,28 @@ def _with_wide_weights(node: Node) -> Node:
     return replace(node, inputs=(x, wide, *others))
 
 
+def integer_mixture(seed: int) -> Graph:
+    """Products and functions of vectors of networks of integers, side by side."""
+    d = Drawing("integer mixture", seed)
+    r = d.random.randint
+    group, stated = r(2, 8), Multipliers((r(100, 900),), (15,), (r(-90000, 90000),))
+    powers = tuple((84 - k % 62) ** 2 + 3735 >> k // 62 for k in range(256))
+    inner = r(2, 48)
+    left, right = (d.net.input((1, 2, *size)) for size in ((r(2, 16), inner), (inner, r(2, 16))))
+    rows = [d.net.input((1, r(1, 6), r(1, 16), group * r(2, 12))) for _ in range(3)]
+    depth = rows[2].type.shape[-1]
+    parts = (np.full(depth, 2 ** r(16, 22)), np.arange(depth) * 2**10)
+    parameters = [d.net.constant(part.astype(np.int32)) for part in parts]
+    return d.net.build(
+        d.net.apply(BatchMatmul(stated=stated), left, right, quantisation=INTEGERS),
+        d.net.apply(RatioSoftmax(powers, 255), rows[0], quantisation=NATURALS),
+        d.net.apply(ShiftSoftmax(127, d.one_of(0, group)), rows[1], quantisation=INTEGERS),
+        d.net.apply(
+            IntegerNorm(d.one_of(True, False), 16), rows[2], *parameters, quantisation=INTEGERS
+        ),
+    )
+
+
 MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "int8": mixture,
     "plain": plain_mixture,
@@ -174,5 +200,6 @@ MIXTURES: Mapping[str, Callable[[int], Graph]] = {
     "joined": joined_mixture,
     "channels": channel_mixture,
     "unsigned": unsigned_mixture,
+    "integers": integer_mixture,
 }
 """By name."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.operators import types
+from penstock.frontends.onnx import deeploy
 from penstock.frontends.onnx.functions import defined_names
 from penstock.frontends.onnx.operators import CAST, DEQUANTISE, MOVING, QUANTISE
 from penstock.frontends.onnx.rewrites import quantised_names
@@ -48,7 +49,9 @@ def supported() -> str:
         "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
         f"The ONNX front end itself handles: {moving}.\n"
         f"It replaces by other operators: {', '.join(defined_names())}, and what ONNX defines as "
-        "a function.\n\n"
+        "a function.\n"
+        "Networks of integers of Deeploy's dialect are computed as its definitions say: "
+        f"{', '.join(deeploy.NAMES)}.\n\n"
         "## Element types\n\nint8 has one scale per tensor (weights: per channel), uint8 is "
         "TensorFlow 1's. Layers of float32 may have float16 weights, or int8 weights (dynamic "
         "range).\nMade of random models (`python -m benchmarks.operators.types`).\n\n"

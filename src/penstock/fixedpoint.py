@@ -75,12 +75,16 @@ def multiply(
     multiplier: Int64s | int,
     shift: Int64s | int,
     rounding: Rounding = Rounding.DOUBLE,
+    addend: Int64s | int = 0,
 ) -> Int64s:
-    """Return x times a real multiplier, rounded (MultiplyByQuantizedMultiplier)."""
+    """Return x times a real multiplier, rounded (MultiplyByQuantizedMultiplier).
+
+    addend: added to the product before it is rounded, in units of 2**(shift - 31); only with single
+        rounding."""
     shift = np.asarray(shift, np.int64)
     if rounding is Rounding.SINGLE:
         total = 31 - shift
-        return (x * multiplier + (np.int64(1) << (total - 1))) >> total
+        return (x * multiplier + addend + (np.int64(1) << (total - 1))) >> total
     left = np.maximum(shift, 0)
     right = np.maximum(-shift, 0)
     return rounding_shift(doubling_high_multiply(wrap_int32(x << left), multiplier), right)
@@ -93,16 +97,17 @@ def requantise(
     zero_point: int,
     bounds: tuple[int, int],
     rounding: Rounding = Rounding.DOUBLE,
+    addend: NDArray[Any] | int = 0,
 ) -> NDArray[np.int8]:
     """Return accumulators as output elements: scaled, offset, and clamped to `bounds` (inclusive).
 
-    Multiplier and shift are scalars, or arrays indexed by the last axis.
+    Multiplier, shift and addend are scalars, or arrays indexed by the last axis.
 
     >>> requantise(np.array([100, -8, 900]), 2**30, 0, zero_point=-3, bounds=(-128, 127))
     array([ 47,  -7, 127], dtype=int8)
     """
     sums = np.asarray(accumulators, np.int64)
-    scaled = multiply(sums, multiplier, shift, rounding) + zero_point
+    scaled = multiply(sums, multiplier, shift, rounding, addend) + zero_point
     return np.clip(scaled, *bounds).astype(np.int8)
 
 

@@ -296,6 +296,22 @@ def _name_and_file(item: str, option: str) -> tuple[str, str]:
     return name, file
 
 
+INTEGER_TYPES = ("int8", "uint8", "int32")
+"""Element types of inputs of networks of integers."""
+
+
+def _name_and_type(item: str, option: str) -> tuple[str, str]:
+    name, _, dtype = item.rpartition("=")
+    if not name or dtype not in INTEGER_TYPES:
+        raise UsageError(
+            "usage-172",
+            f"{item!r} does not name an input and its element type",
+            where=option,
+            help=f"write INPUT=TYPE, with one of {', '.join(INTEGER_TYPES)}",
+        )
+    return name, dtype
+
+
 def _names_and_files(pairs: tuple[tuple[str, Path], ...]) -> Sequence[str]:
     return [f"{name}={file.name}" for name, file in pairs]
 
@@ -324,6 +340,9 @@ EXTENTS: Kind[tuple[tuple[str, int], ...]] = _pairs(
 CONSTANTS: Kind[tuple[tuple[str, Path], ...]] = replace(
     _pairs("Mapping[str, str | Path]", "NAME=FILE.npy", _name_and_file, lambda file, _: Path(file)),
     words=_names_and_files,
+)
+INTEGERS: Kind[tuple[tuple[str, str], ...]] = _pairs(
+    "Mapping[str, str]", "INPUT=TYPE", _name_and_type, _same
 )
 STATES: Kind[tuple[tuple[str, str], ...]] = _pairs(
     "Mapping[str, str]", "INPUT=OUTPUT", _input_and_output, _same

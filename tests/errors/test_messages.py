@@ -105,6 +105,7 @@ COMMANDS: dict[str, str] = {
     "calibration-006": "compile floats.onnx --constant x=three_columns.npy",
     "usage-170": "compile floats.onnx --constant x",
     "usage-171": "compile floats.onnx --constant y=three_columns.npy",
+    "usage-172": "compile floats.onnx --integers x=int4",
     "usage-145": "compile no_scale.onnx --quantise no_samples.npz",
     "usage-146": "compile floats.onnx --quantise no_samples.npz --assume-int8",
     "model-012": "compile padding_7.tflite",

@@ -40,6 +40,7 @@ class Settings(TypedDict, total=False):
     dimensions: Mapping[str, int]
     channels_last: Sequence[str]
     constants: Mapping[str, str | Path]
+    integers: Mapping[str, str]
     states: Mapping[str, str]
     incremental: int | None
     options: Options

@@ -26,6 +26,8 @@ from penstock.ir.op import Op
 from penstock.ops.registry import operator_files, operators
 
 Attributes = tuple[tuple[str, object], ...]  # Pairs of an attribute name and a value.
+# Names denote layers whose multipliers are those of the scales, as backends compute them.
+_OF_SCALES: Attributes = (("stated", None),)
 
 
 class Fused(Enum):
@@ -102,11 +104,13 @@ def meanings() -> Mapping[str, Meaning]:
     """
     found: dict[str, list[Sense]] = {fused.value: [Sense(fused)] for fused in Fused}
     for name, op in operators().items():
-        found.setdefault(name, []).append(Sense(op))
+        of_scales = _OF_SCALES if "stated" in field_types(op) else ()
+        found.setdefault(name, []).append(Sense(op, of_scales))
         for tflite in op.TFLITE:
-            found.setdefault(tflite, []).append(Sense(op, _selected_field(tflite, op)))
+            sense = Sense(op, (*of_scales, *_selected_field(tflite, op)))
+            found.setdefault(tflite, []).append(sense)
         for relay in op.RELAY:
-            sense = Sense(op, relay.attributes, relay.condition)
+            sense = Sense(op, (*of_scales, *relay.attributes), relay.condition)
             found.setdefault(relay.name, []).append(sense)
     return {name: Meaning(tuple(senses)) for name, senses in found.items()}
 

@@ -13,6 +13,7 @@ from penstock.setting import (
     EXTENTS,
     FILE,
     FLAG,
+    INTEGERS,
     MODEL,
     READING,
     SIZE,
@@ -48,6 +49,8 @@ class Reading:
         where the file has (N, C, H, W).
     constants: (input, file) pairs: the input of an ONNX model is a constant, whose elements the
         .npy file holds.
+    integers: (input, element type) pairs: the integers that an input of a network of Deeploy's
+        dialect holds, whose tensors the file declares as real numbers; int8 if not stated.
     states: (input, output) pairs by name: the input is a state, whose new elements are the
         output, see `frontends.explicit_states`.
     incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
@@ -133,6 +136,19 @@ class Reading:
             group=MODEL,
             commands=READING,
             example='{"axes": "axes.npy"}',
+        ),
+    )
+    integers: tuple[tuple[str, str], ...] = declared(
+        (),
+        Setting(
+            INTEGERS,
+            "Element type of INPUT of a network of Deeploy's dialect, whose integers the file "
+            "declares as float32: int8 (by default), uint8 or int32; repeatable.",
+            "by the name of an input of a network of Deeploy's dialect, the element type of its "
+            "integers",
+            group=MODEL,
+            commands=READING,
+            example='{"image": "uint8"}',
         ),
     )
     states: tuple[tuple[str, str], ...] = declared(

@@ -31,7 +31,12 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
-from penstock.opkit.requantise import LARGEST_SCALED, Multipliers, channel_multipliers
+from penstock.opkit.requantise import (
+    LARGEST_SCALED,
+    Multipliers,
+    channel_multipliers,
+    form_table,
+)
 from penstock.opkit.sliding import Window
 from penstock.ops.gather import Gather
 
@@ -92,10 +97,14 @@ class Layer(WeightedOp):
 
     __slots__ = ()
     activation: Activation
+    stated: Multipliers | None
     DTYPES = (DType.INT8, DType.INT8, DType.INT32)
 
     def multipliers(self, site: Site) -> Multipliers:
-        """Requantisation multipliers of the output channels."""
+        """Requantisation multipliers of the output channels: those that the model states, or of the
+        scales."""
+        if self.stated is not None:
+            return self.stated
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[self.OUTPUT_AXIS])
 
@@ -123,7 +132,7 @@ class Layer(WeightedOp):
                 ("out_zero", site.output.zero_point),
                 *self.activation.params(site.output),
             ),
-            tables=self.multipliers(site).tables(),
+            tables=self.multipliers(site).tables(site.output.zero_point),
             constants=((1, "weights"), (2, "bias")),
             by_rows=True,
         )
@@ -145,19 +154,7 @@ class Layer(WeightedOp):
         """The C kernel `name` for some channels, with parameters of its own before the shared ones.
 
         places: where each of them lies in the output, and what else the kernel has to know."""
-        every = self.multipliers(site)
-        multipliers, shifts = (
-            np.array(each, np.int64) for each in (every.multipliers, every.shifts)
-        )
-        zeros = np.zeros(len(channels), np.int64)
-        forms = (
-            zeros + REFERENCE_FORM[rounding],
-            multipliers[channels],
-            shifts[channels],
-            zeros + site.output.zero_point,
-            zeros,
-            zeros,
-        )
+        forms = self.multipliers(site).forms(site.output.zero_point, rounding)[channels]
         weights = np.moveaxis(site.constant(1), self.OUTPUT_AXIS, 0)[channels]
         return Kernel(
             name,
@@ -170,7 +167,7 @@ class Layer(WeightedOp):
             tables=(
                 ("wide_weights", Table.of(weights.astype(np.int16).ravel())),
                 ("wide_bias", Table.of(site.constant(2)[channels])),
-                (WIDE_FORMS, Table.of(np.stack(forms, axis=1).astype(np.int32).ravel())),
+                (WIDE_FORMS, form_table(forms)),
                 ("wide_places", Table.of(places.astype(np.int32).ravel())),
             ),
             folded=(1, 2),
@@ -222,8 +219,6 @@ def wide_channels(weights: Array, axis: int) -> Int64s:
 
 
 WIDE_FORMS = "wide_forms"  # Table of requantisation, one form per channel (`certified.h`).
-# First number of the form of a channel that is requantised as in the reference.
-REFERENCE_FORM = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
 
 
 class PlainLayer(WeightedOp):

@@ -17,7 +17,7 @@ from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import FINITE, UNLIMITED
 from penstock.opkit.broadcast import RANK, Clamped, Elementwise, with_merged_axes
 from penstock.opkit.checks import require
@@ -84,8 +84,9 @@ class RealNodes:
         array = np.asarray(elements).astype(dtype.value)
         return Value.constant(f"{self.node.output().name}/constant", array)
 
-    def apply(self, op: Op, *operands: Value | float) -> Value:
-        """The result of `op`: real numbers, or elements of an int8 input in its quantisation.
+    def apply(self, op: Op, *operands: Value | float, like: Quantisation | None = None) -> Value:
+        """The result of `op`: real numbers, or int8 elements in the quantisation `like`, by default
+        that of an int8 input.
 
         Operands of element-wise operators may have any rank, and may be numbers of the element type
         of the last tensor among them."""
@@ -103,7 +104,7 @@ class RealNodes:
         type = op.result_type(tuple(value.type for value in inputs))
         if type.dtype is DType.INT8:
             scales = (v.type.quantisation for v in inputs if v.type.dtype is DType.INT8)
-            type = replace(type, quantisation=next(scales))
+            type = replace(type, quantisation=like or next(scales))
         name = f"{self.node.output().name}/real{len(self._made)}"
         value = Value(name, type)
         self._made.append(Made(op, inputs, value))

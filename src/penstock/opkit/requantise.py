@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier, requantise
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_count
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
@@ -46,10 +47,13 @@ def fitting_multiplier(real: float, largest: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Multipliers:
-    """Fixed-point multipliers and shifts, one of each per output channel."""
+    """Fixed-point multipliers and shifts, one of each per output channel.
+
+    `addends`: numbers that are added to the products, which are then rounded once; () for none."""
 
     multipliers: tuple[int, ...]
     shifts: tuple[int, ...]
+    addends: tuple[int, ...] = ()
 
     @staticmethod
     def of(reals: list[float]) -> Multipliers:
@@ -58,9 +62,8 @@ class Multipliers:
 
     def repeated(self, count: int) -> Multipliers:
         """Each multiplier `count` times."""
-        twice = (np.repeat(part, count).tolist() for part in (self.multipliers, self.shifts))
-        multipliers, shifts = map(tuple, twice)
-        return Multipliers(multipliers, shifts)
+        parts = (self.multipliers, self.shifts, self.addends)
+        return Multipliers(*(tuple(np.repeat(part, count).tolist()) for part in parts))
 
     def reals(self) -> NDArray[np.float64]:
         """The multipliers as real numbers."""
@@ -71,11 +74,28 @@ class Multipliers:
         """The greatest magnitude while non-negative values, one per channel, are scaled."""
         # Left shifts come before the product: undefined in TensorFlow's C where they overflow,
         # and onnxruntime saturates.
+        if self.addends:
+            addends = np.abs(self.addends) * 2.0 ** (np.array(self.shifts) - 31)
+            return values.astype(np.float64) * np.abs(self.reals()) + addends
         shifts = np.array(self.shifts, np.float64)
         return values.astype(np.float64) * np.where(shifts > 0, 2.0**shifts, self.reals())
 
-    def tables(self) -> tuple[tuple[str, Table], ...]:
-        """Kernel tables `multiplier` and `shift`."""
+    def rounding(self, otherwise: Rounding) -> Rounding:
+        """The rounding of the products."""
+        return Rounding.SINGLE if self.addends else otherwise
+
+    def forms(self, zero_point: int, rounding: Rounding) -> Int64s:
+        """The arithmetic of each channel as six numbers, see `certified.h`: (channels, 6)."""
+        parts = self.multipliers, self.shifts, self.addends or (0,) * len(self.shifts)
+        multiplier, shift, addend = (np.array(part, np.int64) for part in parts)
+        zero = np.zeros(len(self.shifts), np.int64)
+        kind = zero + REFERENCE_FORM[self.rounding(rounding)]
+        return np.stack((kind, multiplier, shift, zero + zero_point, addend, zero), axis=1)
+
+    def tables(self, zero_point: int) -> tuple[tuple[str, Table], ...]:
+        """Kernel tables `multiplier` and `shift`, or `forms` if there are addends."""
+        if self.addends:
+            return (("forms", form_table(self.forms(zero_point, Rounding.SINGLE))),)
         return (
             ("multiplier", Table.of(np.array(self.multipliers, np.int32))),
             ("shift", Table.of(np.array(self.shifts, np.int8))),
@@ -92,7 +112,34 @@ class Multipliers:
         """Output elements of accumulators (..., channels): scaled, offset, clamped."""
         multiplier = np.array(self.multipliers, np.int64)[channels]
         shift = np.array(self.shifts, np.int64)[channels]
-        return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding)
+        addend = np.array(self.addends, np.int64)[channels] if self.addends else 0
+        rounding = self.rounding(rounding)
+        return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding, addend)
+
+
+# Attributes of nodes that state the arithmetic of their requantisation, which no ONNX file has:
+# per channel, or for all, `MULTIPLIERS` and `ADDENDS`, and the `SHIFT` of the sums.
+MULTIPLIERS, ADDENDS, SHIFT = "stated multipliers", "stated addends", "stated shift"
+
+
+def stated_multipliers(node: OnnxNode, channels: int) -> Multipliers | None:
+    """The multipliers of so many channels that an ONNX node states; None if it states none."""
+    if MULTIPLIERS not in node.attributes:
+        return None
+    multipliers, addends = node.integers(MULTIPLIERS), node.integers(ADDENDS)
+    found = Multipliers(multipliers, (31 - node.integer(SHIFT),) * len(multipliers), addends)
+    return found if len(multipliers) == channels else found.repeated(channels)
+
+
+REFERENCE_FORM = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
+"""First number of the form of a channel that is requantised as in the reference."""
+
+
+def form_table(forms: Int64s) -> Table:
+    """The table of requantisation forms that a kernel reads, as int32.
+
+    forms: the six numbers that encode the form of each channel, with shape (channels, 6)."""
+    return Table.of(forms.astype(np.int32).ravel())
 
 
 def product_multiplier(x: TensorType, w: TensorType, y: TensorType) -> tuple[int, int]:
@@ -153,7 +200,7 @@ class SumRequantisation(OperatorDefaults):
                 *self.activation.params(site.output),
                 ("single_rounding", int(self.rounding is Rounding.SINGLE)),
             ),
-            tables=self.multipliers.tables(),
+            tables=self.multipliers.tables(site.output.zero_point),
             by_rows=True,
         )
 

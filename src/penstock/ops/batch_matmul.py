@@ -34,9 +34,11 @@ from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.nodes import is_real, reshaped, with_shape
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.requantise import Multipliers, fitting_multiplier, stated_multipliers
 from penstock.opkit.samples import bias, int8, reals, sample
 from penstock.ops.plain import PlainAdd, PlainMul
+
+LARGEST_PRODUCT = 255 * 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class BatchMatmul(_Products):
     """Matrix products with requantisation and clamp."""
 
     activation: Activation = Activation.NONE
+    stated: Multipliers | None = None
 
     TFLITE = ("BATCH_MATMUL",)
     RELAY = relay("nn.batch_matmul", "qnn.batch_matmul")
@@ -113,6 +116,12 @@ class BatchMatmul(_Products):
         require_int8(a, "first input")
         require_int8(b, "second input")
         y = self.product_type(a, b)
+        depth = _matrix(a.shape, self.a_transposed)[1]
+        require(self.stated is None or not bias, "stated multipliers are those of sums alone")
+        require(
+            self.stated is None or depth * LARGEST_PRODUCT < 2**31,
+            f"sums of {depth} products may overflow int32",
+        )
         for c in bias:
             require_dtype(c, (DType.INT32,), "bias")
             require(
@@ -127,23 +136,25 @@ class BatchMatmul(_Products):
             for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)
         )
         a, b = self.matrices(a, b)
+        if self.stated is not None:
+            bounds = self.activation.bounds(site.output)
+            one = slice(0, 1)
+            return self.stated.apply(sum(bias, a @ b), one, site.output.zero_point, bounds)
         scaled = multiply(sum(bias, a @ b), *self._multiplier(site)) + site.output.zero_point
         return np.clip(scaled, *self.activation.bounds(site.output)).astype(np.int8)
 
     def kernel(self, site: Site) -> Kernel:
         a, b, *bias = site.inputs
+        zeros = (("zero0", a.zero_point), ("zero1", b.zero_point))
+        params, bounds = (*self.shape_params(site), *zeros), self.activation.params(site.output)
+        if self.stated is not None:
+            tables = self.stated.tables(site.output.zero_point)
+            return Kernel("batch_matmul_forms_s8", (*params, *bounds), tables, by_rows=True)
         multiplier, shift = self._multiplier(site)
+        out_zero = ("out_zero", site.output.zero_point)
         return Kernel(
             "batch_matmul_bias_s8" if bias else "batch_matmul_s8",
-            params=(
-                *self.shape_params(site),
-                ("zero0", a.zero_point),
-                ("zero1", b.zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-                ("out_zero", site.output.zero_point),
-                *self.activation.params(site.output),
-            ),
+            params=(*params, ("multiplier", multiplier), ("shift", shift), out_zero, *bounds),
             constants=((2, "bias"),) if bias else (),
             by_rows=True,
         )
@@ -152,7 +163,7 @@ class BatchMatmul(_Products):
         a, b, *bias = site.inputs
         depth = _matrix(a.shape, self.a_transposed)[1]
         # Both operands are computed, so every product may be the largest one.
-        largest = depth * 255 * 255
+        largest = depth * LARGEST_PRODUCT
         if bias and site.constants[2] is not None:
             largest += int(np.abs(site.constant(2).astype(np.int64)).max())
         return fitting_multiplier(a.scale * b.scale / site.output.scale, largest)
@@ -239,7 +250,8 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
-    op = BatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
+    transposed = bool(node.integer("transA")), bool(node.integer("transB"))
+    op = BatchMatmul(*transposed, stated=stated_multipliers(node, 1))
     rank = max(3, *(value.type.rank for value in values))
     shapes = ((1,) * (rank - value.type.rank) + value.type.shape for value in values)
     types = tuple(v.type.with_shape(shape) for v, shape in zip(values, shapes, strict=True))
@@ -297,6 +309,11 @@ SAMPLES = (
         scale=0.3,
     ),
     sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),
+    sample(
+        BatchMatmul(stated=Multipliers((77,), (15,), (-90000,))),
+        int8(1, 4, 4),
+        int8(1, 4, 4, zero=9),
+    ),
     *(
         sample(op, reals(*a), reals(*b))
         for op, a, b in (

@@ -41,6 +41,7 @@ from penstock.opkit.layers import (
 )
 from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
+from penstock.opkit.requantise import Multipliers, stated_multipliers
 from penstock.opkit.samples import (
     bias,
     int8,
@@ -121,6 +122,7 @@ class Conv2D(_Convolution, ExchangeableWindows, WindowedLayer):
     """Convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
+    stated: Multipliers | None = None
 
     TFLITE = ("CONV_2D", "CONV_3D")
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "Conv")
@@ -313,9 +315,11 @@ def grouped_nodes(
     x, w, made = layers.centred_layer(node.output().name, x, w, groups)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
-    op = Conv2D(rows, columns)
+    op = Conv2D(rows, columns, stated=stated_multipliers(node, outputs))
     yield layer_node(op, node.typed(op, x, w, b), x, w, b)
 
+
+_STATED = Multipliers((514, -577, 901, 700), (15,) * 4, (-90000, 2**21, 77, -40000))
 
 SAMPLES = (
     sample(
@@ -337,6 +341,12 @@ SAMPLES = (
         bias(6),
     ),
     sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),
+    sample(
+        Conv2D(Window(3, 1, 1, 1, 1), Window(3), stated=_STATED),
+        int8(1, 6, 5, 5),
+        weights(4, 3, 3, 5),
+        bias(4),
+    ),
     sample(
         PlainConv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Limits(-0.5, 0.75)),
         reals(1, 7, 6, 3),

@@ -41,6 +41,7 @@ from penstock.opkit.layers import (
 )
 from penstock.opkit.nodes import is_real
 from penstock.opkit.real_nodes import RealNodes
+from penstock.opkit.requantise import Multipliers, stated_multipliers
 from penstock.opkit.samples import (
     bias,
     int8,
@@ -101,6 +102,7 @@ class DepthwiseConv2D(_Depthwise, ExchangeableWindows, WindowedLayer):
     """Depthwise convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
+    stated: Multipliers | None = None
 
     TFLITE = ("DEPTHWISE_CONV_2D",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "BatchNormalization")
@@ -192,8 +194,9 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
         f"weights have {w.type.shape[0]} channels, groups are {x.type.shape[3]}",
     )
     w = layers.exchanged_ends(w)
-    b = onnx_constants.bias(node, 2, x, w, w.type.shape[3])
-    op = DepthwiseConv2D(rows, columns, multiplier)
+    channels = w.type.shape[3]
+    b = onnx_constants.bias(node, 2, x, w, channels)
+    op = DepthwiseConv2D(rows, columns, multiplier, stated=stated_multipliers(node, channels))
     return layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
@@ -287,5 +290,15 @@ SAMPLES = (
         int8(1, 7, 6, 3),
         wide_weights(1, 3, 2, 6),
         bias(6),
+    ),
+    sample(
+        DepthwiseConv2D(
+            Window(3, 1, 1, 1, 1),
+            Window(3),
+            stated=Multipliers((514, 2900), (15, 15), (-90000, 2**20)).repeated(2),
+        ),
+        int8(1, 6, 5, 4),
+        weights(1, 3, 3, 4),
+        bias(4),
     ),
 )

@@ -49,7 +49,7 @@ from penstock.opkit.layers import (
 )
 from penstock.opkit.nodes import reshaped
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.requantise import reach_of_sums
+from penstock.opkit.requantise import Multipliers, reach_of_sums, stated_multipliers
 from penstock.opkit.samples import (
     bias,
     int8,
@@ -130,6 +130,7 @@ class FullyConnected(_Dense, Layer):
     activation: Activation = Activation.NONE
     keep_dimensions: bool = False
     rounding: Rounding = Rounding.DOUBLE
+    stated: Multipliers | None = None
 
     TAKES_WIDE = True
     TFLITE = ("FULLY_CONNECTED",)
@@ -298,7 +299,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             x.type.rank >= 2 and x.type.shape[-1] == depth,
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
-    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
+    keep = node.columns is None and x.type.rank > 2
+    op = FullyConnected(keep_dimensions=keep, stated=stated_multipliers(node, outputs))
     if layers.centred(w) is None:
         rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
@@ -324,8 +326,15 @@ def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
         )
     keep = node.columns is None and x.type.rank > 2
     op = PlainFullyConnected(UNLIMITED, keep_dimensions=keep)
-    bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
-    yield from real.result(real.apply(op, real.real(x), w, bias))
+    offsets = node.optional(2)
+    if offsets is None or offsets.type.shape in ((), (1,), (outputs,), (1, 1), (1, outputs)):
+        bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
+        yield from real.result(real.apply(op, real.real(x), w, bias))
+        return
+    no_bias = real.constant(np.zeros(outputs), "no_bias")
+    total = real.apply(op, real.real(x), w, no_bias)
+    matrix = onnx_constants.real_numbers(node, 2) * node.real("beta", 1.0)
+    yield from real.result(real.apply(PlainAdd(), total, real.constant(matrix, "offsets")))
 
 
 def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
@@ -387,5 +396,11 @@ SAMPLES = (
     sample(PlainFullyConnected(), reals(2, 9), narrow_weights(5, 9), real_bias(5)),
     sample(
         PlainFullyConnected(keep_dimensions=True), reals(2, 3, 4), real_weights(5, 4), real_bias(5)
+    ),
+    sample(
+        FullyConnected(stated=Multipliers((514, -77, 901), (15,) * 3, (-90000, 2**21, 77))),
+        int8(2, 12),
+        weights(3, 12),
+        bias(3),
     ),
 )

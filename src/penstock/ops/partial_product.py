@@ -7,18 +7,23 @@ of which may overwrite the sums before it, followed by RequantiseSums.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.choices import Rounding
+from penstock.ir.foreign import Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
+from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
-from penstock.opkit.requantise import Multipliers, SumRequantisation
+from penstock.opkit.real_nodes import RealNodes
+from penstock.opkit.requantise import Multipliers, SumRequantisation, stated_multipliers
 from penstock.opkit.samples import bias, int8, integers, sample, weights
 
 _UNUSED = Table.of(np.zeros(1, np.int32))
@@ -116,7 +121,11 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
         y  (..., C)  int8     clamp(zero_y + M[c] * x)
 
     Created from layers whose input channels are computed group by group
-    (`passes/channel_groups.py`)."""
+    (`passes/channel_groups.py`), and from Deeploy's RequantShift of int32."""
+
+    ONNX = onnx(PLAIN, "RequantShift") | onnx(
+        OnnxName(AxisOrder.CHANNELS_LAST, plain=True), "RequantShift of channels"
+    )
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "requantisation")
@@ -135,6 +144,19 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
         return self.kernel_from(site, 0)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """Deeploy's RequantShift of int32: a sum times a multiplier, plus an addend, shifted."""
+    new, y = RealNodes(node), node.output().type
+    x = new.integers(node.input(0))
+    shape = x.type.shape
+    x = new.reshape(x, (1,) * (2 - x.type.rank) + shape)
+    stated = stated_multipliers(node, x.type.shape[-1])
+    assert stated is not None, "the front end states them"
+    op = RequantiseSums(stated, rounding=Rounding.SINGLE)
+    found = new.apply(op, x, like=y.quantisation)
+    yield from new.result(new.reshape(found, shape))
+
+
 SAMPLES = (
     sample(PartialProduct(), bias(5), int8(1, 3, 4, 7), weights(5, 7, axis=0)),
     sample(PartialProduct(), integers(1, 4, 3, 5), int8(1, 4, 3, 6, zero=9), weights(5, 6)),
@@ -145,4 +167,5 @@ SAMPLES = (
         RequantiseSums(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
         integers(5, 2),
     ),
+    sample(RequantiseSums(Multipliers((9, -7), (7, 7), (-(2**24), 2**23))), integers(5, 2)),
 )

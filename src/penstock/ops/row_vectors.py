@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
@@ -28,17 +27,13 @@ from penstock.fixedpoint import (
 )
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types, Work, row_count
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import (
-    require,
-    require_count,
     require_dtype,
-    require_int8,
     require_output_steps,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
@@ -58,46 +53,9 @@ from penstock.opkit.transcendental import (
     one_over_one_plus,
     scaled_differences,
 )
+from penstock.opkit.vectors import RowVectors, params
 from penstock.ops.conversions import QuantizeWide
 from penstock.ops.sums import divided_by_norm
-
-
-@dataclass(frozen=True, slots=True)
-class RowVectors(FollowingAxes):
-    """Region propagation and work of an operator on vectors along the last axis."""
-
-    ELEMENTS = DType.INT8
-    """Element type of input and output."""
-
-    def result_type(self, inputs: Types) -> TensorType:
-        require_count(inputs, 1, type(self).__name__)
-        if self.ELEMENTS is DType.INT8:
-            require_int8(inputs[0], "input")
-        require_dtype(inputs[0], (self.ELEMENTS,), "input")
-        require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
-        return TensorType(inputs[0].shape, self.ELEMENTS)
-
-    def sources(self, site: Site) -> tuple[Sources, ...]:
-        # The vector starts at 0, whatever the position of the output element in it.
-        return ((*range(site.output.rank - 1), None),)
-
-    def vectors(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        """The vectors that region `out` reads."""
-        (read,) = self.needs(site, out)
-        return inputs[0][read.slices]
-
-    def exchanged(self, rank: int) -> Self:
-        return self
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, 3 * out.elements)
-
-
-def params(site: Site) -> Params:
-    """Kernel parameters: vectors per row, elements per vector."""
-    depth = site.output.shape[-1]
-    width = site.output.elements // row_count(site.output.shape) // depth
-    return (("width", width), ("depth", depth))
 
 
 def total(x: Array) -> Array:

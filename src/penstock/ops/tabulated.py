@@ -6,11 +6,15 @@ y  as x       int8 or uint8
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.ir.foreign import Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
+from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Limits
@@ -36,6 +40,8 @@ class ElementTable(Lookup):
 
     results: tuple[int, ...]
 
+    ONNX = onnx(OnnxName(AxisOrder.ALIKE), "ElementTable")
+
     def result_type(self, inputs: Types) -> TensorType:
         require(
             len(self.results) == 256 and all(-128 <= y < 128 for y in self.results),
@@ -50,6 +56,11 @@ class ElementTable(Lookup):
 def table_of(results: Array) -> ElementTable:
     """The operator with these results, int8 elements of shape (256,)."""
     return ElementTable(tuple(results.tolist()))
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """A table that the front end has made of Deeploy's functions of integers."""
+    yield node.made(ElementTable(node.integers("results")), node.input(0))
 
 
 _CURVE = ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128)))

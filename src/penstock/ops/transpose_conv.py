@@ -48,6 +48,7 @@ from penstock.opkit.layers import (
 )
 from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
+from penstock.opkit.requantise import Multipliers
 from penstock.opkit.samples import (
     bias,
     int8,
@@ -192,6 +193,7 @@ class TransposeConv(_Transposed, Layer):
     """Transposed convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
+    stated: Multipliers | None = None
 
     TFLITE = ("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "ConvTranspose")

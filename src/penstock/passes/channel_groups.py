@@ -33,6 +33,7 @@ from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.layers import Layer
 from penstock.opkit.requantise import reach_of_sums
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
@@ -151,7 +152,10 @@ def _matrix(last: Node) -> Array:
 
 
 def _has_constant_weights(node: Node) -> bool:
-    """Whether a layer reads one variable tensor, its first input, of int8 elements."""
+    """Whether a layer reads one variable tensor, its first input, of int8 elements, and its
+    multipliers are those of the scales, so that they are sliced as its weights are."""
+    if isinstance(node.op, Layer) and node.op.stated is not None:
+        return False
     types = [value.type.dtype for value in node.inputs[:2]]
     return node.variable_inputs == node.inputs[:1] and types == [DType.INT8, DType.INT8]
 

@@ -25,13 +25,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Data, DType
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window
+from penstock.opkit.vectors import RowVectors
 from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.fully_connected import FullyConnected, PlainFullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
-from penstock.ops.row_vectors import RowVectors
 from penstock.ops.slice import Slice
 from penstock.passes.drop_dead import drop_dead
 
@@ -69,7 +69,8 @@ def _layer_on_rows(node: Node) -> Conv2D | PlainFullyConnected | None:
     if isinstance(node.op, PlainFullyConnected):
         return replace(node.op, keep_dimensions=True)
     is_double = node.op.rounding is Rounding.DOUBLE
-    return Conv2D(Window(1), Window(1), node.op.activation) if is_double else None
+    layer = Conv2D(Window(1), Window(1), node.op.activation, node.op.stated)
+    return layer if is_double else None
 
 
 def _picks_vectors(node: Node) -> bool:

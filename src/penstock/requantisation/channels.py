@@ -2,9 +2,10 @@
 
 An accumulator of channel c is in [lower[c], upper[c]). The reference computes
 
-    y = clamp(zero + multiply(accumulator, multiplier[c], shift[c]), least, most)
+    y = clamp(zero + multiply(accumulator, multiplier[c], shift[c], addend[c]), least, most)
 
-which is non-decreasing in the accumulator, so `most - least` thresholds per channel determine it.
+which is non-decreasing in the accumulator unless the multiplier is negative, so `most - least`
+thresholds per channel determine it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Booleans = NDArray[np.bool_]
 @dataclass(frozen=True, slots=True, eq=False)
 class Channels:
     """Arrays of shape (channels,): real multipliers as (multiplier, shift), and the bounds of the
-    accumulators; furthermore zero point and clamp of the output, and the rounding of products."""
+    accumulators; furthermore zero point and clamp of the output, and the rounding of products.
+
+    addend: added to products; None if there are none to add."""
 
     multiplier: Int64s
     shift: Int64s
@@ -33,6 +36,7 @@ class Channels:
     least: int
     most: int
     rounding: Rounding = Rounding.DOUBLE
+    addend: Int64s | None = None
 
     def __eq__(self, other: object) -> bool:
         """Whether the other object has the same numbers, so that certificates can be cached."""
@@ -43,22 +47,29 @@ class Channels:
 
     @property
     def _key(self) -> tuple[bytes | int | Rounding, ...]:
-        arrays = (self.multiplier, self.shift, self.lower, self.upper)
+        arrays = (self.multiplier, self.shift, self.lower, self.upper, self.addends)
         bounds = (self.zero, self.least, self.most, self.rounding)
         return *(np.asarray(array, np.int64).tobytes() for array in arrays), *bounds
 
+    @property
+    def addends(self) -> Int64s:
+        """The addend of each channel."""
+        return np.zeros(len(self.shift), np.int64) if self.addend is None else self.addend
+
     def outputs(self, accumulators: Int64s) -> Int64s:
         """Return the reference's outputs for accumulators of shape (channels, n)."""
-        scaled = multiply(
-            accumulators, self.multiplier[:, None], self.shift[:, None], self.rounding
-        )
+        constants = (self.multiplier, self.shift, self.addends)
+        multiplier, shift, addend = (array[:, None] for array in constants)
+        scaled = multiply(accumulators, multiplier, shift, self.rounding, addend)
         return np.clip(scaled + self.zero, self.least, self.most)
 
     def only(self, chosen: Int64s) -> Channels:
         """Return a subset of the channels."""
         arrays = (self.multiplier, self.shift, self.lower, self.upper)
         multiplier, shift, lower, upper = (array[chosen] for array in arrays)
-        return replace(self, multiplier=multiplier, shift=shift, lower=lower, upper=upper)
+        addend = None if self.addend is None else self.addend[chosen]
+        found = replace(self, multiplier=multiplier, shift=shift, lower=lower, upper=upper)
+        return replace(found, addend=addend)
 
     @property
     def real(self) -> NDArray[np.float64]:
@@ -67,7 +78,10 @@ class Channels:
 
     @property
     def monotone(self) -> Booleans:
-        """Channels whose accumulators do not overflow int32 in the reference's left shift."""
+        """Channels whose accumulators do not overflow int32 in the reference's left shift; with
+        addends, whose products are not shifted, those whose multipliers are not negative."""
+        if self.addend is not None:
+            return self.multiplier >= 0
         largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
         return largest <= INT32_MAX >> np.maximum(self.shift, 0)
 

@@ -15,6 +15,7 @@ from penstock.errors import ModelError
 from penstock.frontends.onnx.file import REALS, File, FileNode
 from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE, operator_schema
 from penstock.ir.foreign import MALFORMED, Attribute
+from penstock.opkit.requantise import SHIFT
 
 REAL = "float32"
 
@@ -64,6 +65,8 @@ def _output_type(node: FileNode, k: int, opset: int, found: Mapping[str, str]) -
 
 def _stated_type(node: FileNode) -> str | None:
     """The type that an attribute, a tensor attribute or a default of the operator states."""
+    if SHIFT in node.attributes:  # sums that the node requantises
+        return REAL
     if node.name == QUANTISE and not any(node.inputs[2:]):
         return _by_code(node.attributes.get("output_dtype") or onnx.TensorProto.UINT8)
     if node.name == "Cast":

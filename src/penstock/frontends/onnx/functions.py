@@ -25,7 +25,7 @@ from penstock.frontends.onnx import (
     integer_functions,
     qonnx,
 )
-from penstock.frontends.onnx.definitions import Define, Definition
+from penstock.frontends.onnx.definitions import Define, Definition, Shapes
 from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
@@ -90,6 +90,13 @@ def _is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     return gathered_tables.is_standard(node, file) and integer_functions.is_standard(
         node, file, types
     )
+
+
+def shapes_of(file: File, extents: Mapping[str, int]) -> Shapes:
+    """The shapes of a model's tensors, by name, as far as they are known.
+
+    `extents`: of symbolic dimensions."""
+    return {name: _extents(type) for name, type in _types(file, extents).items()}
 
 
 def _types(file: File, extents: Mapping[str, int]) -> Types:

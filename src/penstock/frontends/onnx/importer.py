@@ -16,6 +16,7 @@ from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.causes import check_node, check_rows, collected, operator_remedy
 from penstock.frontends.onnx import folding, operators
 from penstock.frontends.onnx.control_flow import decided
+from penstock.frontends.onnx.deeploy import of_integers
 from penstock.frontends.onnx.domains import (
     Domains,
     RealChain,
@@ -43,7 +44,7 @@ from penstock.frontends.onnx.operators import (
     SHAPES,
 )
 from penstock.frontends.onnx.presentation import Presenter, check_interface
-from penstock.frontends.onnx.rewrites import rewritten
+from penstock.frontends.onnx.rewrites import folded_constants, rewritten
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
 from penstock.guides import guide
@@ -96,13 +97,14 @@ def _transposed_elements(graph: Graph) -> int:
 def _imported(file: File, reading: Reading) -> ImportedModel:
     _check_outputs(file)
     check_attribute_kinds(file)
+    asked = {name: asked for name, (asked, _) in onnx_names().items()}
     in_file, extents = file, dict(reading.dimensions)
+    file = of_integers(folded_constants(file), dict(reading.integers), extents, asked)
     file = decided(file, lambda each: rewritten(with_known_shapes(rewritten(each), extents)))
     file = _live(rewritten(file))
     defined = expanded(file, _is_known, extents)
     file = file if defined is None else _live(rewritten(defined))
     _check_operators(file)
-    asked = {name: asked for name, (asked, _) in onnx_names().items()}
     constants, types, taken = ModelConstants(file), element_types(file), file.names()
     file = replace(file, nodes=tuple(n for n in file.nodes if not _is_constant(n, constants)))
     found = domains(file, types, constants, asked, assumed=reading.assume_int8)

@@ -36,7 +36,7 @@ from penstock.ir.tensor import Array
 def rewritten(file: File) -> File:
     """The model in canonical form."""
     for rewrite in (
-        _constants,
+        folded_constants,
         _real_operators,
         _plain_forms,
         _explicit_zeros,
@@ -80,7 +80,7 @@ class _Growing:
         return replace(self.file, constants=self.constants, nodes=tuple(self.nodes))
 
 
-def _constants(file: File) -> File:
+def folded_constants(file: File) -> File:
     """Rewrite 1.  A DequantizeLinear of constants stays: it tells the scale of its elements."""
     new = _Growing.of(file)
     for node in file.nodes:

@@ -464,6 +464,12 @@ def _softmax(p: Params, site: Site) -> Counts:
     return {"pixel": pixels, "output": outputs - pixels}
 
 
+def _shift_softmax(p: Params, site: Site) -> Counts:
+    # "loop" counts groups.
+    outputs = site.output.elements
+    return {"pixel": outputs // p["depth"], "loop": outputs // p["group"], "output": outputs}
+
+
 def _svdf_time(p: Params, site: Site) -> Counts:
     # These kernels read each time step once per block of `SVDF_BLOCK` filters.
     blocks = -(-p["filters"] // SVDF_BLOCK)
@@ -530,6 +536,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "running_max_s8": _running,
     "running_product_s8": _running_product,
     "running_sum_s8": _running,
+    "shift_softmax_s8": _shift_softmax,
     "softmax_f32": _softmax,
     "sqrt_f32": _each_element,
     "square_f32": _each_element,

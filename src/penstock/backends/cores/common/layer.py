@@ -22,8 +22,13 @@ from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
-from penstock.opkit.layers import REFERENCE_FORM, WIDE, WIDE_FORMS
-from penstock.opkit.requantise import Multipliers, SumRequantisation
+from penstock.opkit.layers import WIDE, WIDE_FORMS
+from penstock.opkit.requantise import (
+    REFERENCE_FORM,
+    Multipliers,
+    SumRequantisation,
+    form_table,
+)
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.conv2d import Conv2D
@@ -86,7 +91,10 @@ def _channels(
         upper,
         site.output.zero_point,
         *op.activation.bounds(site.output),
-        op.rounding if isinstance(op, FullyConnected | SumRequantisation) else Rounding.DOUBLE,
+        multipliers.rounding(
+            op.rounding if isinstance(op, FullyConnected | SumRequantisation) else Rounding.DOUBLE
+        ),
+        np.array(multipliers.addends, np.int64) if multipliers.addends else None,
     )
 
 
@@ -97,6 +105,7 @@ def _channels(
 
 
 NUMBERS = 6  # Numbers per channel in the table of forms.
+_REQUANTISATION = ("multiplier", "shift", "forms")  # Tables of a kernel.
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
@@ -112,7 +121,8 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
     form = lone.form
     if form is None:
         multiplier, shift = int(channels.multiplier[channel]), int(channels.shift[channel])
-        return REFERENCE_FORM[channels.rounding], multiplier, shift, channels.zero, 0, 0
+        addend = int(channels.addends[channel])
+        return REFERENCE_FORM[channels.rounding], multiplier, shift, channels.zero, addend, 0
     constants = (form.offset, form.correction, form.factor, form.base)
     return form.fraction_bits, *(int(one[0]) for one in constants), form.shift
 
@@ -129,7 +139,7 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
     classes, forms = certified_forms(op, site)
     if set(classes) == {Class.D.value}:
         return replace(kernel, classes=classes)
-    others = tuple((name, t) for name, t in kernel.tables if name not in ("multiplier", "shift"))
+    others = tuple((name, t) for name, t in kernel.tables if name not in _REQUANTISATION)
     return replace(kernel, tables=(*others, ("forms", form_table(forms))), classes=classes)
 
 
@@ -142,13 +152,6 @@ def wide_kernel(op: LayerOp, site: Site, channels: Int64s) -> Kernel:
     tables = (table if name == WIDE_FORMS else (name, each) for name, each in kernel.tables)
     letters = "".join(classes[channel] for channel in channels)
     return replace(kernel, tables=tuple(tables), classes=letters)
-
-
-def form_table(forms: Int64s) -> Table:
-    """Return the table of requantisation forms that a kernel reads, as int32.
-
-    forms: the six numbers that encode the form of each channel, with shape (channels, 6)."""
-    return Table.of(forms.astype(np.int32).ravel())
 
 
 @lru_cache(maxsize=1024)

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from benchmarks.entry import shown
 from benchmarks.traffic import Traffic, certificate, proven
-from penstock.scheduling.grouping.moves import intervals
 from penstock.scheduling.grouping.problem import Grouping, ordered_grouping
+from penstock.scheduling.grouping.search import intervals
 from penstock.scheduling.grouping.strategies import DEFAULTS, ORDERS, STRATEGIES, orders
 
 BASELINES = ("layer", "greedy", "paper")

@@ -33,8 +33,7 @@ from penstock.scheduling.bands.band_schedule import expanded_band
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import live_bytes
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 
 TARGET = "cortex-m4"
 SHARE, MINIMUM_SHARE = 0.9, 1.0

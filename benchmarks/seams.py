@@ -35,8 +35,7 @@ from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Call, Program, View
 from penstock.program.steps import unrolled_calls
 from penstock.revision import identity
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
 from penstock.simulators.memories import ConcreteOperand, evaluate_box
 
 SEAMS = ("calls", "live", "blocks", "unrolled", "c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.pipeline.compilation import Compilation
-from penstock.scheduling.model.fused_parts import fused_members
+from penstock.scheduling.model.parts import fused_members
 from penstock.uma import Offloaded
 from penstock_nvdla.fused import LayerGroup, TileSize, chosen_plan, layer_group
 

@@ -20,8 +20,8 @@ from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
-from penstock.scheduling.grouping.moves import intervals
 from penstock.scheduling.grouping.problem import ordered_grouping
+from penstock.scheduling.grouping.search import intervals
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, orders
 from penstock.scheduling.options import BYTES, Options
 

@@ -25,8 +25,7 @@ from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.nest import Tiling
-from penstock.tiling.tiler import choose
+from penstock.tiling.nest import Tiling, choose
 from penstock.uma import (
     Layer,
     Offloaded,

@@ -45,7 +45,7 @@ from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.program.writer import Addresses
 from penstock.scheduling.bands import band_schedule as configs
-from penstock.scheduling.bands.variant import can_run_in_bands, with_bands
+from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
@@ -55,8 +55,11 @@ from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import live_bytes, placement_problems
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
+    live_bytes,
+    placement_problems,
+)
 
 __all__ = [
     "Affine",

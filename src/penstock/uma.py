@@ -108,22 +108,22 @@ from penstock.tiling.layer import (
     OUTPUT,
     WEIGHTS,
     Axis,
+    Copies,
     Dimension,
     Layer,
     LayerOperand,
+    Scratchpads,
     flattened,
     layer_of,
 )
 from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
-from penstock.tiling.nest import Cut, TileShape, Tiling
-from penstock.tiling.scratchpads import Copies, Scratchpads
+from penstock.tiling.nest import Cut, Tiler, TileShape, Tiling, choose, does_not_fit
 from penstock.tiling.sequence import (
     TileSequence,
     TileSequencer,
     TileVisit,
     choose_sequence,
 )
-from penstock.tiling.tiler import Tiler, choose, does_not_fit
 
 __all__ = [
     "FUSED",

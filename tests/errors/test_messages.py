@@ -47,12 +47,10 @@ from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, Scratchpad, Scratchpads
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.nest import Cut, TileShape
-from penstock.tiling.scratchpads import Scratchpad, Scratchpads
+from penstock.tiling.nest import Cut, TileShape, choose
 from penstock.tiling.sequence import TileSequence
-from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage

@@ -15,12 +15,10 @@ from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
 from penstock.program.program import Invoke, Program
-from penstock.tiling.layer import layer_of
+from penstock.tiling.layer import Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
-from penstock.tiling.nest import Tiling
-from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.nest import Tiling, choose, innermost_depths
 from penstock.tiling.sequence import TileVisit
-from penstock.tiling.tiler import choose, innermost_depths
 from penstock_vanilla import Vanilla
 
 LARGE = Scratchpads.shared(4096)

@@ -38,8 +38,7 @@ from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.order.order import OrderOptions, find_order
 from penstock.scheduling.order.steps import order_problem
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from quick import examples

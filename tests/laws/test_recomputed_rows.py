@@ -22,9 +22,9 @@ from penstock.backends.processor_parts import Engines, Processor, assign
 from penstock.compiled import UNBOUNDED
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.pipeline.banding import TargetBands
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
+from penstock.pipeline.search import TargetBands
 from penstock.scheduling.bands.band_search import BandLimits, OrderedParts
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.bands.chain_search import (

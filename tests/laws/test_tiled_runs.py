@@ -19,10 +19,9 @@ from penstock.errors import CapacityError
 from penstock.ir.op import Reducing, Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.tiling.layer import Layer, layer_of
+from penstock.tiling.layer import Layer, Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.nest import Box
-from penstock.tiling.scratchpads import Scratchpads
 from strategies import regions, seeds
 
 WIDER = {

@@ -32,8 +32,11 @@ from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems, scratch_name
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
+    placement_problems,
+    scratch_name,
+)
 from penstock.scheduling.simulate.walk import WHOLE
 from penstock_ethos_u.configurations import configuration
 from small_plans import narrow_and_wide

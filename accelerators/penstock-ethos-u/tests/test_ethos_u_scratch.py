@@ -18,7 +18,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Address, Buffer, Kind, Program, WholeMemory
-from penstock.scheduling.simulate.placement_problems import prefetch_name
+from penstock.scheduling.simulate.expanded_schedule import prefetch_name
 from penstock_ethos_u.configurations import BLOCK_CHANNELS
 from penstock_ethos_u.interpreter import driver_payload
 from penstock_ethos_u.interpreter.commands import decode_commands

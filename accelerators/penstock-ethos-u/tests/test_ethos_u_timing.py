@@ -34,8 +34,8 @@ from penstock.program.placed_cost import placed_scratch, with_placed_costs
 from penstock.program.writer import Addresses
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import (
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
     placement_problems,
     prefetch_name,
     scratch_name,

@@ -20,7 +20,7 @@ from penstock.ir.tensor import Array
 from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.program import Command, Invoke, Loop, Program
-from penstock.scheduling.model.fused_parts import fused_members
+from penstock.scheduling.model.parts import fused_members
 from penstock.scheduling.options import BYTES, DEFAULTS, Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine

@@ -10,10 +10,9 @@ import pytest
 import beside
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from penstock.errors import CapacityError, UnsupportedError
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, flattened
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, Scratchpads, flattened
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import choose
+from penstock.tiling.nest import choose
 from penstock_smv.smaug import Smaug
 from tile_layers import convolution
 

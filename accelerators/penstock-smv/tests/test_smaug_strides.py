@@ -12,11 +12,9 @@ from random import Random
 import pytest
 
 from penstock.errors import CapacityError
-from penstock.tiling.layer import Dimension, Layer, LayerOperand
+from penstock.tiling.layer import Dimension, Layer, LayerOperand, Scratchpads
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.nest import Tiling
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Tiler, choose
+from penstock.tiling.nest import Tiler, Tiling, choose
 from penstock_smv.smaug import Smaug
 from penstock_smv.smaug_shapes import Piece
 from tile_layers import convolution

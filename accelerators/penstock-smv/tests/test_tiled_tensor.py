@@ -15,9 +15,8 @@ from penstock.ir.tensor import Array
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.tiling.layer import layer_of
+from penstock.tiling.layer import Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.scratchpads import Scratchpads
 from penstock_smv.tiled_tensor import SlidingWindow, TiledTensor
 
 

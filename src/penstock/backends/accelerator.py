@@ -22,7 +22,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.program.program import Command, Driver, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
-from penstock.tiling.tiler import Tiler
+from penstock.tiling.nest import Tiler
 
 # The priority level of the processor's kernels; strategies of accelerators have 11 by default.
 CORE_LEVEL = 10

@@ -20,7 +20,7 @@ from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.tiling.layer import Layer, layer_of
-from penstock.tiling.tiler import Tiler
+from penstock.tiling.nest import Tiler
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import ConstantPrefetch
 from penstock.ir.tensor import Array, TensorType
 from penstock.tiling.least_traffic import LoopOrder
-from penstock.tiling.tiler import TILER_METHODS, Tiler
+from penstock.tiling.nest import TILER_METHODS, Tiler
 
 # Roofline model: the default cost of an accelerator call.
 #

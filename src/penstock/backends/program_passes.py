@@ -39,8 +39,7 @@ from penstock.program.writer import Addresses
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import storage_owners
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
 
 # Execution of an accelerator's passes: errors of a pass are reported with its name and phase.
 

@@ -116,7 +116,7 @@ class Port:
     The C function `function` returns the address of the tensor in the memory `pointer`, for which
     the library has `array`.  If `by_rows`, the rows are not contiguous; the function then returns
     the address of one row, found with `view`.  Both are aligned for the element type: memory blocks
-    are (`scheduling/simulate/placement_problems.py`), and so are their rows.
+    are (`scheduling/simulate/expanded_schedule.py`), and so are their rows.
 
     name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it."""
 

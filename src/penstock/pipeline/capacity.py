@@ -25,8 +25,8 @@ from penstock.pipeline.request import Request
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import (
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
     block_name,
     placement_problems,
     scratch_name,

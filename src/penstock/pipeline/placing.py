@@ -33,8 +33,11 @@ from penstock.program.writer import Addresses
 from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems, row_series
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
+    placement_problems,
+    row_series,
+)
 from penstock.workers import mapped
 
 _Problem = tuple[str, PlacementProblem, tuple[Series, ...]]

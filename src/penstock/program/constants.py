@@ -14,8 +14,7 @@ from penstock.program.steps import addressed_buffers, steps, used_buffers
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import table_name
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, table_name
 
 CONSTANT_ALIGNMENT_BYTES = 4
 

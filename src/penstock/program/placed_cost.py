@@ -15,8 +15,8 @@ import numpy as np
 
 from penstock.ir.breakdown import Breakdown, Fill, PlacedCall, PlacedRows
 from penstock.ir.graph import Value
-from penstock.program.band_loops import BAND, band_addresses, band_buffers, band_writer
 from penstock.program.expr import evaluate
+from penstock.program.lower import BAND, band_addresses, band_buffers, band_writer
 from penstock.program.program import Buffer
 from penstock.program.writer import Addresses, Writer, laid_storages
 from penstock.scheduling.bands.band_schedule import band_cascade
@@ -26,8 +26,12 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.cost_accounting import Flags, cold_calls
-from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedCascade,
+    ExpandedSchedule,
+    prefetch_name,
+    scratch_name,
+)
 
 
 def depends_on_addresses(schedule: Schedule) -> bool:

@@ -54,8 +54,8 @@ from penstock.ir.op import Kernel, row_axis, row_count
 from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.ir.text.labels import Labels
 from penstock.ir.text.printer import print_type
-from penstock.program.band_loops import first_column
 from penstock.program.expr import Binary, Expr, TableEntry, Var
+from penstock.program.lower import first_column
 from penstock.program.program import (
     Address,
     Advance,

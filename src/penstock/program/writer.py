@@ -36,8 +36,9 @@ from penstock.scheduling.model.parts import update_name
 from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.queues import QueueMemory
 from penstock.scheduling.model.stripe import highest_stripe
-from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import (
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedCascade,
+    ExpandedSchedule,
     block_name,
     prefetch_name,
     scratch_name,

@@ -36,8 +36,9 @@ from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import walk, written_views
 from penstock.reports.steps import costed_steps, numbered_steps
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import (
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedCascade,
+    ExpandedSchedule,
     placement_problems,
     scratch_name,
 )

@@ -37,10 +37,18 @@ from penstock.tiling.branch_and_bound import (
     branch_and_bound,
     measured_shapes,
 )
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
-from penstock.tiling.nest import Cut, TileShape, Tiling, intervals
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Dims, Nest, Preference, Tiler, does_not_fit
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, Scratchpads
+from penstock.tiling.nest import (
+    Cut,
+    Dims,
+    Nest,
+    Preference,
+    Tiler,
+    TileShape,
+    Tiling,
+    does_not_fit,
+    intervals,
+)
 
 Axes = tuple[int, ...]
 """Indices of axes."""

@@ -26,19 +26,21 @@ from typing import Protocol, runtime_checkable
 
 from penstock.errors import UsageError
 from penstock.ir.region import Interval, Region
-from penstock.tiling.layer import Layer, LayerOperand
+from penstock.tiling.layer import Layer, LayerOperand, Scratchpads
 from penstock.tiling.nest import (
     Box,
     Cut,
     OperandTraffic,
     TileCopy,
+    Tiler,
     Tiling,
     TilingStep,
+    check_tiles,
     copy_cycles,
+    does_not_fit,
+    innermost_depths,
     overfull,
 )
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Tiler, check_tiles, does_not_fit, innermost_depths
 
 HeldTiles = Mapping[str, Interval]
 """By axis, the half-open interval of indices of tiles that a scratchpad holds."""

@@ -15,7 +15,7 @@ from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError, UsageError
 from penstock.tiling.layer import layer_of
 from penstock.tiling.least_traffic import LoopOrder
-from penstock.tiling.tiler import choose
+from penstock.tiling.nest import choose
 from penstock.uma import OpStrategy, Tiling
 
 

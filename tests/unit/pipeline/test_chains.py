@@ -21,7 +21,7 @@ from penstock.pipeline.search import band_source
 from penstock.program.expr import binary
 from penstock.program.program import Call, Command, Discard, Loop
 from penstock.program.steps import walk
-from penstock.scheduling.bands.variant import assigned_plans
+from penstock.scheduling.bands.band_schedule import assigned_plans
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier
 from penstock.scheduling.text.reader import read_frontier

@@ -23,7 +23,7 @@ from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
 from penstock.program.program import Call, Loop
-from penstock.scheduling.cascades.prefetches import (
+from penstock.scheduling.cascades.schedule_builder import (
     MOST_PREFETCHES,
     PrefetchCandidates,
     with_accelerator_prefetches,
@@ -32,8 +32,7 @@ from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
 from penstock.simulators.machine import Machine
 from penstock.uma import (
     Address,

@@ -22,7 +22,6 @@ from benchmarks.traffic import (
 )
 from grouping_judge import can_run, least_cost, least_peak, moved_bytes
 from penstock.errors import CapacityError, InternalError
-from penstock.scheduling.grouping.moves import intervals
 from penstock.scheduling.grouping.problem import (
     GroupingProblem,
     GroupNode,
@@ -31,7 +30,7 @@ from penstock.scheduling.grouping.problem import (
     runnable,
     total_cost,
 )
-from penstock.scheduling.grouping.search import GroupSearch
+from penstock.scheduling.grouping.search import GroupSearch, intervals
 from penstock.scheduling.grouping.strategies import (
     DEFAULTS,
     STRATEGIES,

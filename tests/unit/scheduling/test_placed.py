@@ -17,8 +17,11 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import live_bytes, placement_problems
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
+    live_bytes,
+    placement_problems,
+)
 
 
 def figures(point: PlacedPoint) -> tuple[int, int]:

@@ -24,8 +24,11 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import placement_problems, scratch_name
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedSchedule,
+    placement_problems,
+    scratch_name,
+)
 from penstock.zoo.registry import open_zoo
 
 TARGET = load_target("cortex-m4")

@@ -5,8 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
-from penstock.tiling.scratchpads import Copies, Scratchpad, Scratchpads
+from penstock.tiling.layer import (
+    Axis,
+    Copies,
+    Dimension,
+    Layer,
+    LayerOperand,
+    Scratchpad,
+    Scratchpads,
+)
 
 
 def drawn(seed: int) -> tuple[Layer, Scratchpads]:

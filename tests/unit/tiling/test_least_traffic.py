@@ -8,11 +8,9 @@ import pytest
 from drawn_layers import drawn
 
 from penstock.errors import CapacityError, UsageError
-from penstock.tiling.layer import Layer
+from penstock.tiling.layer import Layer, Scratchpads
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.nest import Cut, TileShape, Tiling
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import Nest, choose
+from penstock.tiling.nest import Cut, Nest, TileShape, Tiling, choose
 from tile_layers import convolution
 from tiling_judge import least
 

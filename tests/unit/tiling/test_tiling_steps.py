@@ -9,11 +9,9 @@ import pytest
 from drawn_layers import drawn
 
 from penstock.errors import CapacityError, UsageError
-from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand, Scratchpads
 from penstock.tiling.least_traffic import LeastTraffic, axis_table, table_of_cut
-from penstock.tiling.nest import TileShape, Tiling, cut_axis, intervals
-from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.tiler import innermost_depths
+from penstock.tiling.nest import TileShape, Tiling, cut_axis, innermost_depths, intervals
 from tile_layers import convolution
 
 

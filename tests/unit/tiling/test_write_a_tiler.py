@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.tiling.nest import Tiler
 from penstock.tiling.sequence import TileSequencer
-from penstock.tiling.tiler import Tiler
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "write-a-tiler.md"
 

@@ -20,7 +20,7 @@ from penstock.errors import BackendError
 from penstock.guides import guide
 from penstock.hardware.target import Target
 from penstock.program.program import Driver
-from penstock.tiling.tiler import TILER_METHODS, Tiler
+from penstock.tiling.nest import TILER_METHODS, Tiler
 
 GRAPH_PHASES = (
     PassPhase.PRE_PARTITIONING,

@@ -39,7 +39,7 @@ from penstock.backends.uma.registrations import (
 )
 from penstock.hardware.target import MemoryRegion
 from penstock.program.program import Driver
-from penstock.tiling.tiler import Tiler
+from penstock.tiling.nest import Tiler
 
 # DriverRegistration: registers the functions of an accelerator's driver that select an instance
 # and wait for queued calls.

@@ -29,7 +29,7 @@ from penstock.errors import BackendError, UsageError
 from penstock.hardware.quantities import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver
-from penstock.tiling.tiler import Tiler
+from penstock.tiling.nest import Tiler
 
 # Attributes of an accelerator: a backend declares them with defaults, and users set them.
 

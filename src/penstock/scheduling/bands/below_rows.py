@@ -14,12 +14,11 @@ from functools import partial
 from itertools import chain
 
 from penstock.pareto import near_frontier, thinned
-from penstock.scheduling.bands.band_schedule import BandKey, with_band_costs
+from penstock.scheduling.bands.band_schedule import BandKey, BandSource, with_band_costs, with_bands
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch, OrderedParts
 from penstock.scheduling.bands.chain_search import MOST_PLANS, ChainSearch, PartCycles
 from penstock.scheduling.bands.chains import ChainShapes
 from penstock.scheduling.bands.columns import computes_columns, necessary_macs
-from penstock.scheduling.bands.variant import BandSource, with_bands
 from penstock.scheduling.cascades.proposals import (
     Candidate,
     CandidateSource,
@@ -34,8 +33,7 @@ from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-from penstock.scheduling.simulate.placement_problems import live_bytes
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 
 WORTH_MEMORY = Fraction(1, 100)
 """Of two proposals, the one with more memory is built only if it saves this fraction of cycles."""

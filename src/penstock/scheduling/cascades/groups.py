@@ -24,9 +24,8 @@ from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import COMPARED, DEFAULTS, STRATEGIES
-from penstock.scheduling.model.fused_parts import FusedPart, FusionSource, Replacement, with_fused
 from penstock.scheduling.model.memories import LIVE_SHARE, MemoryAssignment, MemorySystem
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import FusedPart, FusionSource, Parts, Replacement, with_fused
 from penstock.scheduling.options import BEST, BYTES, CYCLES, Options
 from penstock.scheduling.order.steps import bits
 from penstock.scheduling.simulate.cost_accounting import CostAccounting

@@ -1,29 +1,42 @@
-"""ScheduleBuilder: turns proposals into costed schedules, with and without prefetches."""
+"""ScheduleBuilder: turns proposals into costed schedules, with and without prefetches.
+
+A kernel may read its constants from a prefetched copy (`Part.prefetching`).  A part that runs in
+many calls then reads its constants from slow memory only once.  The accelerator makes the copy
+during the first call of the part's own cascade or, for an early copy, of the previous cascade.  The
+copy occupies memory from the start of the cascade that makes it to the end of the part's cascade.
+
+The selection of prefetches is greedy.  Candidates are considered in descending order of their
+estimated net saving: the cycles saved minus the stall cycles.  A candidate is added if it saves
+cycles and the live bytes stay within a limit.  A cascade reads at most `MOST_PREFETCHES` early
+copies and at most `MOST_PREFETCHES` others.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
 
+from penstock.ir.op import ConstantPrefetch
 from penstock.optional import attempt_all
 from penstock.pareto import Group, frontier_of_groups, thinned
-from penstock.scheduling.cascades.prefetches import (
-    PrefetchCandidates,
-    PrefetchedSchedule,
-    with_accelerator_prefetches,
-)
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.selection import noticeably_faster
-from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import Plan, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stripe import stripe_heights
 from penstock.scheduling.options import Options
 from penstock.scheduling.order.order import Order
 from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
-from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.expanded_schedule import (
+    ExpandedCascade,
+    ExpandedSchedule,
+    live_bytes,
+)
+from penstock.scheduling.simulate.row_tables import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +146,229 @@ def _partition_gap(
     if memories.uniform and len(parts.parts) <= options.max_parts:
         return 0.0  # the search was exhaustive
     return max(0.0, peak_bytes / max(1, parts.rows.least_bytes) - 1.0)
+
+
+MOST_PREFETCHES = 3
+"""Maximum number of a cascade's prefetches with the same start; an accelerator can address only a
+few memory areas at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchCandidate:
+    """A prefetch that a part of a cascade could use.
+
+    part: index of the part in `Parts.parts`.
+    prefetch: the bytes copied, and the commands for the copy.
+    start: the cascade in which the copy starts.
+    saved_cycles: cycles by which the part's calls become faster; stalls are not subtracted.
+    """
+
+    part: int
+    prefetch: ConstantPrefetch
+    start: PrefetchStart
+    saved_cycles: int
+
+    @property
+    def early(self) -> bool:
+        """Whether the copy starts one cascade before the cascade that reads it."""
+        return self.start is PrefetchStart.PREVIOUS_CASCADE
+
+    def net_cycles(self, previous_call_cycles: float) -> float:
+        """Return an estimate of the net saving: `saved_cycles` minus the stall due to the copy.
+
+        A copy that starts in the previous cascade (`early`) stalls only for the cycles by which it
+        outlasts the first call of that cascade.  Any other copy is assumed to stall for its whole
+        duration.
+
+        previous_call_cycles: cycles of the first call of the previous cascade.
+        """
+        hidden = max(0.0, previous_call_cycles) if self.early else 0.0
+        return self.saved_cycles - max(0.0, self.prefetch.cycles - hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchedSchedule:
+    """A schedule with prefetches by accelerators, and its estimated cycles.
+
+    schedule: the schedule.  Its plans contain the prefetches, but the costs in the plans are those
+        without the prefetches.
+    cycles: estimated cycles of the schedule, including the effect of the prefetches.
+    """
+
+    schedule: Schedule
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchCandidates:
+    """Finds the prefetches by accelerators that cascades could use.
+
+    Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    accounting: computes the cycles of calls.
+    _known: candidates of a plan, by (plan, memory assignment, engine of the first call of the
+        previous cascade).
+    """
+
+    accounting: CostAccounting
+    _known: dict[tuple[Plan, MemoryAssignment, str | None], tuple[PrefetchCandidate, ...]] = field(
+        default_factory=dict[
+            tuple[Plan, MemoryAssignment, str | None], tuple[PrefetchCandidate, ...]
+        ]
+    )
+
+    def candidates(
+        self, schedule: Schedule, cascades: Sequence[ExpandedCascade]
+    ) -> Iterator[tuple[int, PrefetchCandidate]]:
+        """Yield the candidates of all cascades, as pairs (index of the cascade, candidate)."""
+        previous: str | None = None  # engine of the previous cascade's first call
+        for c, cascade in enumerate(cascades):
+            key = cascade.plan, schedule.memory, previous
+            if key not in self._known:
+                self._known[key] = tuple(self._candidates(cascade, previous))
+            yield from ((c, candidate) for candidate in self._known[key])
+            previous = self._engine(cascade)
+
+    def _candidates(
+        self, cascade: ExpandedCascade, previous: str | None
+    ) -> Iterator[PrefetchCandidate]:
+        """Yield the candidates of a cascade: prefetches that save cycles in the calls of a part.
+
+        A copy starts in the first call of this cascade or, if early, of the previous cascade.  It
+        is possible only if that call runs on the part's accelerator.
+        previous: name of the engine of the previous cascade's first call; None if there is none.
+        """
+        engines = {
+            PrefetchStart.PREVIOUS_CASCADE: previous,
+            PrefetchStart.OWN_CASCADE: self._engine(cascade),
+        }
+        plan = cascade.plan
+        for k, cost, stripes in zip(plan.parts, plan.costs, cascade.stripes, strict=True):
+            part = self.accounting.parts.parts[k]
+            possible = [start for start, engine in engines.items() if part.engine == engine]
+            if not possible or not part.prefetching:
+                continue
+            heights = stripe_heights(stripes)
+            for kernel in part.prefetching:
+                assert kernel.prefetch is not None
+                other = part.with_kernel(kernel)
+                saved = cost.cycles - self.accounting.model.cycles(other, heights)
+                if saved > 0:
+                    for start in possible:
+                        yield PrefetchCandidate(k, kernel.prefetch, start, saved)
+
+    def _engine(self, cascade: ExpandedCascade) -> str:
+        """Return the name of the engine that runs a cascade's first call."""
+        k = cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]
+        return self.accounting.parts.parts[k].engine
+
+
+def with_accelerator_prefetches(
+    schedule: Schedule, candidates: PrefetchCandidates, limits: Iterable[float]
+) -> Iterator[PrefetchedSchedule]:
+    """Yield one schedule per limit of live bytes: `schedule` with prefetches within the limit.
+
+    schedule: a schedule with costs and without prefetches by accelerators.
+    candidates: finds the prefetches to select from.
+    limits: values for the maximum of the live bytes in the default memory region.
+    """
+    expanded = ExpandedSchedule(schedule)
+    cascades, live = expanded.cascades, live_bytes(expanded)
+    accounting = candidates.accounting
+    previous = [0.0, *(float(accounting.first_call_cycles(cascade)) for cascade in cascades)]
+    found = sorted(
+        candidates.candidates(schedule, cascades), key=lambda o: -o[1].net_cycles(previous[o[0]])
+    )
+    for limit in limits:
+        selection = _Selection(accounting, schedule, cascades, live, limit)
+        for c, candidate in found:
+            selection.try_candidate(c, candidate)
+        peak = int(selection.live.max())
+        prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
+        yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
+
+
+class _Selection:
+    """The prefetches selected so far, within a limit of live bytes.
+
+    live: live bytes in the default memory region, by tick; call k of the schedule is tick k + 1.
+    plans: the schedule's plans with the selected prefetches.
+    saved_cycles: cycles saved so far, minus stall cycles.
+    """
+
+    def __init__(
+        self,
+        accounting: CostAccounting,
+        schedule: Schedule,
+        cascades: Sequence[ExpandedCascade],
+        live: Numbers,
+        limit_bytes: float,
+    ) -> None:
+        self._accounting, self._memory = accounting, schedule.memory
+        self._parts, self._cascades = schedule.parts.parts, cascades
+        self.live, self._limit_bytes = live.copy(), limit_bytes
+        self.plans = list(schedule.plans)
+        self._stalls = [0] * len(cascades)
+        self.saved_cycles = 0
+
+    def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
+        """Select a candidate if it saves cycles and respects these limits.
+
+        - The live bytes do not exceed the limit of this selection.
+        - A part has at most one prefetch.
+        - A cascade has at most `MOST_PREFETCHES` prefetches that start in its own first call, and
+          at most as many that start in the previous cascade.
+
+        c: index of the candidate's cascade.
+        """
+        plan = self.plans[c]
+        same_start = [one for one in plan.prefetches if one.start is candidate.start]
+        if len(same_start) >= MOST_PREFETCHES or any(
+            one.part == candidate.part for one in plan.prefetches
+        ):
+            return
+        prefetch = Prefetch.of(candidate.part, candidate.prefetch, self._memory, candidate.start)
+        extended = replace(plan, prefetches=(*plan.prefetches, prefetch))
+        scratch = self._scratch_bytes(plan, extended)
+        ticks = _ticks(self._cascades[c])
+        begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
+        live = self.live[begin : ticks.stop] + candidate.prefetch.size_bytes
+        live[ticks.start - begin :] += scratch - plan.scratch_bytes
+        if live.max() > self._limit_bytes:
+            return
+        self.plans[c] = replace(extended, scratch_bytes=scratch)
+        stalls = {k: self._stall(k) for k in ((c - 1, c) if candidate.early else (c,))}
+        more = sum(cycles - self._stalls[k] for k, cycles in stalls.items())
+        if candidate.saved_cycles <= more:
+            self.plans[c] = plan
+            return
+        self.live[begin : ticks.stop] = live
+        self.saved_cycles += candidate.saved_cycles - more
+        for k, cycles in stalls.items():
+            self._stalls[k] = cycles
+
+    def _stall(self, c: int) -> int:
+        """Return the stall cycles that prefetches add to the first call of a cascade.
+
+        c: index of the cascade.
+        """
+        following = self.plans[c + 1] if c + 1 < len(self.plans) else None
+        return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
+
+    def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
+        """Return the scratch bytes that a cascade needs after one more prefetch has been added.
+
+        The kernel that reads the copy may need more or less scratch memory than the kernel that it
+        replaces.  Parts without prefetches run the same kernels as before.
+        plan, extended: the cascade's plan without and with the new prefetch.
+        """
+        prefetches = {one.part: one.copy for one in extended.prefetches}
+        return max(
+            self._parts[k].kernel_for(prefetches[k]).scratch_bytes
+            if k in prefetches
+            else plan.kernel(k, self._parts[k]).scratch_bytes
+            for k in plan.parts
+        )
+
+
+def _ticks(cascade: ExpandedCascade) -> slice:
+    return slice(cascade.tick, cascade.end)

@@ -15,8 +15,8 @@ from heapq import merge
 from penstock.errors import UsageError
 from penstock.optional import attempt, attempt_each
 from penstock.pareto import is_dominated, near_frontier
+from penstock.scheduling.bands.band_schedule import BandSource
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
-from penstock.scheduling.bands.variant import BandSource
 from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
 from penstock.scheduling.cascades.proposals import (
     CandidateSource,

@@ -6,47 +6,24 @@
     circular     the order of the problem; tensors are allocated in a circular buffer (NVDLA)
     best         the order of least peak that a search finds, with a proven lower bound
 
+Of an `Order` within a group, `order` has indices of nodes, and `peak_bytes` is the buffer that it
+needs.
+
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3; circular: NVDLA's convolution buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import accumulate
 
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.order.order import BEAM_WIDTH, OrderOptions, find_order
+from penstock.scheduling.order.order import BEAM_WIDTH, Order, OrderOptions, find_order
 from penstock.scheduling.order.steps import Heuristic, bits, heuristic_order, step_table
 
 
-@dataclass(frozen=True, slots=True)
-class InnerOrder:
-    """An order of a group's nodes, as node indices.
-
-    peak_bytes: bytes of buffer that the order needs.
-    bound_bytes: proven lower bound of these bytes for any order; 0 if none has been computed.
-    """
-
-    order: tuple[int, ...]
-    peak_bytes: int
-    bound_bytes: int = 0
-
-    @property
-    def optimal(self) -> bool:
-        """Whether it is proven that no order of these nodes has a lower peak."""
-        return self.peak_bytes == self.bound_bytes
-
-    @property
-    def gap(self) -> float:
-        """Optimality gap: (peak - bound) / max(bound, 1) for the proven lower bound of the peak.
-
-        0.0 if the peak is proven optimal.
-        """
-        return (self.peak_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
-
-
-def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
+def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Order:
     """Return the order of a group's nodes by two rules of Zheng et al.
 
     The next node is one that frees a live tensor.  If no node does, the next node is a reader of
@@ -61,7 +38,7 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
     return inner_order(problem, group, tuple(order))
 
 
-def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
+def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> Order:
     """Return the depth-first order of a group's nodes: the node that became ready last runs next.
 
     group: mask of nodes.
@@ -70,7 +47,7 @@ def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
     return _by_heuristic(problem, group, Heuristic.DEPTH_FIRST)
 
 
-def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
+def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> Order:
     """Return the breadth-first order of a group's nodes: the one that became ready first runs next.
 
     group: mask of nodes.
@@ -79,7 +56,7 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
     return _by_heuristic(problem, group, Heuristic.BREADTH_FIRST)
 
 
-def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
+def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Order:
     """Return a group's nodes in the problem's order, for tensors in a circular buffer.
 
     The peak of the result is the size of the buffer, which is the smallest one in which no live
@@ -88,10 +65,10 @@ def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Inner
     max_states: not used.
     """
     order = tuple(bits(group))
-    return InnerOrder(order, circular_bytes(problem, group, order))
+    return Order(order, circular_bytes(problem, group, order))
 
 
-def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
+def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> Order:
     """Return the order of a group's nodes with the lowest peak that is found.
 
     It is optimal if a best-first search ends within `max_states` states.  Otherwise, it is the best
@@ -103,12 +80,11 @@ def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> Inne
     width = BEAM_WIDTH if len(nodes) ** 2 <= max_states else 0  # 0: no beam search
     found = find_order(problem.steps(group), OrderOptions(max_states, width))
     if paper.peak_bytes < found.peak_bytes:
-        return InnerOrder(paper.order, paper.peak_bytes, found.bound_bytes)
-    order = tuple(nodes[k] for k in found.order)
-    return InnerOrder(order, found.peak_bytes, found.bound_bytes)
+        return replace(paper, bound_bytes=found.bound_bytes)
+    return replace(found, order=tuple(nodes[k] for k in found.order))
 
 
-ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], InnerOrder]] = {
+ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], Order]] = {
     "trace_back": trace_back,
     "dfs": dfs,
     "bfs": bfs,
@@ -117,7 +93,7 @@ ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], InnerOrder]] =
 }
 
 
-def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> InnerOrder:
+def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> Order:
     """Return the given order of a group's nodes together with its peak bytes.
 
     group: mask of nodes; order: the same nodes as indices.
@@ -125,7 +101,7 @@ def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) ->
     nodes = {i: k for k, i in enumerate(bits(group))}
     table = step_table(problem.steps(group))
     peak, _ = table.peak(0, table.start_bytes, [nodes[i] for i in order])
-    return InnerOrder(order, peak)
+    return Order(order, peak)
 
 
 def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> int:
@@ -150,7 +126,7 @@ def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...])
     return most
 
 
-def _by_heuristic(problem: GroupingProblem, group: int, kind: Heuristic) -> InnerOrder:
+def _by_heuristic(problem: GroupingProblem, group: int, kind: Heuristic) -> Order:
     nodes = tuple(bits(group))
     found = heuristic_order(step_table(problem.steps(group)), kind)
     return inner_order(problem, group, tuple(nodes[k] for k in found))

@@ -9,7 +9,7 @@ paper    groups of nodes that are consecutive if nodes run in ascending order of
          IEEE TCAD 39(11), 2020, section 4.2.  They do not define the order of nodes of equal
          depth; here it is free
 best     the cheapest of these and of intervals of several orders, improved by a local search
-         (`moves.py`) and an exact one (`search.py`)
+         and an exact one (`search.py`)
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from penstock.scheduling.grouping.moves import Moves, intervals
 from penstock.scheduling.grouping.problem import (
     GroupCost,
     Grouping,
@@ -27,7 +26,7 @@ from penstock.scheduling.grouping.problem import (
     ordered_grouping,
     total_cost,
 )
-from penstock.scheduling.grouping.search import GroupSearch
+from penstock.scheduling.grouping.search import GroupSearch, Moves, intervals
 from penstock.scheduling.order.steps import Heuristic, bit_mask, bits, heuristic_order
 
 ORDERS: Mapping[str, Heuristic] = {

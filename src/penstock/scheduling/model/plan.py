@@ -102,7 +102,7 @@ class Plan(Brief):
         a part without this information.  Empty before placement.
 
     In a schedule, single parts stand for parts that run in bands of columns or in tiles
-    (`Schedule.bands`, `fused_parts.py`).  The search and the text of a schedule refer to the
+    (`Schedule.bands`, `FusedPart`).  The search and the text of a schedule refer to the
     original parts instead.  Their plans state in addition:
 
     columns: number of columns of a band, if the whole cascade runs in bands.  `stripe` and

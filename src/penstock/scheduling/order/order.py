@@ -68,15 +68,13 @@ class Order:
     order: indices of the problem's steps.
     peak_bytes: live bytes at the peak.
     bound_bytes: proven lower bound of the peak of any order; 0 if none has been computed.
-    file_peak_bytes: peak of the order in which the problem lists the steps.
     states: number of states searched, a measure of work.
     """
 
     order: tuple[int, ...]
     peak_bytes: int
-    bound_bytes: int
-    file_peak_bytes: int
-    states: int
+    bound_bytes: int = 0
+    states: int = 0
 
     @property
     def optimal(self) -> bool:
@@ -101,7 +99,6 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
     options = options or OrderOptions()
     table = step_table(problem)
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
-    file_peak, _ = table.peak(0, table.start_bytes, orders[Heuristic.FILE])
     ranks = [{step: rank for rank, step in enumerate(order)} for order in orders.values()]
     found = [_PieceOrder.of(table, piece, ranks) for piece in pieces(table)]
     must = max((row.must_bytes for row in table.rows), default=0)
@@ -110,7 +107,7 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
         run.improve(one)
     order = tuple(step for one in found for step in one.order_within(run.reached))
     peak, _ = table.peak(0, table.start_bytes, order)
-    return Order(order, peak, run.bound, file_peak, run.states)
+    return Order(order, peak, run.bound, run.states)
 
 
 def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
@@ -121,8 +118,7 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
     table = step_table(problem)
     order = heuristic_order(table, heuristic)
     peak, _ = table.peak(0, table.start_bytes, order)
-    file_peak, _ = table.peak(0, table.start_bytes, heuristic_order(table, Heuristic.FILE))
-    return Order(order, peak, 0, file_peak, 0)
+    return Order(order, peak)
 
 
 def pieces(table: StepTable) -> list[Piece]:

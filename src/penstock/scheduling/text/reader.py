@@ -15,17 +15,16 @@ from typing import TypeVar
 from penstock.ir.text.attributes import AttributeReader, Classes, ConstantReader
 from penstock.ir.text.labels import LabelReader, Labels
 from penstock.scanner import Scanner, Token, TokenKind, quoted
-from penstock.scheduling.bands.band_schedule import plan_configs
-from penstock.scheduling.bands.variant import (
+from penstock.scheduling.bands.band_schedule import (
     BandSource,
     can_run_in_bands,
+    plan_configs,
     with_bands,
 )
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
-from penstock.scheduling.model.fused_parts import FusedPart, with_fused
 from penstock.scheduling.model.memories import MemoryAssignment
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import FusedPart, Parts, with_fused
 from penstock.scheduling.model.plan import BufferMode, Chain, Plan, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig, Stripes

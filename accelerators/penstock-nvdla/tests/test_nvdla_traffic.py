@@ -36,8 +36,7 @@ from penstock_nvdla.layer import (
 )
 from penstock_nvdla.model import execute
 from penstock_nvdla.stream import to_bytes
-from penstock_nvdla.task import Task
-from penstock_nvdla.traffic import LayerTraffic, packed_bytes, traffic_of
+from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of
 
 LAYER = ConvolutionLayer(
     SMALL, 10, 9, 12, 20, 3, 3, replace(NOWHERE, line_stride=80), replace(NOWHERE, line_stride=64),

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.requantisation.demands import WIDE, first_factors, served_bases
+from penstock.requantisation.certify import WIDE, first_factors, served_bases
 
 BASES = 5
 

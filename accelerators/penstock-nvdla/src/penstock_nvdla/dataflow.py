@@ -33,8 +33,7 @@ from penstock_nvdla.extension import HardwareLayer, WindowLayer
 from penstock_nvdla.kernels import feature_buffer_fields, tasks
 from penstock_nvdla.pdp import PoolingLayer
 from penstock_nvdla.sdp import SdpLayer
-from penstock_nvdla.task import Task
-from penstock_nvdla.traffic import LayerTraffic
+from penstock_nvdla.task import LayerTraffic, Task
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32  # Minimum and maximum number of points of a stripe.
 

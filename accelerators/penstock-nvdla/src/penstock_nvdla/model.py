@@ -50,7 +50,7 @@ from penstock_nvdla.registers import UNIT_MODES, UNITS, decode
 from penstock_nvdla.sdp import CUBE, SdpCube, SdpUnit, Use, decode_operations, decode_sdp
 from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
 from penstock_nvdla.stream import completes, from_bytes, invalid_stream
-from penstock_nvdla.traffic import LayerTraffic
+from penstock_nvdla.task import LayerTraffic
 
 Memories = Mapping[NvdlaMemory, Array]  # The contents of each memory as uint8, from address 0 on.
 

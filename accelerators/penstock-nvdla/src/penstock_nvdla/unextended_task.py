@@ -31,8 +31,7 @@ from penstock_nvdla.sdp import (
 from penstock_nvdla.sdp_constants import PassSettings
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
 from penstock_nvdla.stream import Write, operating_writes, pooling_writes, sdp_writes
-from penstock_nvdla.task import Task
-from penstock_nvdla.traffic import LayerTraffic, packed_bytes, traffic_of_convolution
+from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of_convolution
 
 # The size in bytes of the rows of a second pass that are in scratch at a time, unless a single row
 # is larger.

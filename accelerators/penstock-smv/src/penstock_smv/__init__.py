@@ -2,7 +2,7 @@
 
 A layer is split into tiles that fit the scratchpads (`tiling.py`).  The commands of a call load,
 compute and store tiles (`kernels.py`, `elementwise.py`, `copies.py`).  They call driver functions
-(`operations.py`, `settings.py`, `models.py`, smv.h).  The cost of a call is the sum over its
+(`operations.py`, `models.py`, smv.h).  The cost of a call is the sum over its
 tiles (`cost.py`).
 
 The accelerator has these attributes:
@@ -41,12 +41,15 @@ from penstock.uma import (
 )
 from penstock_smv import elementwise, kernels
 from penstock_smv.cost import cycles, traffic
-from penstock_smv.layers import BATCH_NORM, ELEMENTWISE, UNARY, constant_input
 from penstock_smv.tiling import (
+    BATCH_NORM,
     COPIES,
+    ELEMENTWISE,
     MULTIPLIERS,
     PROCESSING_ELEMENTS,
     TILERS,
+    UNARY,
+    constant_input,
     scratchpads,
     why_no_tile,
 )

@@ -21,8 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from penstock.uma import Breakdown, Offloaded, TileSequence, Tiling
-from penstock_smv.layers import has_weights
-from penstock_smv.tiling import rows_at_once, tiling_of
+from penstock_smv.tiling import has_weights, rows_at_once, tiling_of
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:

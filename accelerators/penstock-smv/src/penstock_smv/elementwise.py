@@ -18,20 +18,18 @@ from penstock_smv.copies import (
     spans,
     store,
 )
-from penstock_smv.layers import constant_input
 from penstock_smv.operations import (
     AddTiles,
+    ElementRange,
     LookUpTile,
     MultiplyTiles,
     NormaliseTile,
-)
-from penstock_smv.settings import (
-    ElementRange,
     ProductScales,
     TermScales,
     TilePitches,
     setting,
 )
+from penstock_smv.tiling import constant_input
 
 _OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shift0", "shift1"))
 """The parameters of the first operand, each with that of the second one."""

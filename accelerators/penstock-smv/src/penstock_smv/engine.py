@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike
 
 from penstock.uma import Array
-from penstock_smv.operations import ScratchpadNumber
-from penstock_smv.settings import (
+from penstock_smv.operations import (
     ElementRange,
     ProductScales,
+    ScratchpadNumber,
     TermScales,
     TilePitches,
     WindowSteps,

@@ -16,11 +16,14 @@ from penstock_smv.copies import (
 from penstock_smv.operations import (
     ConvolveTile,
     DepthwiseTile,
+    ElementRange,
     FullyConnectedTile,
     PoolFunction,
     PoolTile,
+    TilePitches,
+    WindowSteps,
+    setting,
 )
-from penstock_smv.settings import ElementRange, TilePitches, WindowSteps, setting
 
 
 @tiled

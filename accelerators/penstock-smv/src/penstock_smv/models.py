@@ -15,6 +15,7 @@ from penstock_smv.operations import (
     AddTiles,
     ConvolveTile,
     DepthwiseTile,
+    ElementRange,
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
@@ -22,12 +23,9 @@ from penstock_smv.operations import (
     NormaliseTile,
     PoolFunction,
     PoolTile,
+    ProductScales,
     ScratchpadNumber,
     StoreTile,
-)
-from penstock_smv.settings import (
-    ElementRange,
-    ProductScales,
     TermScales,
     TilePitches,
     WindowSteps,

@@ -114,7 +114,7 @@ def _accuracy_lines(report: Report) -> Iterator[tuple[str, str, str]]:
         for words, found, in_float in (
             ("% top-1", _percent(one.compiled.top_1), _percent(real.top_1)),
             ("mean error", _digits(one.compiled.mean_error), _digits(real.mean_error)),
-            ("% largest element as in float", _percent(one.agreement), ""),
+            ("% same largest element as in float", _percent(one.agreement), ""),
             ("mean difference from float", _digits(one.difference), ""),
         ):
             if found:

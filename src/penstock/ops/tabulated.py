@@ -71,11 +71,14 @@ _STEPS = ElementTable(tuple(-k & ~7 for k in range(-127, 129)))
 class Step:
     """An element-wise operator of a chain.
 
-    `number`: its constant operand, if it has one; `number_first`: the constant is input 0."""
+    `number`: its constant operand, if it has one, of 8 bits under `scale` and `zero_point` if there
+    is a scale; `number_first`: the constant is input 0."""
 
     op: Op
     number: float | None = None
     number_first: bool = False
+    scale: float | None = None
+    zero_point: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ def _operands(step: Step, type: TensorType, elements: Array | None) -> tuple[Typ
     if step.number is None:
         return types, arrays
     constant = np.array(step.number, type.dtype.value)
-    types = (*types, TensorType((), type.dtype))
+    q = None if step.scale is None else Quantisation((step.scale,), (step.zero_point,))
+    types = (*types, TensorType((), type.dtype, q))
     arrays = (*arrays, constant)
     return (types[::-1], arrays[::-1]) if step.number_first else (types, arrays)
 

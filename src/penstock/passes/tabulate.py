@@ -61,4 +61,7 @@ def _step(node: Node) -> Step | None:
     number = float(node.site.constant(node.inputs.index(constant)).item())
     if not math.isfinite(number):
         return None
-    return Step(node.op, number, number_first=node.inputs[0] is constant)
+    is_first = node.inputs[0] is constant
+    if constant.type.quantisation is None:
+        return Step(node.op, number, is_first)
+    return Step(node.op, number, is_first, constant.type.scale, constant.type.zero_point)

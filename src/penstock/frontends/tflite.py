@@ -59,6 +59,7 @@ EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
 # Source: TensorFlow Lite, `flatbuffer_conversions.cc`.
 _SHARED_OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "MAXIMUM": "MaximumMinimumOptions",

@@ -308,7 +308,7 @@ def recurrences(d: PlainDrawing) -> None:
     for op in (PlainRnn(), PlainGru(), PlainGru(reset_after=True), PlainLstm()):
         x = d.input(DType.FLOAT32, (1, steps, batch, op.GATES * units))
         states = [d.input(DType.FLOAT32, (batch, units)) for _ in range(op.STATES)]
-        weights, bias = _weights(d, (op.GATES * units, units), 1)
+        weights, bias = _weights(d, (op.GATES * units, units), 1, narrow=False)
         d.apply(op, x, *states, weights, *([bias] if op.extra else []))
 
 
@@ -322,12 +322,16 @@ def _window(d: PlainDrawing, extent: int) -> Window:
     return Window.same(extent, size, stride) if d.random.random() < 0.7 else Window(size, stride)
 
 
-def _weights(d: PlainDrawing, shape: tuple[int, ...], axis: int) -> tuple[Value, Value]:
-    """Real weights, or those of dynamic-range layers, and a bias for each index of an axis."""
+def _weights(
+    d: PlainDrawing, shape: tuple[int, ...], axis: int, *, narrow: bool = True
+) -> tuple[Value, Value]:
+    """Real weights and a bias for each index of an axis.
+
+    narrow: whether the weights may be those of a dynamic-range layer."""
     rng = np.random.default_rng(d.random.getrandbits(32))
-    narrow = rng.integers(4) == 0
-    weights = rng.integers(-127, 128, shape) if narrow else rng.normal(0, 0.5, shape)
-    bias = rng.normal(0, 0.5, shape[axis])
+    weights, bias = (rng.normal(0, 0.5, each) for each in (shape, shape[axis]))
+    if narrow and rng.integers(4) == 0:
+        weights = rng.integers(-127, 128, shape)
     return d.constant(weights.astype(np.float32)), d.constant(bias.astype(np.float32))
 
 

@@ -261,13 +261,20 @@ def _real_convolution(p: Params, site: Site) -> Counts:
     """As `_convolution`; an iteration of an innermost loop adds products to four outputs."""
     quads = _quads(p)
     counts = _convolution({**p, "out_c": quads}, site)
-    return _by_weights(p, {**counts, "output": counts["pixel"] * quads}, "step")
+    return _by_products(p, {**counts, "output": counts["pixel"] * quads})
 
 
 def _by_weights(p: Params, counts: Counts, *steps: str) -> Counts:
     """Steps of float32 kernels that read int8 weights are parts of their own."""
     narrow = p["weight_bytes"] == 1
     return {f"narrow {k}" if narrow and k in steps else k: n for k, n in counts.items()}
+
+
+def _by_products(p: Params, counts: Counts) -> Counts:
+    """The same of kernels that compute four outputs together, and "product" for each product of
+    outputs that exist: in software floating point, those with zeros take little."""
+    products = counts["step"] * p["out_c"] / _quads(p)
+    return {**_by_weights(p, counts, "step"), "product": products}
 
 
 def _real_depthwise(p: Params, site: Site) -> Counts:
@@ -290,7 +297,7 @@ def _real_depthwise(p: Params, site: Site) -> Counts:
 
 def _real_products(p: Params, site: Site) -> Counts:
     outputs = site.output.elements // p["out_c"] * _quads(p)
-    return _by_weights(p, {"output": outputs, "step": outputs * p["in_c"]}, "step")
+    return _by_products(p, {"output": outputs, "step": outputs * p["in_c"]})
 
 
 def _real_transposed(p: Params, site: Site) -> Counts:
@@ -305,7 +312,7 @@ def _real_transposed(p: Params, site: Site) -> Counts:
         "met": met,
         "step": met * p["in_c"],
     }
-    return _by_weights(p, counts, "step")
+    return _by_products(p, counts)
 
 
 def _depthwise(p: Params, site: Site) -> Counts:

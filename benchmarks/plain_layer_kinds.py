@@ -38,6 +38,7 @@ from penstock.ops.plain import (
     PlainDiv,
     PlainElu,
     PlainErf,
+    PlainErfc,
     PlainExp,
     PlainLog,
     PlainLogistic,
@@ -233,6 +234,7 @@ def powers(d: PlainDrawing) -> None:
     base = d.apply(PlainAbs(), _reals(d))
     d.apply(Power(), base, _other(d, base))
     d.apply(PlainErf(), _reals(d))
+    d.apply(PlainErfc(), _reals(d))
 
 
 def sums(d: PlainDrawing) -> None:

@@ -1,9 +1,10 @@
-"""exp, log, sqrt, logistic and tanh of float32 arrays, as the C kernels compute them.
+"""exp, erfc, log, sqrt, logistic and tanh of float32 arrays, as the C kernels compute them.
 
 exp and log are computed in integers and do not depend on a mathematical library.  The other
 functions use single-precision operations, which IEEE 754 defines to the last bit.
 
-Source: the C headers `exponential.h`, `logarithm.h`, `square_root.h`, `sigmoid_f32.h`.
+Source: the C headers `complementary_error.h`, `exponential.h`, `logarithm.h`, `square_root.h` and
+`sigmoid_f32.h`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,26 @@ def exp(x: Floats) -> Floats:
     found = _scaled(_series(rest, 1).astype(np.float32), exponent - 30)
     ends = np.where(x > 0, np.float32(np.inf), np.float32(0))
     return np.where(inside, found, np.where(np.isnan(x), x, ends))
+
+
+ERFC_COEFFICIENTS = (
+    *(-1.26542294, 0.998133421, 0.390863478, 0.0146937938, 0.0590993389),
+    *(-0.187967986, -0.567295074, 1.0606724, -0.640320122, 0.137543783),
+)
+"""Of log(erfc(x) / t) + x^2 as a polynomial of t = 1 / (1 + x / 2), fitted for x below 9."""
+
+
+def erfc(x: Floats) -> Floats:
+    """1 - erf(x), with an error below 24 ulp for x < 4; below 7 for x < 2."""
+    size = np.abs(x)
+    t = np.float32(1) / (np.float32(1) + np.float32(0.5) * size)
+    *others, last = (np.float32(c) for c in ERFC_COEFFICIENTS)
+    total = np.full_like(size, last)
+    for coefficient in reversed(others):
+        total = total * t + coefficient
+    with np.errstate(over="ignore"):
+        found = t * exp(total - size * size)
+    return np.where(x < 0, np.float32(2) - found, found)
 
 
 def elu(x: Floats) -> Floats:

@@ -182,6 +182,14 @@ class PlainErf(Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class PlainErfc(Plain):
+    """The complementary error function; created from TFLite's GELU on real numbers."""
+
+    REFERENCE_ULPS = 24
+    ARITHMETIC = arithmetic("erfc", float32=float_functions.erfc)
+
+
+@dataclass(frozen=True, slots=True)
 class PlainRelu(Plain):
     """Clamp of real numbers; NaN stays."""
 
@@ -284,6 +292,7 @@ class Power(Plain):
     TFLITE = ("POW",)
     ONNX = onnx(PLAIN, "Pow")
     INPUTS = 2
+    REFERENCE_ULPS = 16  # where |b * log(a)| is at most 4, see `_power`
     ARITHMETIC = arithmetic("power", float32=_power)
 
 
@@ -384,7 +393,7 @@ _IMAGE, _INTEGERS = reals(1, 4, 3, 5), integers(1, 4, 3, 5)
 SAMPLES = (
     *(
         sample(op, x)
-        for op in (Ceil(), Floor(), Round(), Neg(), Square(), PlainErf())
+        for op in (Ceil(), Floor(), Round(), Neg(), Square(), PlainErf(), PlainErfc())
         for x in (_IMAGE, reals(7))
     ),
     sample(Neg(), _INTEGERS),

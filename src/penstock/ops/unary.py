@@ -65,6 +65,7 @@ from penstock.ops.plain import (
     PlainAdd,
     PlainDiv,
     PlainElu,
+    PlainErfc,
     PlainExp,
     PlainLog,
     PlainLogistic,
@@ -478,13 +479,24 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def _real_foreign(node: ForeignNode) -> Iterable[Made]:
     match node.name:
+        case "GELU" if node.integer("approximate"):
+            return from_onnx(onnx_form(node, "Gelu", approximate="tanh"))
         case "GELU":
-            approximate = "tanh" if node.integer("approximate") else "none"
-            return from_onnx(onnx_form(node, "Gelu", approximate=approximate))
+            return _real_gelu(onnx_form(node, "Gelu"))
         case "LEAKY_RELU":
             return from_onnx(onnx_form(node, "LeakyRelu", alpha=node.real("alpha")))
         case _:
             return _real_hard_swish(onnx_form(node, "HardSwish"))
+
+
+def _real_gelu(node: OnnxNode) -> Iterable[Made]:
+    """As TFLite computes it, by the complementary error function, which loses no digits where x is
+    negative.  Source: `reference/gelu.h`."""
+    real = RealNodes(node)
+    x = real.input(0)
+    half = real.apply(PlainMul(), x, real.constant(0.5, "half"))
+    scaled = real.apply(PlainMul(), x, real.constant(-math.sqrt(0.5), "scale"))
+    return real.result(real.apply(PlainMul(), half, real.apply(PlainErfc(), scaled)))
 
 
 def _real_hard_swish(node: OnnxNode) -> Iterable[Made]:

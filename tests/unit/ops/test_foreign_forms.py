@@ -3,6 +3,8 @@ bins, best elements, volumes; against their definitions."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -171,3 +173,11 @@ def test_inputs_of_a_convolution_have_symmetric_steps_if_channels_share_a_scale(
     )  # fmt: skip
     expected = sums * np.broadcast_to(scales, (3,)) * step
     np.testing.assert_allclose(result(graph, x)[0], expected, rtol=1e-6)
+
+
+def test_gelu_of_real_numbers_keeps_the_digits_of_small_results() -> None:
+    x = np.linspace(-5, 5, 1001, dtype=np.float32)[None]
+    shape = (plain("x", DType.FLOAT32, *x.shape),), (plain("y", DType.FLOAT32, *x.shape),)
+    found = result(graph_of("GELU", *shape, approximate=False), x)[0].astype(np.float64)
+    exact = np.array([[0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x[0].astype(np.float64)]])
+    assert (np.abs(found - exact) <= 24 * np.spacing(np.abs(exact).astype(np.float32))).all()

@@ -513,6 +513,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "dequantize_s8_f32": _each_element,
     "elu_f32": _each_element,
     "erf_f32": _each_element,
+    "erfc_f32": _each_element,
     "exchange_axes": exchange_counts,
     "exp_f32": _each_element,
     "floor_f32": _each_element,

@@ -230,11 +230,12 @@ def quantised_pairs(d: PlainDrawing) -> None:
 
 
 def powers(d: PlainDrawing) -> None:
-    """Powers of positive numbers, and the error function."""
+    """Powers of positive numbers, and the error functions."""
     base = d.apply(PlainAbs(), _reals(d))
     d.apply(Power(), base, _other(d, base))
-    d.apply(PlainErf(), _reals(d))
-    d.apply(PlainErfc(), _reals(d))
+    x = _reals(d)
+    d.apply(PlainErf(), x)
+    d.apply(PlainErfc(), x)
 
 
 def sums(d: PlainDrawing) -> None:

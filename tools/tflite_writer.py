@@ -98,6 +98,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "RESHAPE": ("ReshapeOptions", 1),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", 3),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", 3),
+    "REVERSE_SEQUENCE": ("ReverseSequenceOptions", 1),
     "REVERSE_V2": ("", 3),
     "RSQRT": ("", 2),
     "SHAPE": ("ShapeOptions", 1),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
-from penstock.fixedpoint import Int64s, quantise_multiplier, requantise
+from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_int32
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_count
 from penstock.ir.region import Interval, Region
@@ -88,9 +88,7 @@ class Multipliers:
         """The arithmetic of each channel as six numbers, see `certified.h`: (channels, 6)."""
         parts = self.multipliers, self.shifts, self.addends or (0,) * len(self.shifts)
         multiplier, shift, addend = (np.array(part, np.int64) for part in parts)
-        zero = np.zeros(len(self.shifts), np.int64)
-        kind = zero + REFERENCE_FORM[self.rounding(rounding)]
-        return np.stack((kind, multiplier, shift, zero + zero_point, addend, zero), axis=1)
+        return reference_forms(multiplier, shift, addend, zero_point, self.rounding(rounding))
 
     def tables(self, zero_point: int) -> tuple[tuple[str, Table], ...]:
         """Kernel tables `multiplier` and `shift`, or `forms` if there are addends."""
@@ -131,8 +129,19 @@ def stated_multipliers(node: OnnxNode, channels: int) -> Multipliers | None:
     return found if len(multipliers) == channels else found.repeated(channels)
 
 
-REFERENCE_FORM = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
-"""First number of the form of a channel that is requantised as in the reference."""
+def reference_forms(
+    multiplier: Int64s, shift: Int64s, addend: Int64s, zero_point: int, rounding: Rounding
+) -> Int64s:
+    """The arithmetic of the reference, of channels without a proved form, as `certified.h` has it.
+
+    Arrays of shape (channels); the result has shape (channels, 6)."""
+    none, zero = np.zeros_like(shift), np.full_like(shift, zero_point)
+    if rounding is Rounding.DOUBLE:
+        return np.stack((none - 1, multiplier, shift, zero, none, none), axis=1)
+    total = 31 - shift
+    added = addend + (np.int64(1) << total - 1)
+    low, high = wrap_int32(added), added >> 32
+    return np.stack((none - 2, multiplier, total, zero, low, high), axis=1)
 
 
 def form_table(forms: Int64s) -> Table:

@@ -371,6 +371,8 @@ _ONLY_PLAIN: Mapping[str, Plain] = {
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite's functions of plain numbers."""
+    if node.name == "FLOOR_MOD" and node.input(0).type.dtype is DType.FLOAT32:
+        return typed_nodes(node, PlainMod(), None)
     return typed_nodes(node, _ONLY_PLAIN[node.name], None)
 
 

@@ -9,20 +9,21 @@
 Indices outside of x, which ONNX forbids, are clamped; negative ones count from the end.
 
 Source: ONNX operator specification, ScatterND, ScatterElements, TensorScatter, Gather, GatherND,
-GatherElements, ReverseSequence.
+GatherElements, ReverseSequence.  TFLite, `reference/reference_ops.h` (ScatterNd, SegmentSum,
+ReverseSequence).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
@@ -30,6 +31,7 @@ from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
+from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation, Select
@@ -57,6 +59,7 @@ class ScatterNd(OperatorDefaults):
 
     reduction: Reduction = Reduction.NONE
 
+    TFLITE = ("REVERSE_SEQUENCE", "SCATTER_ND", "SEGMENT_SUM")
     ONNX = onnx(
         PLAIN_MODEL,
         *("GatherElements", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND"),
@@ -132,6 +135,39 @@ def _combined(reduction: Reduction, a: Array, b: Array) -> Array:
             return np.where(a > b, a, b)
         case Reduction.MIN:
             return np.where(a < b, a, b)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite REVERSE_SEQUENCE along the first two axes, and SCATTER_ND and SEGMENT_SUM of plain
+    numbers, which add what has one place."""
+    if node.name == "REVERSE_SEQUENCE":
+        time, batch = node.integer("seq_dim"), node.integer("batch_dim")
+        if {time, batch} != {0, 1}:
+            raise node.unsupported(f"axes are {time} and {batch}, must be 0 and 1")
+        form = onnx_form(node, "ReverseSequence", time_axis=time, batch_axis=batch)
+        return in_shape_of_output(node, from_onnx(form))
+    return in_shape_of_output(node, _foreign_sums(node))
+
+
+def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
+    scatters, shape = node.name == "SCATTER_ND", node.output().type.shape
+    places, updates = node.input(int(not scatters)), node.input(int(scatters))
+    require_dtype(updates.type, (DType.FLOAT32, DType.INT32), "updates")
+    if scatters:
+        stated = node.constant_ints(2)
+        require(stated == shape, f"the output has shape {list(shape)}, input 2 is {list(stated)}")
+    new = RealNodes(onnx_form(node, "ScatterND"))
+    indices = new.integers(places)
+    if not scatters:
+        indices = new.reshape(indices, (*places.type.shape, 1))
+    if indices.data is not None:
+        found = indices.data.array(indices.type).reshape(-1, indices.type.shape[-1])
+        inside = (found >= 0) & (found < np.array(shape[: found.shape[1]]))
+        require(bool(inside.all()), f"it writes outside of the output's shape {list(shape)}")
+    zeros = new.typed_constant(np.zeros(shape), updates.type.dtype)
+    if updates.data is not None:
+        updates = new.typed_constant(updates.data.array(updates.type), updates.type.dtype)
+    return new.result(new.apply(ScatterNd(Reduction.ADD), zeros, indices, updates))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

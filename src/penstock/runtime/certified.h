@@ -3,8 +3,10 @@
  *     fraction bits, offset, correction, factor, base, shift:
  *         t = (sum << bits) + offset,   t -= correction if t < 0,
  *         y = (base + (t * factor >> 32)) >> shift
- *     -1 or -2, multiplier, shift, zero, addend: no form is proved; the arithmetic of the reference
- *         with double (-1) or single (-2) rounding, before which the addend is added.
+ *     -1, multiplier, shift, zero: no form is proved; the arithmetic of the reference with double
+ *         rounding
+ *     -2, multiplier, shift, zero, low, high: no form is proved; with single rounding:
+ *         y = zero + ((sum * multiplier + low + (high << 32)) >> shift), low without sign
  * Source: docs/requantisation.md. */
 #ifndef PENSTOCK_CERTIFIED_H
 #define PENSTOCK_CERTIFIED_H
@@ -14,8 +16,10 @@
 /* The output of a sum, not clamped. */
 static inline int32_t penstock_certified(int32_t sum, const int32_t *form) {
     if (form[0] < 0) {
-        return form[3] + (form[0] == -2 ? penstock_multiply_add(sum, form[1], form[2], form[4])
-                                        : penstock_multiply(sum, form[1], form[2]));
+        const int64_t addend = form[5] * (INT64_C(1) << 32) + (uint32_t)form[4];
+        return form[3] + (form[0] == -2
+                              ? (int32_t)(((int64_t)sum * form[1] + addend) >> form[2])
+                              : penstock_multiply(sum, form[1], form[2]));
     }
     int32_t t = (int32_t)(((uint32_t)sum << form[0]) + (uint32_t)form[1]);
     t -= t < 0 ? form[2] : 0;

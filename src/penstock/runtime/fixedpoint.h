@@ -32,17 +32,10 @@ static inline int32_t penstock_multiply(int32_t x, int32_t multiplier, int32_t s
         penstock_high_multiply(penstock_left_shift(x, left), multiplier), right);
 }
 
-/* (x * multiplier + addend) * 2^(shift - 31), rounded once; shift within [-31, 30]. */
-static inline int32_t penstock_multiply_add(int32_t x, int32_t multiplier, int32_t shift,
-                                            int32_t addend) {
-    const int32_t total = 31 - shift;
-    const int64_t product = (int64_t)x * multiplier + addend;
-    return (int32_t)((product + (INT64_C(1) << (total - 1))) >> total);
-}
-
-/* x * multiplier * 2^(shift - 31), rounded once. */
+/* x * multiplier * 2^(shift - 31), rounded once; shift within [-31, 30]. */
 static inline int32_t penstock_multiply_once(int32_t x, int32_t multiplier, int32_t shift) {
-    return penstock_multiply_add(x, multiplier, shift, 0);
+    const int32_t total = 31 - shift;
+    return (int32_t)(((int64_t)x * multiplier + (INT64_C(1) << (total - 1))) >> total);
 }
 
 /* Multiplies with single or double rounding. */

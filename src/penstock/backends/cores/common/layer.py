@@ -24,10 +24,10 @@ from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.opkit.layers import WIDE, WIDE_FORMS
 from penstock.opkit.requantise import (
-    REFERENCE_FORM,
     Multipliers,
     SumRequantisation,
     form_table,
+    reference_forms,
 )
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
@@ -112,17 +112,17 @@ def channel_forms(channels: Channels) -> tuple[str, Int64s]:
     """Return the cheapest proved requantisation form of each channel: its letter, from A to D,
     and the numbers that encode it, of shape (channels, 6)."""
     lone = certify_each(channels)
-    rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
+    constants = (channels.multiplier, channels.shift, channels.addends)
+    reference = reference_forms(*constants, channels.zero, channels.rounding)
+    rows = [_numbers(one, own) for one, own in zip(lone, reference.tolist(), strict=True)]
     classes = "".join(one.kind.value for one in lone)
     return classes, np.array(rows, np.int64).reshape(-1, NUMBERS)
 
 
-def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tuple[int, ...]:
+def _numbers(lone: ChannelCertificate, reference: list[int]) -> tuple[int, ...]:
     form = lone.form
     if form is None:
-        multiplier, shift = int(channels.multiplier[channel]), int(channels.shift[channel])
-        addend = int(channels.addends[channel])
-        return REFERENCE_FORM[channels.rounding], multiplier, shift, channels.zero, addend, 0
+        return tuple(reference)
     constants = (form.offset, form.correction, form.factor, form.base)
     return form.fraction_bits, *(int(one[0]) for one in constants), form.shift
 

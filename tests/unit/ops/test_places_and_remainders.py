@@ -1,0 +1,101 @@
+"""TFLite's FLOOR_MOD, REVERSE_SEQUENCE, SCATTER_ND and SEGMENT_SUM on plain numbers, against their
+definition in NumPy: TensorFlow Lite Micro has only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from penstock.errors import UnsupportedError
+from penstock.frontends.open import parse
+from penstock.ir.graph import Graph
+from penstock.ir.tensor import Array
+from penstock.simulators.graph import run_graph
+from penstock.simulators.tflite_micro import run_tflite_micro
+from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
+
+
+def model(
+    operator: str,
+    inputs: Mapping[str, Array],
+    constants: Mapping[str, Array],
+    order: tuple[str, ...],
+    output: TensorSpec,
+    options: Mapping[str, OptionValue] = {},
+) -> bytes:
+    tensors = [TensorSpec(k, a.shape, a.dtype.name) for k, a in inputs.items()]
+    tensors += [TensorSpec(k, a.shape, a.dtype.name, data=a) for k, a in constants.items()]
+    names = [tensor.name for tensor in tensors]
+    node = OperatorSpec(operator, tuple(map(names.index, order)), (len(tensors),), options)
+    given = tuple(range(len(inputs)))
+    return write_tflite((*tensors, output), (node,), given, (len(tensors),))
+
+
+def computed(raw: bytes, inputs: Mapping[str, Array]) -> Array:
+    graph: Graph = parse(raw, "m.tflite")
+    return run_graph(graph, inputs)[graph.outputs[0].name]
+
+
+def drawn(*shape: int, dtype: str = "float32") -> Array:
+    return np.random.default_rng(shape).normal(0, 9, shape).astype(dtype)
+
+
+def test_remainders_of_real_numbers_are_the_references() -> None:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    given = {"a": drawn(2, 3, 4, 5), "b": drawn(2, 3, 4, 5)[::-1].copy()}
+    raw = model("FLOOR_MOD", given, {}, ("a", "b"), TensorSpec("y", (2, 3, 4, 5), "float32"))
+    expected = run_tflite_micro(raw, tuple(given.values())).outputs[0]
+    assert np.unique(np.sign(expected)).size > 1
+    np.testing.assert_array_equal(computed(raw, given), expected)
+
+
+@pytest.mark.parametrize(("time", "batch"), [(1, 0), (0, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_sequences_are_reversed(time: int, batch: int, dtype: str) -> None:
+    x = drawn(4, 5, 3, dtype=dtype)
+    lengths = np.array([1, 4, 2, 3, 3][: x.shape[batch]], np.int32)
+    options: dict[str, OptionValue] = {"seq_dim": time, "batch_dim": batch}
+    output = TensorSpec("y", x.shape, dtype)
+    raw = model("REVERSE_SEQUENCE", {"x": x}, {"n": lengths}, ("x", "n"), output, options)
+    expected = x.copy()
+    for k, length in enumerate(lengths):
+        at = (k, slice(0, length)) if batch == 0 else (slice(0, length), k)
+        expected[at] = x[at][::-1]
+    np.testing.assert_array_equal(computed(raw, {"x": x}), expected)
+
+
+def test_sequences_along_other_axes_are_refused() -> None:
+    x, lengths = drawn(2, 3, 4), np.array([1, 2], np.int32)
+    options: dict[str, OptionValue] = {"seq_dim": 2, "batch_dim": 0}
+    output = TensorSpec("y", x.shape, "float32")
+    raw = model("REVERSE_SEQUENCE", {"x": x}, {"n": lengths}, ("x", "n"), output, options)
+    with pytest.raises(UnsupportedError, match="axes are 2 and 0"):
+        parse(raw, "m.tflite")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_what_is_scattered_to_one_place_is_added(dtype: str, constant: bool) -> None:
+    places = np.array([[3, 1], [0, 2], [3, 1], [4, 0]], np.int32)
+    shape, updates = np.array([5, 3, 2], np.int32), drawn(4, 2, dtype=dtype)
+    expected = np.zeros((5, 3, 2), dtype)
+    for place, update in zip(places, updates, strict=True):
+        expected[tuple(place)] += update
+    inputs = {"u": updates} if constant else {"u": updates, "p": places}
+    constants = {"p": places, "s": shape} if constant else {"s": shape}
+    output = TensorSpec("y", (5, 3, 2), dtype)
+    raw = model("SCATTER_ND", inputs, constants, ("p", "u", "s"), output)
+    np.testing.assert_array_equal(computed(raw, inputs), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_segments_are_added(dtype: str) -> None:
+    x, segments = drawn(6, 3, 2, dtype=dtype), np.array([0, 0, 1, 3, 3, 3], np.int32)
+    expected = np.zeros((4, 3, 2), dtype)
+    for row, segment in zip(x, segments, strict=True):
+        expected[segment] += row
+    output = TensorSpec("y", expected.shape, dtype)
+    raw = model("SEGMENT_SUM", {"x": x}, {"s": segments}, ("x", "s"), output)
+    np.testing.assert_array_equal(computed(raw, {"x": x}), expected)

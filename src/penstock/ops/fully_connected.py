@@ -333,7 +333,8 @@ def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
         return
     no_bias = real.constant(np.zeros(outputs), "no_bias")
     total = real.apply(op, real.real(x), w, no_bias)
-    matrix = onnx_constants.real_numbers(node, 2) * node.real("beta", 1.0)
+    with np.errstate(invalid="ignore"):  # what is no number is refused below
+        matrix = onnx_constants.real_numbers(node, 2) * node.real("beta", 1.0)
     yield from real.result(real.apply(PlainAdd(), total, real.constant(matrix, "offsets")))
 
 

@@ -234,6 +234,12 @@ Change = Callable[[Network, str], str]
 REFUSED: tuple[tuple[Change, str], ...] = (
     (lambda new, x: new.requantised(x, div=48.0), "div is 48, must be a power of two"),
     (lambda new, x: new.requantised(x, n_levels_out=300.0), "n_levels is 300"),
+    (lambda new, x: new.requantised(x, n_levels_out=15.0), "must be even"),
+    (lambda new, x: new.requantised(x, div=float("inf")), "div is inf, must be an integer"),
+    (
+        lambda new, x: new.node("iHardswish", x, one_over_six=2**20, six=2**20, three=5),
+        "must fit int32",
+    ),
     (lambda new, x: new.requantised(x, (2, 4)), "differ along several axes"),
     (
         lambda new, x: new.requantised(
@@ -257,6 +263,13 @@ REFUSED: tuple[tuple[Change, str], ...] = (
 def test_what_has_no_form_on_integers_is_refused(change: Change, why: str) -> None:
     with pytest.raises(UnsupportedError, match=why):
         graph_of(_wrong(change))
+
+
+@pytest.mark.parametrize("operator", ["iLayerNorm", "iRMSNorm", "RequantShift", "iNoNorm"])
+def test_missing_inputs_are_malformed(operator: str) -> None:
+    given: dict[str, Any] = {"D": 4.0, "n_levels": 256.0, "div": 4.0, "mul": 3.0, "signed": 1.0}
+    with pytest.raises(ModelError, match="it has 1 inputs, must have"):
+        graph_of(_wrong(lambda new, x: new.node(operator, x, **given)))
 
 
 def test_missing_attributes_are_malformed() -> None:

@@ -420,8 +420,11 @@ class _Writer:
             if pointwise is not None and other in self.constants:
                 number = self._whole(other)
                 if number.size == 1:
-                    ends = (pointwise.values, number.ravel())
-                    values = function(*(ends if k == 0 else ends[::-1]))
+                    one = number.item()
+                    values = self._of_values(
+                        pointwise,
+                        lambda v, k=k, one=one: function(v, one) if k == 0 else function(one, v),
+                    )
                     self.forms[node.outputs[0]] = replace(pointwise, values=values)
                     return
         operands = [self._wide(name) for name in (a, b)]
@@ -471,7 +474,7 @@ class _Writer:
             return _Function(form, np.arange(held.min, held.max + 1, dtype=np.int64))
         return form if isinstance(form, _Function) else None
 
-    def _pointwise(self, node: FileNode, function: Callable[[Int64s], Int64s]) -> None:
+    def _pointwise(self, node: FileNode, function: Callable[[Array], Array]) -> None:
         """A function of elements of 8 bits.  Raises UnsupportedError for other elements."""
         found = self._function(node.inputs[0])
         if found is None:
@@ -479,11 +482,21 @@ class _Writer:
                 f'its input "{node.inputs[0]}" must be elements of 8 bits',
                 help="put a RequantShift before it",
             )
-        self.forms[node.outputs[0]] = replace(found, values=function(found.values))
+        self.forms[node.outputs[0]] = replace(found, values=self._of_values(found, function))
+
+    def _of_values(self, source: _Function, function: Callable[[Array], Array]) -> Int64s:
+        """The values of a function of a function.  Raises UnsupportedError beyond int32."""
+        values = np.array(function(source.values.astype(object)), object)
+        reach = _Bounds(min(values), max(values))
+        if reach.dtype is None:
+            raise self._refused(f"its results reach {reach.size}, must fit int32")
+        return values.astype(np.int64)
 
     # Layers.
 
     def _is_layer(self, node: FileNode) -> bool:
+        if len(node.inputs) < 2 or not node.inputs[1]:
+            return False
         w = node.inputs[1]
         if w in self.constants:
             rank = self.constants[w].ndim
@@ -512,6 +525,8 @@ class _Writer:
         if not bias or not bias[0]:
             return
         offsets = self._whole(bias[0]) * _whole_attribute(node, "beta")
+        if np.abs(offsets).max(initial=0) >= 2**31:
+            raise self._refused(f'its offset "{bias[0]}" is wider than 32 bits')
         each = self._of_channels(node, _as_channels(offsets, node), found)
         if each is not None:
             self.forms[node.outputs[0]] = replace(found, bias=each)
@@ -584,8 +599,8 @@ class _Writer:
         source = self._function(node.inputs[0])
         form = self.forms.get(node.inputs[0])
         if source is not None and multiplier.size == addend.size == 1:
-            values = source.values * multiplier.item() + addend.item() + (1 << shift - 1) >> shift
-            self._tabulated(node, source, values, bounds)
+            products = source.values.astype(object) * multiplier.item() + addend.item()
+            self._tabulated(node, source, products + (1 << shift - 1) >> shift, bounds)
             return
         target = node.outputs[0]
         if isinstance(form, _Sums):
@@ -597,9 +612,7 @@ class _Writer:
         found = self._requantised_sums(node, x, multiplier, addend, shift)
         self.forms[target] = self._bytes(found, target, bounds)
 
-    def _tabulated(
-        self, node: FileNode, source: _Function, values: Int64s, bounds: _Bounds
-    ) -> None:
+    def _tabulated(self, node: FileNode, source: _Function, values: Array, bounds: _Bounds) -> None:
         assert bounds.dtype is not None
         held, target = _Bounds.held_by(bounds.dtype), node.outputs[0]
         # In the order of elements stored as int8, which is that of the elements.
@@ -717,7 +730,8 @@ class _Writer:
                 f'its input "{node.inputs[0]}" must be elements of 8 bits',
                 help="put a RequantShift before it",
             )
-        constants = [self._whole(name).ravel() for name in node.inputs[1:]]
+        count = {"iLayerNorm": 3, "iRMSNorm": 2}.get(node.name, 1)
+        constants = [self._whole(name).ravel() for name in _inputs(node, count)[1:]]
         if node.name == "iRMSNorm":
             constants.append(np.zeros_like(constants[0]))
         names = [self._constant(part.astype(np.int32)) for part in constants]
@@ -793,8 +807,8 @@ def _given(node: FileNode, *names: str) -> float:
 
 def _whole_number(node: FileNode, *names: str) -> int:
     found = _given(node, *names)
-    if found != int(found):
-        raise _refused(node, f"{names[0]} is {found:g}, must be an integer")
+    if not math.isfinite(found) or found != int(found) or abs(found) >= 2**32:
+        raise _refused(node, f"{names[0]} is {found:g}, must be an integer of 32 bits")
     return int(found)
 
 
@@ -816,11 +830,13 @@ def _levels(node: FileNode, *, signed: bool = False) -> _Bounds:
     signed = bool(_whole_number(node, "signed")) if node.name == "RequantShift" else signed
     if not 1 < levels <= 256:
         raise _refused(node, f"n_levels is {levels}, must be within [2, 256]")
+    if signed and levels % 2:
+        raise _refused(node, f"n_levels is {levels}, must be even where results are signed")
     lower = -(levels // 2) if signed else 0
     return _Bounds(lower, lower + levels - 1)
 
 
-def _gelu(x: Int64s, b: int, one: int) -> Int64s:
+def _gelu(x: Array, b: int, one: int) -> Array:
     bent = np.minimum(np.abs(x), -b) + b
     return x * (one + np.sign(x) * (one - bent * bent) >> 1)
 

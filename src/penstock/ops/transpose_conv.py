@@ -253,10 +253,12 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     w, x, y = node.input(1), node.input(2), node.output()
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
         require_rank(value.type, (4,), role)
-    windows = foreign_windows(node, y.type.shape[1:3], w.type.shape[1:3])
+    is_known = node.input(0).data is not None and len(node.constant_ints(0)) == y.type.rank
+    extents = (node.constant_ints(0) if is_known else y.type.shape)[1:3]
+    windows = foreign_windows(node, extents, w.type.shape[1:3])
     rows, columns = (
         Spread(outputs, window.size, window.stride, window.before)
-        for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
+        for window, outputs in zip(windows, extents, strict=True)
     )
     op: TransposeConv | PlainTransposeConv = TransposeConv(rows, columns, fused_activation(node))
     if x.type.dtype is DType.FLOAT32:

@@ -113,3 +113,18 @@ def test_the_rows_of_a_layer_with_dequantised_weights_are_inferred() -> None:
     x = rng.normal(size=(1, 4, 3)).astype(np.float32)
     found = run_graph(graph, {"x": x})["y"]
     np.testing.assert_allclose(found, x[0] @ weights.T, rtol=1e-5)
+
+
+def test_the_extents_of_a_transposed_convolution_are_those_that_it_is_given() -> None:
+    """Keras' Conv1DTranspose computes the length of its output, and the file leaves it open."""
+    weights = np.ones((2, 1, 2, 3), np.int8)
+    tensors = (
+        numbers("shape", 1, 1, 8, 2),
+        TensorSpec("w", weights.shape, scales=(0.5,), zero_points=(0,), data=weights),
+        tensor("x", 1, 1, 4, 3),
+        tensor("y", 1, 1, 1, 2),
+    )
+    options = {"stride_h": 1, "stride_w": 2, "padding": 1}
+    node = OperatorSpec("TRANSPOSE_CONV", (0, 1, 2), (3,), options)
+    graph = parse(write_tflite(tensors, (node,), (2,), (3,)), "m.tflite")
+    assert graph.outputs[0].type.shape == (1, 1, 8, 2)

@@ -58,11 +58,13 @@ DRAWN_ELSEWHERE = {
     *("ADD_N", "COS", "SIN"),
     *("LOCAL_RESPONSE_NORMALIZATION", "POW", "REDUCE_PROD", "SIGN"),
     *("RANK", "RANGE", "BROADCAST_ARGS", "FILL", "ZEROS_LIKE", "BUCKETIZE", "TOPK_V2", "CONV_3D"),
+    *("CONV_3D_TRANSPOSE", "REVERSE_SEQUENCE", "SCATTER_ND", "SEGMENT_SUM"),
     "CUSTOM:TFLite_Detection_PostProcess",
 }
 """Operators on plain numbers, which unit/ops/test_plain_numbers_reference.py and
 test_real_numbers_reference.py judge; those that the reference lacks, which ONNX's node tests or
-unit/ops/test_foreign_forms.py judge; and one that unit/frontends/test_unsigned.py judges."""
+unit/ops/test_foreign_forms.py and test_places_and_remainders.py judge; and one that
+unit/frontends/test_unsigned.py judges."""
 
 
 def test_every_tflite_operator_has_a_family() -> None:

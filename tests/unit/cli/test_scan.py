@@ -31,13 +31,14 @@ RECORD = scanned_module.scan_one
 MODELS = Path(__file__).resolve().parents[2] / "models"
 X = TensorSpec("x", (1, 4), scales=(0.5,), zero_points=(0,))
 REAL = replace(X, dtype="float32", scales=(), zero_points=())
-FLOAT_ONLY = write_tflite(
-    (REAL, replace(REAL, name="y")), (OperatorSpec("HARD_SWISH", (0,), (1,)),), (0,), (1,)
+WITHIN_REALS = write_tflite(
+    (REAL, replace(X, name="y")), (OperatorSpec("RELU", (0,), (1,)),), (0,), (1,)
 )
+"""An operator of real numbers with an int8 result, which no kernel computes."""
 LSTM = "UNIDIRECTIONAL_SEQUENCE_RNN"
 UNSUPPORTED = write_tflite(
     (X, *(replace(X, name=f"t{k}") for k in range(3))),
-    tuple(OperatorSpec(name, (k,), (k + 1,)) for k, name in enumerate((LSTM, "RANK", LSTM))),
+    tuple(OperatorSpec(name, (k,), (k + 1,)) for k, name in enumerate((LSTM, "DENSIFY", LSTM))),
     (0,),
     (3,),
 )
@@ -51,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
     good = (MODELS / "two_heads.tflite").read_bytes()
     (inner.parent / "good.tflite").write_bytes(good)
     (inner / "copy.TFLITE").write_bytes(good)
-    (inner / "real.tflite").write_bytes(FLOAT_ONLY)
+    (inner / "real.tflite").write_bytes(WITHIN_REALS)
     (inner / "unsupported.tflite").write_bytes(UNSUPPORTED)
     (inner / "damaged.tflite").write_bytes(good[:999])
     (inner / "broken.onnx").write_bytes(b"\x08")
@@ -93,8 +94,8 @@ def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, job
     assert models["good.tflite"]["operators"] == 4
     causes = {row["cause"]: (row["models"], row["alone"]) for row in said.json["causes"]}
     real, unsupported = ["inner/real.tflite"], ["inner/unsupported.tflite"]
-    assert causes["element type float32"] == (real, real)
-    assert causes["operator RANK"] == (unsupported, [])
+    assert causes["RELU of float32"] == (real, real)
+    assert causes["operator DENSIFY"] == (unsupported, [])
     assert causes[f"operator {LSTM}"] == (unsupported, [])
     assert causes["the TFLite file is damaged"][1] == ["inner/damaged.tflite"]
     assert causes["the ONNX file is damaged"][1] == ["inner/broken.onnx"]
@@ -105,7 +106,7 @@ def test_a_folder_is_scanned_to_its_end(penstock: CommandLine, folder: Path, job
 def test_the_tables_name_models_and_causes(penstock: CommandLine, folder: Path) -> None:
     said = penstock("scan", folder, "--stop-after", "read")
     assert said.code == 4
-    for text in ("good.tflite (copies: 1)", "passes read", "element type float32", "operator RANK"):
+    for text in ("good.tflite (copies: 1)", "passes read", "RELU of float32", "operator DENSIFY"):
         assert text in said.out
     assert "compiles" not in said.out
     assert said.out.endswith(
@@ -216,7 +217,7 @@ def test_an_interruption_loses_no_model_that_is_done(
         assert said.json["counts"] == {"passes": 1, "does not compile": 3}
     else:
         assert "inner/real.tflite" in said.out
-        assert "element type float32" in said.out.partition("alone")[2]
+        assert "RELU of float32" in said.out.partition("alone")[2]
         assert "models: 4; " in said.out
 
 

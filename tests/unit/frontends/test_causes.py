@@ -96,18 +96,19 @@ def test_other_integers_at_the_border_are_named() -> None:
         assert INTEGER_QUANTISATION not in str(error)
 
 
-def remainder(*, within: bool) -> bytes:
-    """FLOOR_MOD of real numbers, which penstock lacks: alone, or within an int8 network."""
-    tensors = (X, replace(REAL, name="r"), replace(REAL, name="s"), replace(X, name="y"))
-    node = OperatorSpec("FLOOR_MOD", (1, 1), (2,))
+def mixed(*, within: bool) -> bytes:
+    """RELU of real numbers with an int8 result, which no kernel computes: alone, or within an int8
+    network."""
+    tensors = (X, replace(REAL, name="r"), replace(X, name="s"), replace(X, name="y"))
+    node = OperatorSpec("RELU", (1,), (2,))
     if not within:
         return write_tflite(tensors, (node,), (1,), (2,))
-    borders = OperatorSpec("DEQUANTIZE", (0,), (1,)), OperatorSpec("QUANTIZE", (2,), (3,))
+    borders = OperatorSpec("DEQUANTIZE", (0,), (1,)), OperatorSpec("RELU", (2,), (3,))
     return write_tflite(tensors, (borders[0], node, borders[1]), (0,), (3,))
 
 
 def test_real_numbers_within_an_int8_network_are_blamed_on_their_operators() -> None:
-    error = refusal(remainder(within=True))
+    error = refusal(mixed(within=True))
     assert "real numbers" in error.why
     assert "inference_" not in str(error)
 
@@ -126,7 +127,7 @@ def test_int16_and_uint8_networks_get_a_specific_error(
 
 
 def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
-    assert INTEGER_QUANTISATION in refusal(remainder(within=False)).help
+    assert INTEGER_QUANTISATION in refusal(mixed(within=False)).help
 
 
 def hybrid(weights: TensorSpec) -> bytes:

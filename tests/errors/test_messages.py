@@ -470,27 +470,27 @@ def test_the_messages_of_missing_tools(
     golden.check("tool-025", str(caught.value))
 
 
+def hide_package(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
+    """As if a package were not installed."""
+    find = importlib.util.find_spec
+
+    def found(name: str) -> ModuleSpec | None:
+        return None if name == hidden else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", found)
+
+
 def test_the_message_of_a_missing_reference(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = importlib.util.find_spec
-
-    def without_reference(name: str) -> ModuleSpec | None:
-        return None if name == "tflite_micro" else find(name)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without_reference)
+    hide_package(monkeypatch, "tflite_micro")
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
 
 
 def test_the_message_of_a_missing_quantiser(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = importlib.util.find_spec
-
-    def without_onnxruntime(name: str) -> ModuleSpec | None:
-        return None if name == "onnxruntime" else find(name)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without_onnxruntime)
+    hide_package(monkeypatch, "onnxruntime")
     said = penstock("compile", "floats.onnx", "--quantise", "samples.npz")
     assert said.code == 1
     golden.check("tool-045", said.err)
@@ -499,12 +499,7 @@ def test_the_message_of_a_missing_quantiser(
 def test_the_message_of_a_missing_framework(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = importlib.util.find_spec
-
-    def without_tensorflow(name: str) -> ModuleSpec | None:
-        return None if name == "tensorflow" else find(name)
-
-    monkeypatch.setattr(importlib.util, "find_spec", without_tensorflow)
+    hide_package(monkeypatch, "tensorflow")
     said = penstock("compile", "net.keras")
     assert said.code == 1
     golden.check("framework-002", said.err)

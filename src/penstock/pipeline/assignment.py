@@ -71,16 +71,15 @@ def _alternatives(graph: Graph, parts: Parts, request: Request) -> Iterator[Part
 
     parts: those of the graph.
     """
-    whole = attempt("whole reductions", lambda: _whole(graph, parts, request), lambda: None)
-    if whole is not None:
-        yield whole
-    if not request.stream_input:
-        exchanged = attempt("exchanged axes", lambda: _exchanged(graph, request), lambda: None)
-        if exchanged is not None:
-            yield exchanged
-    by_rows = attempt("rows of matrices", lambda: _matrix_rows(graph, request), lambda: None)
-    if by_rows is not None:
-        yield by_rows
+    ways: tuple[tuple[str, Callable[[], Parts | None]], ...] = (
+        ("whole reductions", lambda: _whole(graph, parts, request)),
+        ("exchanged axes", lambda: _exchanged(graph, request)),
+        ("rows of matrices", lambda: _matrix_rows(graph, request)),
+    )
+    for plan, make in ways:
+        found = attempt(plan, make, lambda: None)
+        if found is not None:
+            yield found
     yield from attempt_each("channel groups", lambda: _grouped(graph, parts, request))
 
 
@@ -99,6 +98,8 @@ def _operators(parts: Parts) -> tuple[Op, ...]:
 
 def _exchanged(graph: Graph, request: Request) -> Parts | None:
     """Return the parts of a graph with rows and columns exchanged; None if there is none."""
+    if request.stream_input:
+        return None
     exchanged = exchange_axes(graph, keep_inputs=request.options.keep_input)
     return None if exchanged is None else _processor_parts(exchanged, request)
 

@@ -123,6 +123,33 @@ def test_products_of_dynamically_quantised_matrices() -> None:
     assert judged_by_onnxruntime(model.raw()).steps <= 1
 
 
+def test_products_of_integers_as_real_numbers() -> None:
+    model = Model(quantised=False)
+    weights = model.constant(np.random.default_rng(3).integers(-127, 128, (6, 4)).astype(np.int8))
+    parts = (0.02, np.float32), (7, np.uint8), (0.03, np.float32), (0, np.int8)
+    scale, zero, scale_b, zero_b = (model.constant(np.array(x, dtype)) for x, dtype in parts)
+    a = model.node("QuantizeLinear", model.input(3, 6), scale, zero)
+    inputs = (a, weights, scale, scale_b, zero, zero_b, model.reals(4))
+    y = model.node("MatMulIntegerToFloat", *inputs, domain=CONTRIBUTED)
+    assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+def test_a_simplified_normalisation() -> None:
+    model = Model(quantised=False)
+    inputs = (model.input(2, 3, 8), model.reals(8))
+    y = model.node("SimplifiedLayerNormalization", *inputs, axis=-1, epsilon=1e-6)
+    assert judged_by_onnxruntime(model.raw(y)).steps <= 1
+
+
+def test_an_activation_that_is_unknown_is_refused() -> None:
+    model = Model(quantised=False)
+    inputs = (model.input(3, 4), model.reals(4, 5))
+    y = model.node("FusedGemm", *inputs, domain=CONTRIBUTED, activation="Cosh")
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(model.raw(y))
+    assert caught.value.what == "FusedGemm: operator is not supported"
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_gather_at_a_matrix_of_indices(axis: int) -> None:
     model = Model()

@@ -70,6 +70,20 @@ def test_attention_computes_the_same_by_rows(graph: Graph, seed: int) -> None:
     assert_equal_to_graph(lower(made), seed)
 
 
+def test_scalars_beside_a_product_stay_scalars() -> None:
+    graph = graph_from_text("""graph scalars
+input a: float32[1,4,2,2]
+s: float32[1,4,2,2] = PlainBatchMatmul(a, a)
+m: float32[1,1,1,1] = PlainReduction(s, function=ReductionFunction.MAX, axes=(0, 1, 2, 3))
+y: float32[] = Reshape(m, shape=())
+output y
+""")
+    made = matrix_rows(graph)
+    assert made is not None
+    inputs = inputs_of_graph(graph, 0)
+    np.testing.assert_array_equal(run_graph(made, inputs)["y"], run_graph(graph, inputs)["y"])
+
+
 @pytest.mark.parametrize("heads", [1, 4])
 def test_few_rows_of_scores_live_at_a_time(heads: int) -> None:
     tokens, depth = 96, 8

@@ -98,7 +98,7 @@ class _Form:
 
     @staticmethod
     def of(value: Value) -> _Form:
-        shape = value.type.shape
+        shape = value.type.shape or (1,)
         longer = [axis for axis, extent in enumerate(shape[:-1]) if extent > 1]
         axis = longer[-1] if longer else 0
         rows = shape[axis] if longer else 1

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+from onnx_judge import judged_by_onnxruntime
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
 from penstock.errors import ModelError, UnsupportedError
@@ -288,3 +289,29 @@ def test_an_attribute_of_another_kind_is_refused_wherever_it_is_read() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
     with pytest.raises(ModelError, match=r"attribute axis is '0', must be an integer"):
         parse(model.SerializeToString(), "net.onnx")
+
+
+def test_nodes_may_stand_in_any_order() -> None:
+    model = Model(quantised=False)
+    x = model.node("Relu", model.input(1, 3))
+    model.output(model.node("Add", model.node("Neg", x), x))
+    model.nodes.reverse()
+    assert judged_by_onnxruntime(model.raw()).steps == 0
+
+
+def test_a_negative_extent_is_open() -> None:
+    model = Model(quantised=False)
+    model.output(model.node("Relu", model.input(1, 3)))
+    file = onnx.load_from_string(model.raw())
+    file.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    assert graph_of(file.SerializeToString()).outputs[0].type.shape == (1, 3)
+
+
+def test_a_model_without_operators_of_onnx_needs_no_opset_of_onnx() -> None:
+    model = Model(quantised=False)
+    model.output(model.node("QuickGelu", model.input(1, 3), domain="com.microsoft"))
+    file = onnx.load_from_string(model.raw())
+    file.opset_import[0].domain = "com.microsoft"
+    file.opset_import[0].version = 1
+    del file.opset_import[1:]
+    assert judged_by_onnxruntime(file.SerializeToString()).steps < 1

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.errors import ModelError
 from penstock.frontends.onnx.file import File, FileNode, Subgraph
 from penstock.frontends.onnx.folding import along
 from penstock.ir.tensor import Array
@@ -26,12 +25,11 @@ _FLOW = ("If", "Loop")
 def decided(file: File, known: Callable[[File], File]) -> File:
     """The model without control flow that is decided at compile time.
 
-    known: computes what depends on constants and shapes alone.  Raises ModelError if subgraphs read
-        what depends on them."""
+    known: computes what depends on constants and shapes alone."""
     for _ in range(MOST_ROUNDS):
         if not any(node.graphs for node in file.nodes):
             break
-        file = known(_sorted(file))
+        file = known(file)
         new = _Inlined(dict(file.constants), file.opset)
         nodes: list[FileNode] = []
         for k, node in enumerate(file.nodes):
@@ -40,33 +38,6 @@ def decided(file: File, known: Callable[[File], File]) -> File:
             break
         file = replace(file, nodes=tuple(nodes), constants=new.constants)
     return file
-
-
-def _sorted(file: File) -> File:
-    """The nodes in an order in which those come first that others read; in the file's order as far
-    as possible.  Raises ModelError if there is none."""
-    there = {"", *file.constants, *(border.name for border in file.inputs)}
-    done: list[FileNode] = []
-    waiting = list(file.nodes)
-    while waiting:
-        rest: list[FileNode] = []
-        for node in waiting:
-            if there.issuperset(node.inputs):
-                done.append(node)
-                there.update(node.outputs)
-            else:
-                rest.append(node)
-        if len(rest) == len(waiting):
-            name = next(name for name in rest[0].inputs if name not in there)
-            raise ModelError(
-                "onnx-004",
-                f'"{name}" is read before it is written',
-                where=rest[0].where,
-                why="nodes must be in topological order; a cycle has none",
-                help="the model file is malformed; export the model again",
-            )
-        waiting = rest
-    return replace(file, nodes=tuple(done))
 
 
 class _Inlined:

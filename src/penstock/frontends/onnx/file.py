@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +176,8 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
 
 OLDEST_OPSET = 7  # The first opset with NumPy's broadcasting.
 MOST_BYTES = 2**31
-DOMAINS = ("", "ai.onnx", "com.microsoft")
+_OWN = ("", "ai.onnx")
+DOMAINS = (*_OWN, "com.microsoft")
 REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 _DAMAGE = (
@@ -362,10 +365,12 @@ class _Reader:
         outputs = tuple(self._border(v) for v in graph.output)
         inputs = tuple(v for v in inputs if v.name not in constants)
         self._check_written_once(constants, inputs, nodes)
-        return File(self._name, opset, inputs, outputs, constants, nodes)
+        return File(self._name, opset, inputs, outputs, constants, in_order(nodes))
 
     def _opset(self) -> int:
-        found = [o.version for o in self._model.opset_import if o.domain in ("", "ai.onnx")]
+        found = [o.version for o in self._model.opset_import if o.domain in _OWN]
+        if not found and not any(node.domain in _OWN for node in self._model.graph.node):
+            return OLDEST_OPSET
         if not found:
             raise _Malformed("it does not say which version of ONNX's operators it uses")
         if not (found[0] >= OLDEST_OPSET or self._is_unchanged(found[0])) or found[0] >= 1000:
@@ -484,46 +489,68 @@ class _Reader:
         )
 
     def _check_written_once(
-        self, constants: Iterable[str], inputs: Iterable[Border], nodes: Iterable[FileNode]
+        self, constants: Iterable[str], inputs: Iterable[Border], nodes: Sequence[FileNode]
     ) -> None:
-        """Raises ModelError unless each name is written once, before it is read."""
+        """Raises ModelError unless each name that is read is written, and once."""
         seen = {"", *constants}
         for border in inputs:
             if border.name in seen:
                 raise _Malformed(f'input "{border.name}" stands twice')
             seen.add(border.name)
-        nodes = tuple(nodes)
-        written = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            captured = {name for graph in node.graphs.values() for name in graph.captured()}
-            for name in node.inputs:
-                # onnxruntime's tools sort nodes without regard to what subgraphs read.
-                if name not in seen and not (name in captured and name in written):
-                    raise self._not_there(node, name, name in written)
             for name in node.outputs:
                 if name in seen and name:
                     raise _Malformed(f'"{name}" is written twice ({node.where})')
                 seen.add(name)
+        for node in nodes:
+            for name in node.inputs:
+                if name not in seen:
+                    raise ModelError(
+                        "onnx-004",
+                        f'"{name}" is read, but nothing writes it',
+                        where=node.where,
+                        help="the model file is malformed; export the model again",
+                    )
 
-    def _not_there(self, node: FileNode, name: str, later: bool) -> ModelError:
-        if not later:
-            return ModelError(
-                "onnx-004",
-                f'"{name}" is read, but nothing writes it',
-                where=node.where,
-                help="the model file is malformed; export the model again",
-            )
-        return ModelError(
+
+def in_order(nodes: Sequence[FileNode]) -> tuple[FileNode, ...]:
+    """The nodes, each behind those that it reads; in the file's order as far as possible.
+
+    ONNX demands such an order, but many tools write another, and onnxruntime reads it.  Raises
+    ModelError if nodes wait for each other."""
+    writers = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
+    before = {
+        k: {writers[name] for name in node.inputs if name in writers}
+        for k, node in enumerate(nodes)
+    }
+    sorter = TopologicalSorter(before)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        node = nodes[error.args[1][0]]
+        name = next(name for name in node.inputs if writers.get(name) in error.args[1])
+        raise ModelError(
             "onnx-004",
             f'"{name}" is read before it is written',
             where=node.where,
-            why="nodes must be in topological order; a cycle has none",
+            why="it depends on the node that reads it",
             help="the model file is malformed; export the model again",
-        )
+        ) from error
+    ready = list(sorter.get_ready())
+    heapify(ready)
+    found: list[FileNode] = []
+    while ready:
+        first = heappop(ready)
+        found.append(nodes[first])
+        sorter.done(first)
+        for k in sorter.get_ready():
+            heappush(ready, k)
+    return tuple(found)
 
 
 def _extent(dimension: Any, axis: int) -> int | str:
-    if dimension.WhichOneof("value") == "dim_value":
+    is_known = dimension.WhichOneof("value") == "dim_value" and dimension.dim_value >= 0
+    if is_known:
         return int(dimension.dim_value)
     return printable(dimension.dim_param) or f"axis {axis}"
 

@@ -20,7 +20,7 @@ from benchmarks.entry import entry
 from benchmarks.operators.drawing import Array, Drawn, Shape
 from benchmarks.operators.families import FAMILIES, draw
 from benchmarks.operators.judging import Outcome, judge
-from benchmarks.operators.reference import Reference
+from benchmarks.operators.reference import Reference, tflite_micro
 from tools.tflite_writer import TensorSpec
 
 ARENA_BYTES = 32 << 20
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=COUNT, help="models of each family")
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args(arguments)
-    reference, wrong = Reference(ARENA_BYTES), 0
+    reference, wrong = Reference(tflite_micro(ARENA_BYTES)), 0
     for family in wanted.family or REAL_FAMILIES:
         outcomes: Counter[str] = Counter()
         for number, drawn in enumerate(models(family, wanted.count, wanted.seed)):

@@ -1,7 +1,8 @@
-"""Reference: TensorFlow Lite Micro in a process of its own, asked about many models.
+"""Reference: TensorFlow Lite Micro, or another runtime, in a process of its own, asked about many
+models.
 
-It ends the process on some models (an assertion of its own, a division by zero): a new one answers
-from there on, and the model counts as crashed.
+A runtime ends the process on some models (an assertion of its own, a division by zero): a new one
+answers from there on, and the model counts as crashed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import multiprocessing
 import os
 import signal
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +30,7 @@ ARENA_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """TensorFlow Lite Micro ran no inference; `reason` has its words, or its signal."""
+    """The runtime ran no inference; `reason` has its words, or its signal."""
 
     reason: str
     crashed: bool = False
@@ -36,16 +39,25 @@ class Refusal:
 Answer = tuple[Array, ...] | Refusal
 """The outputs, or why there are none."""
 
+Runtime = Callable[[bytes, Sequence[Array]], tuple[Array, ...]]
+"""The outputs of a model for its inputs, from a fresh state; raises whatever it likes."""
+
+
+def tflite_micro(arena_bytes: int = ARENA_BYTES) -> Runtime:
+    """TensorFlow Lite Micro.  Raises a UsageError without its package."""
+    require_tflite_micro()
+    return partial(_by_tflite_micro, arena_bytes)
+
 
 class Reference:
-    """A process that runs TensorFlow Lite Micro; use as a context manager."""
+    """A process that runs a runtime, which must be a function that it can import; use as a context
+    manager."""
 
-    def __init__(self, arena_bytes: int = ARENA_BYTES) -> None:
-        require_tflite_micro()
+    def __init__(self, runtime: Runtime) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-reference-")
         self._log = Path(self._folder.name) / "stderr"
-        self._arena_bytes = arena_bytes
+        self._runtime = runtime
         self._start()
 
     def __enter__(self) -> Self:
@@ -69,7 +81,7 @@ class Reference:
 
     def _start(self) -> None:
         self._pipe, other = self._context.Pipe()
-        arguments = (other, str(self._log), self._arena_bytes)
+        arguments = (other, str(self._log), self._runtime)
         self._process = self._context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         other.close()
@@ -79,7 +91,7 @@ class Reference:
         self._process.join()
 
 
-def _serve(pipe: Connection, log: str, arena_bytes: int) -> None:
+def _serve(pipe: Connection, log: str, runtime: Runtime) -> None:
     """Answers until the pipe is closed.  What the runtime prints goes to the file `log`."""
     with open(log, "w+b", buffering=0) as file:
         os.dup2(file.fileno(), 2)
@@ -90,16 +102,22 @@ def _serve(pipe: Connection, log: str, arena_bytes: int) -> None:
                 return
             os.ftruncate(2, 0)
             file.seek(0)
-            pipe.send(_answer(model_bytes, inputs, arena_bytes, log))
+            pipe.send(_answer(runtime, model_bytes, inputs, log))
 
 
-def _answer(model_bytes: bytes, inputs: tuple[Array, ...], arena_bytes: int, log: str) -> Answer:
+def _answer(runtime: Runtime, model_bytes: bytes, inputs: tuple[Array, ...], log: str) -> Answer:
     try:
-        found = dict(run_set(model_bytes, list(inputs), arena_bytes))
+        return runtime(model_bytes, inputs)
     except Exception as error:  # whatever it is, the reason is in the log
         lines = Path(log).read_text(errors="replace").splitlines()
         said = [line.strip() for line in lines if line.strip()]
         return Refusal(said[0] if said else str(error))
+
+
+def _by_tflite_micro(
+    arena_bytes: int, model_bytes: bytes, inputs: Sequence[Array]
+) -> tuple[Array, ...]:
+    found = dict(run_set(model_bytes, list(inputs), arena_bytes))
     outputs: list[Array] = []
     while (key := f"out{len(outputs)}") in found:
         outputs.append(np.array(found[key]))

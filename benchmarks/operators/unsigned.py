@@ -14,11 +14,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -79,29 +75,14 @@ def _unsigned_weights(spec: TensorSpec, rng: np.random.Generator) -> TensorSpec:
     )
 
 
-def _by_tensorflow(drawn: Drawn) -> tuple[Array, ...] | None:
-    """TensorFlow's outputs, computed in another process; None if it refuses the model, or ends its
-    process."""
-    try:
-        return _process().submit(by_tensorflow, drawn.tflite(), drawn.values).result()
-    except BrokenProcessPool:
-        _process.cache_clear()
-        return None
-
-
-@cache
-def _process() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, get_context("spawn"))
-
-
 def judged(drawn: Drawn) -> tuple[str, tuple[Array, ...]]:
     """What came of a model, and TensorFlow's outputs where both agree."""
     try:
         found = evaluated(drawn)
     except PenstockError as error:
-        refused = _by_tensorflow(drawn) is None
+        refused = by_tensorflow(drawn.tflite(), drawn.values) is None
         return f"{'both refuse' if refused else 'refused'}: {error.what}", ()
-    answer = _by_tensorflow(drawn)
+    answer = by_tensorflow(drawn.tflite(), drawn.values)
     if answer is None:
         return "TensorFlow refuses", ()
     if drawn.operator.name == DETECTIONS:  # what follows the last one is undefined

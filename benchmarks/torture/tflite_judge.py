@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.operators import judging
 from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.nodes import nodes_as_models
-from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.operators.reference import Reference, Refusal, tflite_micro
 from benchmarks.torture.case import Case, Outcome, Verdict
 from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
 from penstock import api
@@ -100,7 +100,7 @@ def tensorflow_verdict(raw: bytes, values: Mapping[str, Array]) -> tuple[Verdict
 @cache
 def reference() -> Reference:
     """The process of this process that runs TensorFlow Lite Micro."""
-    return Reference(ARENA_BYTES)
+    return Reference(tflite_micro(ARENA_BYTES))
 
 
 def _differs_from_tensorflow(drawn: Drawn) -> str:
@@ -113,20 +113,28 @@ def _differs_from_tensorflow(drawn: Drawn) -> str:
 
 
 def by_tensorflow(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...] | None:
-    """The outputs by TensorFlow's reference kernels; None if it is missing or refuses too."""
+    """The outputs by TensorFlow's reference kernels; None if it is missing, refuses the model, or
+    ends its process."""
     if importlib.util.find_spec("tensorflow") is None:
         return None
+    answer = _tensorflow().run(raw, tuple(inputs))
+    return None if isinstance(answer, Refusal) else answer
+
+
+@cache
+def _tensorflow() -> Reference:
+    return Reference(_by_reference_kernels)
+
+
+def _by_reference_kernels(raw: bytes, inputs: Sequence[Array]) -> tuple[Array, ...]:
     import tensorflow
 
     lite: Any = tensorflow.lite
     kernels = lite.experimental.OpResolverType.BUILTIN_REF
-    try:
-        with warnings.catch_warnings(action="ignore"):  # the class will move to another package
-            running = lite.Interpreter(model_content=raw, experimental_op_resolver_type=kernels)
-        running.allocate_tensors()
-        for detail, array in zip(running.get_input_details(), inputs, strict=True):
-            running.set_tensor(detail["index"], array.reshape(detail["shape"]))
-        running.invoke()
-        return tuple(np.array(running.get_tensor(d["index"])) for d in running.get_output_details())
-    except (RuntimeError, ValueError):
-        return None
+    with warnings.catch_warnings(action="ignore"):  # the class will move to another package
+        running = lite.Interpreter(model_content=raw, experimental_op_resolver_type=kernels)
+    running.allocate_tensors()
+    for detail, array in zip(running.get_input_details(), inputs, strict=True):
+        running.set_tensor(detail["index"], array.reshape(detail["shape"]))
+    running.invoke()
+    return tuple(np.array(running.get_tensor(d["index"])) for d in running.get_output_details())

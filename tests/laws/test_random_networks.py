@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.operators.judging import evaluated, first_difference
 from benchmarks.operators.networks import draw_network
-from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.operators.reference import Reference, Refusal, tflite_micro
 from benchmarks.torture.case import Case, Outcome
 from benchmarks.torture.tflite_judge import ARENA_BYTES, judge
 
@@ -24,7 +24,7 @@ AT_EVERY_POINT = 2
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Reference]:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
-    with Reference(ARENA_BYTES) as found:
+    with Reference(tflite_micro(ARENA_BYTES)) as found:
         yield found
 
 

@@ -15,7 +15,7 @@ from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.families import FAMILIES, draw
 from benchmarks.operators.judging import Outcome, Verdict, difference_in_c, judge
 from benchmarks.operators.real import REAL_FAMILIES, models
-from benchmarks.operators.reference import Reference
+from benchmarks.operators.reference import Reference, tflite_micro
 from penstock.ops.registry import foreign_names
 
 MODELS = 10
@@ -27,7 +27,7 @@ MORE_MODELS = 100
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Reference]:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
-    with Reference() as found:
+    with Reference(tflite_micro()) as found:
         yield found
 
 

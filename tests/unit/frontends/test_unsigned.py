@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from available import path_of
-from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.operators.reference import Reference, Refusal, tflite_micro
 from benchmarks.operators.unsigned import detections
 from penstock.errors import UnsupportedError
 from penstock.frontends.open import parse, read_bytes
@@ -124,7 +124,7 @@ def test_detections_on_dequantised_operands_agree_with_tensorflow_lite_micro(num
     )
     raw = write_tflite((*signed, *reals, table, *outputs), operators, (0, 1), (5, 6, 7, 8))
     inputs = tuple((x ^ 128).view(np.int8) for x in drawn.values)
-    with Reference() as reference:
+    with Reference(tflite_micro()) as reference:
         answer = reference.run(raw, inputs)
     assert not isinstance(answer, Refusal), answer.reason
     graph = parse(raw, "detections.tflite")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.operators.drawing import Drawing, Drawn
-from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.operators.reference import Reference, Refusal, tflite_micro
 from penstock.frontends.open import parse
 from penstock.ops.tabulated import Tabulated
 from penstock.pipeline.graphs import simplify
@@ -27,7 +27,7 @@ MODELS = 40
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Reference]:
     pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
-    with Reference() as found:
+    with Reference(tflite_micro()) as found:
         yield found
 
 

@@ -49,7 +49,10 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     """Return the error for a network whose smallest point, `least`, is not feasible.
 
     If its constants exceed the flash, too, the memory for which no remedy is known comes first."""
-    conflict = attempt("a conflict", lambda: memory_conflict(least, request), lambda: None)
+    full = _full_memory(least, request)
+    has_conflict = full is not None or least.default_counts
+    found_conflict = partial(memory_conflict, least, request)
+    conflict = attempt("a conflict", found_conflict, lambda: None) if has_conflict else None
     found = (
         *attempt_each("a remedy", lambda: _larger(least, request)),
         *attempt_each("a remedy", lambda: _lowering(least, request, conflict)),
@@ -65,6 +68,10 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
         f"the smallest schedule{_form(least)} needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack"
     )
+    if ram_bytes <= limit_bytes and full is not None:
+        memory, used_bytes, size_bytes = full
+        subject = f"the network needs {used_bytes} bytes of {memory}, there are {size_bytes}"
+        why = f"the smallest schedule{_form(least)} needs them for tensors"
     if conflict is not None:
         why += f"; {_conflict_text(conflict)}"
     flash = _flash_shortage(least, request)
@@ -145,7 +152,9 @@ def _live_share(tensor: HeldTensor) -> str:
 def _enough(point: PlacedPoint, request: Request) -> str:
     """Return the command-line options that provide enough memory for a point."""
     needs = dict(point.used_bytes)
-    needs[point.schedule.memory.default] += request.stack_bytes
+    counted = [memory.name for memory in request.target.memories_for("arena") if memory.budget]
+    if counted:  # the stack is in RAM
+        needs[counted[0]] = needs.get(counted[0], 0) + request.stack_bytes
     sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
     options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
     total = point.ram_bytes(request)
@@ -212,10 +221,12 @@ def _with(
         return
     size = found.ram_bytes(request)
     remark = f", {note}" if note else ""
-    if size >= least.ram_bytes(request):
+    if (size, found.default_bytes) >= (least.ram_bytes(request), least.default_bytes):
         return
     if found.is_feasible(request):
-        yield f"{words} {size} bytes are enough{remark}"
+        free = () if found.default_counts else (found.used_bytes[0],)
+        sizes = " and ".join((f"{size} bytes", *(f"{held} of {memory}" for memory, held in free)))
+        yield f"{words} {sizes} are enough{remark}"
     elif _may_be_larger(size, request):
         yield f"{words} use at least {_enough(found, request)}{remark}"
 
@@ -298,12 +309,19 @@ def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
     )
 
 
+def _full_memory(point: PlacedPoint, request: Request) -> tuple[str, int, int] | None:
+    """Return (memory, bytes used, size) of the first memory that is too small for a point."""
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    default, *others = point.used_bytes
+    used = ((memory, used_bytes, sizes[memory]) for memory, used_bytes in (*others, default))
+    return next((each for each in used if each[1] > each[2]), None)
+
+
 def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
     """Return the name of the first memory that is too small, and the bytes available in it."""
-    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
-    for memory, used_bytes in point.used_bytes[1:]:
-        if used_bytes > sizes[memory]:
-            return memory, sizes[memory]
+    full = _full_memory(point, request)
+    if full is not None and full[0] != point.schedule.memory.default:
+        return full[0], full[2]
     return point.schedule.memory.default, max(0, point.available_bytes(request))
 
 

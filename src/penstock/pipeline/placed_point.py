@@ -40,9 +40,21 @@ class PlacedPoint(Brief):
 
     @property
     def heights(self) -> tuple[int, ...]:
-        """Bytes used in each memory region that counts towards the budget, the default first."""
-        (_, default), *others = self.used_bytes
-        return (default, *(size for memory, size in others if memory not in self.unbudgeted))
+        """Bytes used in each memory region that counts towards the budget.
+
+        Those of the default region come first; 0 if it does not count."""
+        others = (size for memory, size in self.used_bytes[1:] if memory not in self.unbudgeted)
+        return (self.default_bytes if self.default_counts else 0, *others)
+
+    @property
+    def default_counts(self) -> bool:
+        """Whether the default memory region counts towards the budget."""
+        return self.schedule.memory.default not in self.unbudgeted
+
+    @property
+    def default_bytes(self) -> int:
+        """Bytes used in the default memory region."""
+        return self.used_bytes[0][1]
 
     @property
     def used_bytes(self) -> tuple[tuple[str, int], ...]:
@@ -57,8 +69,7 @@ class PlacedPoint(Brief):
     @property
     def unbudgeted_bytes(self) -> Mapping[str, int]:
         """Bytes used in each memory region that does not count towards the budget, by name."""
-        others = self.used_bytes[1:]
-        return {memory: size for memory, size in others if memory in self.unbudgeted}
+        return {memory: size for memory, size in self.used_bytes if memory in self.unbudgeted}
 
     @property
     def moved_bytes(self) -> int:
@@ -91,8 +102,10 @@ class PlacedPoint(Brief):
         """Return the bytes of the default memory region that the target and the RAM budget leave
         for its blocks; negative if the other blocks exceed the budget."""
         sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
-        others = self.ram_bytes(request) - self.heights[0]
-        most = min(sizes[self.schedule.memory.default], request.ram_limit_bytes - others)
+        most = sizes[self.schedule.memory.default]
+        if self.default_counts:
+            others = self.ram_bytes(request) - self.default_bytes
+            most = min(most, request.ram_limit_bytes - others)
         return most // self.line_bytes * self.line_bytes
 
     def is_feasible(self, request: Request) -> bool:

@@ -60,7 +60,9 @@ def place(
     on_count: called for each placed schedule, with the number of points kept before it.
     """
     points: list[PlacedPoint] = []
-    candidates = ((s, _Effort()) for s in frontier.schedules if _may_survive(s, points, target))
+    ascending = target.memory_for("arena").budget  # else more memory costs nothing: fastest first
+    schedules = frontier.schedules if ascending else reversed(frontier.schedules)
+    candidates = ((s, _Effort()) for s in schedules if _may_survive(s, points, target))
     for found, point in _placed(candidates, target, options, executor):
         on_count(len(points))
         # Workers execute speculatively: an earlier result may rule out a submitted schedule.
@@ -79,11 +81,11 @@ def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
     least: PlacedPoint | None = None
     parts = assign_kernels(graph, request)
     for found in least_memory_first(parts, target, options, request.accelerators):
-        if least is not None and found.peak_bytes >= least.height_bytes:
+        if least is not None and found.peak_bytes >= least.height_bytes and least.default_counts:
             break  # the live bytes of later schedules are no lower
         ((_, quick),) = _placed(((found, _Effort()),), target, options, None)
         (point,) = _finished((quick,), target, options, None)
-        if least is None or point.height_bytes < least.height_bytes:
+        if least is None or _bytes(point) < _bytes(least):
             least = point
     assert least is not None
     return least
@@ -94,6 +96,11 @@ def bytes_and_cycles(point: PlacedPoint) -> tuple[int, int]:
     return point.height_bytes, point.schedule.cost.cycles
 
 
+def _bytes(point: PlacedPoint) -> tuple[int, int]:
+    """Return the bytes of a point that count, then those in the default memory region."""
+    return point.height_bytes, point.default_bytes
+
+
 def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, ...]:
     """Return the points that are kept, in ascending order of memory.
 
@@ -101,7 +108,7 @@ def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, 
     kept.  Among points with equal costs, the one that moves the fewest bytes is kept.
     """
     by_traffic = sorted(points, key=lambda point: point.moved_bytes)
-    smallest = min(by_traffic, key=bytes_and_cycles)
+    smallest = min(by_traffic, key=lambda point: (*_bytes(point), *bytes_and_cycles(point)))
     fitting = [point for point in by_traffic if point.fits(target)] or [smallest]
     return merged(fitting, bytes_and_cycles)
 
@@ -109,12 +116,13 @@ def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, 
 def _may_survive(schedule: Schedule, placed: Sequence[PlacedPoint], target: Target) -> bool:
     """Return whether culling may keep a schedule, given the points placed before it.
 
-    Schedules arrive in ascending order of peak live bytes, a lower bound of their memory.  So
-    neither this schedule nor a later one dominates a point that needs no more memory than this
-    bound.  If the schedule is not noticeably faster than the fastest such point that
-    culling keeps, it need not be placed.
+    Schedules arrive in ascending order of peak live bytes, a lower bound of their memory; 0 is the
+    bound if the default region does not count.  So neither this schedule nor a later one dominates
+    a point that needs no more memory than this bound.  If the schedule is not noticeably faster
+    than the fastest such point that culling keeps, it need not be placed.
     """
-    final = (p for p in placed if p.height_bytes <= schedule.peak_bytes and p.fits(target))
+    bound = schedule.peak_bytes if target.memory_for("arena").budget else 0
+    final = (p for p in placed if p.height_bytes <= bound and p.fits(target))
     kept = merged(final, bytes_and_cycles)
     return not kept or noticeably_faster(schedule.cost.cycles, kept[-1].schedule.cost.cycles)
 

@@ -282,9 +282,11 @@ class Request(Brief):
 
     @property
     def ram_limit_bytes(self) -> int:
-        """The RAM budget, but at most the capacity of the memories that count towards it."""
-        arenas = self.target.memories_for("arena")
-        capacity = sum(memory.size_bytes for memory in arenas if memory.budget)
+        """The RAM budget, but at most the capacity of the memories that count towards it.
+
+        If none counts, only the stack needs RAM."""
+        sizes = [m.size_bytes for m in self.target.memories_for("arena") if m.budget]
+        capacity = sum(sizes) if sizes else self.stack_bytes
         return capacity if self.sram_bytes is None else min(capacity, self.sram_bytes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from penstock.hardware.target import Target
@@ -109,6 +109,7 @@ def make_report(
         ),
         constant_channels=tuple(constant_by_layer(schedule).values()),
         free_bytes=free_bytes,
+        memory_bytes={memory.name: memory.size_bytes for memory in program.ram()},
         clock_hz=target.clock_hz,
         interface=model_interface(done.model, schedule.assigned_parts.graph),
         optimised_for=target.compiler.optimise,
@@ -128,15 +129,17 @@ def ram_usage(
     schedule: Schedule, program: Program, free_bytes: Mapping[str, int], stack_bytes: int
 ) -> RamUsage:
     """Return the RAM of a lowered schedule; see `make_report`."""
-    arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
+    arena, *others = (0 if m.name in free_bytes else m.size_bytes for m in program.ram())
     return RamUsage(
         total=arena + sum(others) + stack_bytes,
         arena=arena,
         static=sum(others),  # the objects of the model contain no other data
         stack=stack_bytes,
-        io=_kind_bytes(program, Kind.IO),
-        scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
-        state=_kind_bytes(program, Kind.STATE),
+        io=_kind_bytes(program, Kind.IO, free_bytes),
+        scratch=0
+        if schedule.memory.default in free_bytes
+        else max((plan.scratch_bytes for plan in schedule.plans), default=0),
+        state=_kind_bytes(program, Kind.STATE, free_bytes),
     )
 
 
@@ -157,10 +160,12 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     )
 
 
-def _kind_bytes(program: Program, kind: Kind) -> int:
-    """The bytes, over all memories, of the union of the buffers of a kind."""
+def _kind_bytes(program: Program, kind: Kind, free: Container[str]) -> int:
+    """The bytes, over all memories but those in `free`, of the union of the buffers of a kind."""
     total = 0
     for memory in program.ram():
+        if memory.name in free:
+            continue
         inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
         end = 0
         for lower, upper in sorted((b.address, b.address + b.size_bytes) for b in inside):

@@ -377,7 +377,8 @@ class Report(Brief):
 
     `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
     scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
-    that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
+    that do not count as RAM, such as those of accelerators, to bytes; `memory_bytes` maps every
+    memory that holds tensors to the bytes that a linker places there. `optimize` is the goal that
     selected the point; `alternatives` are the results of other options. `version` and `commit` are
     those of penstock; the commit is empty if it is not known. `command` states the request.
     `clock_hz` is the clock of the target, if known. `smaller_kernels` save much flash, if there are
@@ -412,6 +413,7 @@ class Report(Brief):
     constant_channels: tuple[ConstantChannels, ...] = ()
     numbers_assumed: bool = False
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    memory_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     optimize: str = "balanced"
     alternatives: tuple[Alternative, ...] = ()
     version: str = ""

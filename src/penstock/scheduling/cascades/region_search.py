@@ -58,12 +58,16 @@ class _WrittenRegions:
 class RegionSearch:
     """Enumerates the candidates of one execution order, with choices of memory regions."""
 
-    def __init__(self, problem: CascadeProblem, order: PartOrder) -> None:
+    def __init__(
+        self, problem: CascadeProblem, order: PartOrder, minimised: Sequence[int] = (0,)
+    ) -> None:
+        """minimised: indices of the regions whose live bytes are the peaks of the candidates."""
         parts, model, options = problem.parts, problem.model, problem.options
         memories = problem.memories
         self._order, self._options, self._inputs_bytes = order, options, problem.inputs_bytes
         self._default = memories.default_assignment
         self._work = 0  # combinations valued so far
+        self._minimised = list(minimised)
         self._parts = [parts.parts[k] for k in order]
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
@@ -193,7 +197,7 @@ class RegionSearch:
         peaks, time, fits = run_with_traffic(
             self._tables, c.lower, c.upper, c.calls, region, constants, limits
         )
-        return (int(peaks[0]), time) if fits else None
+        return (int(peaks[self._minimised].sum()), time) if fits else None
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """How much longer a part takes because operands are outside the default region.

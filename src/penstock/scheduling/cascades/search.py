@@ -38,6 +38,7 @@ from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.steps import order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ def _chosen_proposals(
         # memory unused, and whole layers with greedily selected tensors.
         in_default = (p for p in every if _default_peak(p) < math.inf)
         first = near_frontier(in_default, _peak_and_time, 0.0)
+        first += _least_counted(problem, builder, orders)
         resident_only = replace(options, partition=RESIDENT)
         whole = whole_proposals(builder, orders, resident_only)
         chosen += [p for p in (*first, *whole) if p not in chosen]
@@ -204,6 +206,27 @@ def _chosen_proposals(
     # may still cause fragmentation.
     chosen[1:1] = _least_scratch_twins(chosen[:1], problem.parts)
     return chosen
+
+
+def _least_counted(
+    problem: CascadeProblem, builder: ScheduleBuilder, orders: Sequence[PartOrder]
+) -> list[Proposal]:
+    """The proposals that are Pareto-optimal in (live bytes that count towards a budget, time), if
+    these are not those in the default region alone."""
+    memories = problem.memories.tensors
+    counted = [k for k, memory in enumerate(memories) if memory.budget]
+    if counted in ([], [0]):
+        return []
+    start, found = problem.memories.default_assignment, list[Proposal]()
+    for order in orders:
+        source = RegionSearch(problem, order, counted).candidates
+        found += proposals(order, source, start, 0)
+    kept = near_frontier(found, _peak_and_time, problem.options.slack)
+    return [replace(one, peak_bytes=_default_live_bytes(builder.schedule(one))) for one in kept]
+
+
+def _default_live_bytes(schedule: Schedule) -> int:
+    return int(live_bytes(ExpandedSchedule(schedule)).max())
 
 
 def _proposals(

@@ -24,7 +24,7 @@ from penstock.opkit.activation import Activation
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.conversions import Quantize
-from penstock.ops.sums import Mean, Sum
+from penstock.ops.sums import Sum
 from penstock.ops.unary import HardSwish, LeakyRelu, Logistic, Relu, Tanh
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
@@ -204,13 +204,8 @@ def test_only_internal_tensors_of_at_least_a_channel_block_are_packed() -> None:
 
 
 REFUSED = {
-    "there are 2 groups of channels": lambda net, x: net.conv2d(x, 8, 1, groups=2, name="y"),
     "its strides are 4 x 4": lambda net, x: net.max_pool2d(x, 2, 4, name="y"),
     "its dilations are 3 x 3": lambda net, x: net.conv2d(x, 8, 3, dilation=3, name="y"),
-    "the channel multiplier is 2": lambda net, x: net.depthwise_conv2d(
-        x, 3, multiplier=2, name="y"
-    ),
-    "it reduces images or channels": lambda net, x: net.apply(Mean((3,)), x, name="y"),
     "it spans 128 x 2 elements": lambda net, x: net.apply(
         Sum((1, 2)), net.reshape(x, (1, 128, 2, 4)), quantisation=x.type.quantisation, name="y"
     ),

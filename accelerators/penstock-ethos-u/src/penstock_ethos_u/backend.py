@@ -64,7 +64,7 @@ POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
 MOST_CONCATENATED = 8  # Maximum number of inputs of a concatenation.
-SUMS = ("add", "subtract", "multiply")
+SUMS = ("add", "subtract", "multiply", "maximum", "minimum")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
 # Kernels of an operator with weights, by name.
 VARIANTS = {
@@ -86,7 +86,7 @@ REGIONS = RegionNumbers(constants=0, memories=(1, 3, 4, 5, 6, 7))
 
 class EthosU(UMABackend):
     """Backend of Ethos-U. The NPU runs convolutions, dense layers, pools, reductions, element-wise
-    sums, products and functions, and concatenations.
+    operators, and concatenations.
 
     name: name of the backend and of its accelerator, such as "ethos_u55".
     macs: default value of the target attribute `macs`, in multiply-accumulates per cycle; None if

@@ -8,7 +8,7 @@ import numpy as np
 from penstock.uma import Array, Offloaded
 from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
 from penstock_ethos_u.operation import NpuFunction, Operation
-from penstock_ethos_u.operators import REDUCTIONS, extents
+from penstock_ethos_u.operators import REDUCTIONS, extents, reduced_extents
 
 # Biases, multipliers and shifts, with one element per output channel in each tuple.
 ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -34,7 +34,7 @@ def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
     channel. Multipliers and shifts describe TFLite's requantisation of int32 accumulators to int8.
     The biases of reductions (means and sums over axes) are 0."""
     if offloaded.main.kind in REDUCTIONS:
-        p, channels = offloaded.parameters, offloaded.parameters["in_c"]
+        p, channels = offloaded.parameters, len(ohwi_weights(offloaded))
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
     found = offloaded.constant(2), offloaded.tables["multiplier"], offloaded.tables["shift"]
     bias, multipliers, shifts = (tuple(each.tolist()) for each in found)
@@ -56,10 +56,27 @@ def ohwi_weights(offloaded: Offloaded) -> Array:
     # The weights of a transposed convolution are mirrored along rows and columns.
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
-        return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
+        return np.ones((p["in_c"] // p["span_c"], *reduced_extents(offloaded)), np.int8)
     weights = offloaded.constant(1)
     if kind == "FullyConnected":
+        if offloaded.main.output.type.elements != len(weights):
+            return weights.reshape(len(weights), 1, 1, -1)
         return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
     if kind == "TransposeConv":
         return weights[:, ::-1, ::-1]
-    return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
+    if kind == "DepthwiseConv2D":
+        weights = weights.transpose(3, 1, 2, 0)
+        return _in_one_group(weights, p["in_c"]) if p["out_c"] != p["in_c"] else weights
+    return _in_one_group(weights, p["groups"]) if kind == "Conv2D" else weights
+
+
+def _in_one_group(weights: Array, groups: int) -> Array:
+    """Return the weights of a convolution with one group that computes the same as a convolution
+    with several groups. The weights of the input channels of other groups are 0.
+
+    weights: array of shape (output channels, rows, columns, input channels of a group)."""
+    outputs, rows, columns, depth = weights.shape
+    found = np.zeros((outputs, rows, columns, groups, depth), weights.dtype)
+    channels = np.arange(outputs)
+    found[channels, :, :, channels * groups // outputs] = weights
+    return found.reshape(outputs, rows, columns, groups * depth)

@@ -167,7 +167,7 @@ MOST_PADDING = 127
 
 def int8_images(offloaded: Offloaded) -> bool | str:
     """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
-    above 65536; the output of a dense layer must be a single row of channels.
+    above 65536; a dense layer must have a single row of outputs, or as many as its input has.
 
     Return True, or else the reason why the node violates this rule."""
     dense = offloaded.main.kind == "FullyConnected"
@@ -178,7 +178,8 @@ def int8_images(offloaded: Offloaded) -> bool | str:
         one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         if not one or max(type.shape) > LARGEST_EXTENT:
             return f"one has shape {list(type.shape)}"
-    if dense and output.elements != output.shape[-1]:
+    rows = offloaded.main.inputs[0].type.shape[:-1]
+    if dense and output.elements != output.shape[-1] and output.shape[:-1] != rows:
         return f"one has shape {list(output.shape)}"
     return True
 
@@ -265,26 +266,11 @@ def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
-    """Means and sums must reduce rows, columns or both, but no other axis.
+    """Means and sums must reduce rows, columns or channels, but not images.
 
     Return True, or else the reason why the node violates this rule."""
     p = offloaded.parameters
-    if offloaded.main.kind not in REDUCTIONS or (p["span_n"], p["span_c"]) == (1, 1):
-        return True
-    return "it reduces images or channels"
-
-
-def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group; depthwise convolutions with several input channels must
-    have a channel multiplier of 1.
-
-    Return True, or else the reason why the node violates this rule."""
-    p = offloaded.parameters
-    if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
-        return f"there are {p['groups']} groups of channels"
-    if offloaded.main.kind == "DepthwiseConv2D" and p["in_c"] != 1 and p["multiplier_d"] != 1:
-        return f"the channel multiplier is {p['multiplier_d']}"
-    return True
+    return offloaded.main.kind not in REDUCTIONS or p["span_n"] == 1 or "it reduces images"
 
 
 def constant_weights(offloaded: Offloaded) -> bool | str:
@@ -307,7 +293,7 @@ def shifts(offloaded: Offloaded) -> bool | str:
     if offloaded.main.kind in WEIGHTED:
         _, multipliers, every = channel_scaling(offloaded)
         found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
-    elif offloaded.main.kind in ELEMENTWISE:
+    elif "out_shift" in offloaded.parameters:
         found = [31 - offloaded.parameters["out_shift"]]
     else:
         return True
@@ -326,9 +312,9 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """One input of a sum, difference or product must not be constant and must have the shape of the
-    output. The other input may be constant; it is broadcast along axes where its extent is 1, and
-    must have the extent of the output along all others.
+    """One input of a sum, difference, product, maximum or minimum must not be constant and must
+    have the shape of the output. The other input may be constant; it is broadcast along axes where
+    its extent is 1, and must have the extent of the output along all others.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
@@ -381,7 +367,6 @@ RULES = (
     int8_images,
     whole_extents,
     whole_channel_blocks,
-    one_group,
     constant_weights,
     double_rounding,
     shapes,

@@ -21,8 +21,9 @@ STEP = 16  # Alignment of encoded constants, in bytes.
 
 
 class NpuFunction(IntEnum):
-    """The function that an operation computes. LOOKUP replaces each element by its entry in a
-    table. COPY copies the input, for example to some channels of the output of a concatenation."""
+    """The function that an operation computes. MAXIMUM and AVERAGE are those of a window. LOOKUP
+    replaces each element by its entry in a table. COPY copies the input, for example to some
+    channels of the output of a concatenation. LARGER and SMALLER select one of two elements."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -33,6 +34,8 @@ class NpuFunction(IntEnum):
     SUBTRACT = 6
     MULTIPLY = 7
     COPY = 8
+    LARGER = 9
+    SMALLER = 10
 
 
 # How the NPU computes each function.
@@ -46,6 +49,8 @@ KINDS = {
     NpuFunction.SUBTRACT: ComputeKind.ELEMENTWISE,
     NpuFunction.MULTIPLY: ComputeKind.ELEMENTWISE,
     NpuFunction.COPY: ComputeKind.POOLING,
+    NpuFunction.LARGER: ComputeKind.ELEMENTWISE,
+    NpuFunction.SMALLER: ComputeKind.ELEMENTWISE,
 }
 
 

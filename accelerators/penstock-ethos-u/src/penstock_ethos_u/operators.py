@@ -34,11 +34,20 @@ WEIGHTED = {
 # Operators that the NPU computes as depthwise convolutions whose weights are all 1.
 REDUCTIONS = ("Mean", "Sum")
 POOLS = {"MaxPool2D": NpuFunction.MAXIMUM, "AveragePool2D": NpuFunction.AVERAGE}
-ELEMENTWISE = {"Add": NpuFunction.ADD, "Sub": NpuFunction.SUBTRACT, "Mul": NpuFunction.MULTIPLY}
+ELEMENTWISE = {
+    "Add": NpuFunction.ADD,
+    "Sub": NpuFunction.SUBTRACT,
+    "Mul": NpuFunction.MULTIPLY,
+    "Maximum": NpuFunction.LARGER,
+    "Minimum": NpuFunction.SMALLER,
+}
 CONCATENATION = "Concatenation"
 # Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 # results are exact for all `Numerics`.
-LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
+LOOKUPS = (
+    "Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize", "Abs", "Exp", "Log", "Sqrt",
+    "Rsqrt", "Elu", "Gelu", "RealFunction", "Tabulated", "ElementTable",
+)  # fmt: skip
 
 
 def hardware(offloaded: Offloaded) -> EthosUConfiguration:
@@ -76,22 +85,26 @@ def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    # A depthwise convolution with one input channel becomes a convolution.  A dense layer becomes a
-    # convolution whose window is the whole input.
+    # A dense layer of a single row becomes a convolution whose window is the whole input; of
+    # several rows, one whose window is an element.
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
-        p |= {"in_h": height, "in_w": width, "out_h": 1, "out_w": 1}
-        p |= {"kernel_h": height, "kernel_w": width}
+        p |= {"in_h": height, "in_w": width}
+        if offloaded.main.output.type.elements == p["out_c"]:
+            p |= {"kernel_h": height, "kernel_w": width, "out_h": 1, "out_w": 1}
+        else:
+            p |= {"kernel_h": 1, "kernel_w": 1, "out_h": height, "out_w": width}
     if kind in REDUCTIONS:
-        p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
-        p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
-        p["out_c"] = p["in_c"]
+        p["in_h"], p["in_w"], _ = extents(offloaded.main.inputs[0].type.shape)
+        p["kernel_h"], p["kernel_w"], _ = reduced_extents(offloaded)
+        p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"kernel_{axis}"] for axis in "hw"}
+        p["out_c"] = p["in_c"] // p["span_c"]
     if kind == "TransposeConv":
         p |= _transposed(p)
     function = (WEIGHTED | POOLS)[kind]
-    if function is NpuFunction.DEPTHWISE and p["in_c"] == 1:
-        function = NpuFunction.CONVOLUTION
+    if function is NpuFunction.DEPTHWISE and (p["in_c"] == 1 or p["out_c"] != p["in_c"]):
+        function = NpuFunction.CONVOLUTION  # an output channel has another input channel, or all
     return Operation(
         hardware(offloaded),
         function,
@@ -157,13 +170,13 @@ def _elementwise(offloaded: Offloaded) -> Operation:
         height,
         width,
         depth,
-        in_zero=p[f"zero{first}"],
-        out_zero=p["out_zero"],
-        least=p["least"],
-        most=p["most"],
+        in_zero=p.get(f"zero{first}", 0),
+        out_zero=p.get("out_zero", 0),
+        least=p.get("least", -128),
+        most=p.get("most", 127),
         second=SecondInput(
             extents((1,) * (rank - other.type.rank) + other.type.shape),
-            p[f"zero{second}"],
+            p.get(f"zero{second}", 0),
             is_packed(offloaded, second),
             int(offloaded.constant(second).ravel()[0]) if number else None,
             is_left=second == 0,
@@ -172,8 +185,8 @@ def _elementwise(offloaded: Offloaded) -> Operation:
         shift0=p.get(f"shift{first}", 0),
         multiplier1=p.get(f"multiplier{second}", 0),
         shift1=p.get(f"shift{second}", 0),
-        out_multiplier=p["out_multiplier"],
-        out_shift=p["out_shift"],
+        out_multiplier=p.get("out_multiplier", 0),
+        out_shift=p.get("out_shift", 0),
         constant_bytes=elements if constant and not number else 0,
     )
 
@@ -194,6 +207,14 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 def _image(offloaded: Offloaded) -> MapShape:
     return extents(offloaded.main.output.type.shape)
+
+
+def reduced_extents(offloaded: Offloaded) -> MapShape:
+    """Return the rows, columns and channels of the input to an element of a mean or sum."""
+    p = offloaded.parameters
+    if offloaded.main.inputs[0].type.rank == 2:  # its parameters count rows as columns
+        return MapShape(p["span_w"], 1, p["span_c"])
+    return MapShape(p["span_h"], p["span_w"], p["span_c"])
 
 
 def extents(shape: tuple[int, ...]) -> MapShape:

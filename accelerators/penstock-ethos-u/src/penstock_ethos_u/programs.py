@@ -112,6 +112,10 @@ def _empty_operation(api: Any, op: Operation) -> Any:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.SUB)
         case NpuFunction.MULTIPLY:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
+        case NpuFunction.LARGER:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MAX)
+        case NpuFunction.SMALLER:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MIN)
 
 
 def _map(
@@ -174,6 +178,8 @@ def _add_second(
     made.reversed_operands = second.is_left
     # Vela uses the given scale of a product unchanged.  For a sum or difference, it derives
     # multipliers from the scales of the three tensors.
+    if op.function in (NpuFunction.LARGER, NpuFunction.SMALLER):
+        return
     if op.function is NpuFunction.MULTIPLY:
         made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
         return

@@ -1,0 +1,144 @@
+"""ethos_u: a network of each kind of operator, of drawn shapes and scales, is computed by the NPU
+alone, with the graph's results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import Quantisation
+from penstock.opkit.sliding import Window
+from penstock.ops.binary import Maximum, Minimum
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.sums import Mean, Sum
+from penstock.ops.unary import Abs, Elu, Exp, Gelu, Log, Rsqrt, Sqrt
+from test_ethos_u_operators import EVERY, assert_runs, drawn_range, features, layouts, zeros
+
+pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
+
+accelerators = st.sampled_from(EVERY)
+channels = st.sampled_from((1, 3, 16, 19, 32, 40))
+
+
+def finished(draw: st.DrawFn, net: GraphBuilder, y: Value) -> Graph:
+    """The network that computes y, or a convolution of y."""
+    if y.type.rank == 4 and y.type.shape[0] == 1 and draw(st.booleans()):
+        y = net.conv2d(y, draw(channels), 1, name="reader")
+    return net.build(y)
+
+
+def drawn_constant(
+    draw: st.DrawFn, net: GraphBuilder, shape: tuple[int, ...], scale: float, name: str
+) -> Value:
+    """int8 weights."""
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    elements = rng.integers(-127, 128, shape).astype(np.int8)
+    return net.constant(elements, Quantisation((scale,), (0,)), name)
+
+
+def drawn_layer(
+    draw: st.DrawFn, net: GraphBuilder, op: Op, x: Value, shape: tuple[int, ...], outputs: int
+) -> Value:
+    """A layer with weights of a shape."""
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    bias = rng.integers(-5000, 5000, outputs).astype(np.int32)
+    return net.apply(
+        op,
+        x,
+        drawn_constant(draw, net, shape, 0.01, "w"),
+        net.constant(bias, Quantisation((x.type.scale * 0.01,), (0,)), "b"),
+        quantisation=drawn_range(draw),
+        name="layer",
+    )
+
+
+@st.composite
+def functions(draw: st.DrawFn) -> Graph:
+    net = GraphBuilder("function", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels))
+    op = draw(st.sampled_from((Abs(), Exp(), Log(), Sqrt(), Rsqrt(), Elu(), Gelu())))
+    return finished(draw, net, net.apply(op, x, quantisation=drawn_range(draw), name="y"))
+
+
+@st.composite
+def extremes(draw: st.DrawFn) -> Graph:
+    """The larger or smaller of two tensors of one scale, of which one may be constant."""
+    net = GraphBuilder("extreme", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels))
+    op = draw(st.sampled_from((Maximum(), Minimum())))
+    shape = draw(st.sampled_from(((1,), x.type.shape[3:], (1, *x.type.shape[1:]), None)))
+    if shape is None:
+        y = net.conv2d(x, x.type.shape[3], 1, quantisation=x.type.quantisation, name="other")
+    else:
+        rng = np.random.default_rng(draw(st.integers(0, 99)))
+        y = net.constant(rng.integers(-128, 128, shape).astype(np.int8), x.type.quantisation, "c")
+    pair = (x, y) if draw(st.booleans()) else (y, x)
+    return finished(draw, net, net.apply(op, *pair, quantisation=x.type.quantisation, name="z"))
+
+
+@st.composite
+def channel_totals(draw: st.DrawFn) -> Graph:
+    """A mean or a sum over channels, and maybe other axes."""
+    net = GraphBuilder("total", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((1, 5, 6, 19), (1, 9, 3, 32), (4, 5, 6), (7, 30), (1, 8))))
+    x = net.input(shape, zero_point=draw(zeros))
+    axes = (len(shape) - 1,)
+    if len(shape) > 2:
+        axes = draw(st.sampled_from((axes, (axes[0] - 1, *axes), (axes[0] - 2, *axes))))
+    op = draw(st.sampled_from((Mean, Sum)))(axes)
+    y = net.apply(op, x, quantisation=drawn_range(draw), name="total")
+    return finished(draw, net, y)
+
+
+@st.composite
+def dense_rows(draw: st.DrawFn) -> Graph:
+    """A dense layer of each row of a tensor."""
+    net = GraphBuilder("dense", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((4, 30), (1, 5, 4, 19), (6, 3, 16), (7, 1), (1, 9, 1, 32))))
+    x, outputs = net.input(shape, zero_point=draw(zeros)), draw(channels)
+    op = FullyConnected(keep_dimensions=len(shape) > 2)
+    return finished(draw, net, drawn_layer(draw, net, op, x, (outputs, shape[-1]), outputs))
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> Graph:
+    """A convolution of groups of channels, or a depthwise convolution with several filters for
+    each channel."""
+    net = GraphBuilder("grouped", seed=draw(st.integers(0, 99)))
+    depth, groups, factor = (draw(st.integers(1, most)) for most in (6, 4, 6))
+    x = features(draw, net, depth * groups)
+    sides = [(draw(st.integers(1, min(3, n))), draw(st.integers(1, 2))) for n in x.type.shape[1:3]]
+    rows, columns = (Window(size, stride) for size, stride in sides)
+    sizes = rows.size, columns.size
+    if draw(st.booleans()):
+        outputs, op = groups * factor, Conv2D(rows, columns)
+        y = drawn_layer(draw, net, op, x, (outputs, *sizes, depth), outputs)
+    else:
+        outputs, op = depth * groups * factor, DepthwiseConv2D(rows, columns, factor)
+        y = drawn_layer(draw, net, op, x, (1, *sizes, outputs), outputs)
+    return finished(draw, net, y)
+
+
+KINDS = {
+    "functions": functions(),
+    "extremes": extremes(),
+    "totals over channels": channel_totals(),
+    "dense layers of rows": dense_rows(),
+    "groups of channels": grouped(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12)
+@given(data=st.data(), accelerator=accelerators, layout=layouts)
+def test_networks_of_one_operator_are_exact(
+    kind: str, data: st.DataObject, accelerator: str, layout: str
+) -> None:
+    assert_runs(data.draw(KINDS[kind]), accelerator, layout)

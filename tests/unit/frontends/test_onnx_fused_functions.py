@@ -203,6 +203,53 @@ def test_a_dynamically_quantised_lstm(direction: str) -> None:
     assert judged_by_onnxruntime(raw).steps <= 1
 
 
+FORMS: dict[str, dict[str, Any]] = {
+    "clipped": {"clip": 0.4},
+    "coupled": {"input_forget": 1},
+    "rectified": {"activations": {"LSTM": ("Sigmoid", "Relu", "Relu"), "GRU": ("Relu", "Tanh")}},
+    "hard": {
+        "activations": {
+            "LSTM": ("HardSigmoid", "Tanh", "LeakyRelu"),
+            "GRU": ("HardSigmoid", "Elu"),
+        },
+        "activation_alpha": [0.25, 0.05],
+        "activation_beta": [0.4],
+    },
+    "computed weights": {},
+}
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_that_no_operator_computes(layer: str, form: str, direction: str) -> None:
+    attributes = dict(FORMS[form])
+    if "activations" in attributes:
+        attributes["activations"] = attributes["activations"].get(layer, ("Softsign",))
+    if (layer, form) in (("GRU", "coupled"), ("RNN", "coupled"), ("RNN", "hard")):
+        pytest.skip("it has no such form")
+    steps, inputs, units = 4, 3, 5
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[layer] * units
+    count = 2 if direction == "bidirectional" else 1
+    for key in ("activations", "activation_alpha", "activation_beta"):
+        if key in attributes:
+            attributes[key] = list(attributes[key]) * count
+    model = Model(quantised=False)
+    shapes = ((count, gates, inputs), (count, gates, units))
+    is_computed = form == "computed weights"
+    w, r = (
+        model.input(*shape, name=name) if is_computed else model.reals(*shape)
+        for name, shape in zip("wr", shapes, strict=True)
+    )
+    state = model.reals(count, 2, units, seed=3)
+    states = ["", state, state] if layer == "LSTM" else ["", state]
+    model.node(
+        layer, model.input(steps, 2, inputs), w, r, model.reals(count, 2 * gates, seed=2), *states,
+        count=3 if layer == "LSTM" else 2, direction=direction, hidden_size=units, **attributes,
+    )  # fmt: skip
+    assert judged_by_onnxruntime(model.raw(*model.nodes[-1].output)).steps <= 1
+
+
 def test_axes_are_attributes_before_opset_13() -> None:
     """An LSTM by the exporter of opset 11 reads its state from a constant by Gather."""
     model = Model(opset=11, quantised=False)

@@ -18,12 +18,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 from penstock.frontends.onnx import (
-    dynamic_lstm,
     einsum,
     fused_functions,
     gathered_tables,
     integer_functions,
     qonnx,
+    recurrent_steps,
 )
 from penstock.frontends.onnx.definitions import Define, Definition, Shapes
 from penstock.frontends.onnx.element_types import element_types
@@ -36,7 +36,7 @@ Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 OURS: Mapping[str, Define] = {
     **integer_functions.DEFINITIONS,
     **fused_functions.DEFINITIONS,
-    **dynamic_lstm.DEFINITIONS,
+    **recurrent_steps.DEFINITIONS,
     **einsum.DEFINITIONS,
     **gathered_tables.DEFINITIONS,
     **qonnx.DEFINITIONS,
@@ -46,7 +46,12 @@ MOST_ROUNDS = 8  # How deep definitions use functions.
 
 def defined_names() -> tuple[str, ...]:
     """Names of the operators that our definitions replace in every form."""
-    forms = (*integer_functions.FORMS, *gathered_tables.DEFINITIONS, *qonnx.DEFINITIONS)
+    forms = (
+        *integer_functions.FORMS,
+        *recurrent_steps.FORMS,
+        *gathered_tables.DEFINITIONS,
+        *qonnx.DEFINITIONS,
+    )
     return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
 
 
@@ -87,8 +92,10 @@ def expanded(
 
 def _is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     """Whether the operator's file knows the form of a node."""
-    return gathered_tables.is_standard(node, file) and integer_functions.is_standard(
-        node, file, types
+    return (
+        gathered_tables.is_standard(node, file)
+        and recurrent_steps.is_standard(node, file)
+        and integer_functions.is_standard(node, file, types)
     )
 
 

@@ -68,6 +68,7 @@ CALLS: dict[str, Callable[[], object]] = {
         WindowKind.LARGEST, 8, 4, 8, 2, 2, PACKED, PACKED, dilation_x=2
     ),
     "nvdla-015": lambda: PoolingLayer(PoolingMethod.LARGEST, 8, 4, 8, 9, 2, PACKED, PACKED),
+    "nvdla-016": lambda: PoolingLayer(PoolingMethod.LARGEST, 70, 4, 8, 3, 3, PACKED, PACKED),
     "usage-040": lambda: configuration("tiny"),
     "usage-102": lambda: feature_bytes(
         {"config": "small", "extension": False, "feature_buffer": "64k"}

@@ -503,9 +503,9 @@ def test_weights_are_in_the_order_of_the_manual(shape: Any, hardware: NvdlaConfi
     ]
     packed = np.frombuffer(pack_weights(weights, hardware), np.int8)
     assert packed[: len(expected)].tolist() == expected
-    assert packed.size % 128 == 0
+    assert packed.size % hardware.entry_bytes == 0
     assert not packed[len(expected) :].any()
-    assert packed.size - len(expected) < 128
+    assert packed.size - len(expected) < hardware.entry_bytes
     content = packed.view(np.uint8)
     assert (unpack_weights(content, weights.shape, hardware) == weights).all()
 

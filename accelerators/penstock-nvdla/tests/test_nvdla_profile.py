@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build, dict[str, float], float | No
         {
             "multipliers": 64,
             "post-processing": 64 * 8,
-            "memory": (512 + 128 + 12 * 8 + 512) / 8,  # weights fill 128 bytes
+            "memory": (512 + 64 + 12 * 8 + 512) / 8,
             "latency": 50,
         },
         64 * 8 * 8 / (64 * (50 + 512)),

@@ -81,7 +81,7 @@ def test_reuse_is_said_to_both_ends_of_the_buffer() -> None:
     "name",
     [
         "CSC.D_ATOMICS",
-        "CDMA.D_WEIGHT_BYTES",
+        "CSC.D_WEIGHT_BYTES",
         "CACC.D_DATAOUT_SIZE_0",
         "CSC.D_BANK",
         "CDMA.D_ENTRY_PER_SLICE",
@@ -94,6 +94,12 @@ def test_words_that_contradict_each_other_are_refused(name: str) -> None:
     with pytest.raises(PenstockError, match=name) as caught:
         decode(words, SMALL)
     assert caught.value.code == "nvdla-008"
+
+
+def test_weights_are_fetched_in_whole_entries() -> None:
+    with pytest.raises(PenstockError, match="must be whole entries of 8 bytes"):
+        replace(LAYER, weight_padding=1)
+    assert decode(encode(replace(LAYER, weight_padding=16)), SMALL).weight_padding == 16
 
 
 @given(name=st.sampled_from(sorted(encode(LAYER))), bit=st.integers(0, 31))

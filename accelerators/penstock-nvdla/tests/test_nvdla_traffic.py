@@ -45,10 +45,10 @@ LAYER = ConvolutionLayer(
 """In: two packs of channels; out: 8 x 7 points, three packs; weights: 2160 bytes of 2176."""
 
 
-def test_a_convolution_moves_whole_packs_and_lines_of_weights() -> None:
-    expected = LayerTraffic(9 * 10 * 16, 2176, 0, 0, 7 * 8 * 24)
+def test_a_convolution_moves_whole_packs_and_entries_of_weights() -> None:
+    expected = LayerTraffic(9 * 10 * 16, 2160, 0, 0, 7 * 8 * 24)
     assert traffic_of(LAYER, Post(), 8) == expected
-    assert expected.total == 1440 + 2176 + 1344
+    assert expected.total == 1440 + 2160 + 1344
     with_table = replace(expected, table=20 * 12)
     assert traffic_of(LAYER, Post(requantise=True), 8) == with_table
 

@@ -4,6 +4,7 @@ of accumulators to elements, and element-wise combination of two tensors."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import overload
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -28,6 +29,8 @@ Sums = NDArray[np.int64]
 INT8 = Range()
 # The bits of PDP's constants for 0 to 7 elements of padding that int8 uses.
 SUM_BITS = (8, 8, 9, 10, 10, 11, 11, 11)
+PRODUCT_BITS = 11  # The bits that PDP keeps of the product of a sum with the first factor.
+ELEMENT_BITS = 8
 TERM_BITS = 20  # The number of bits by which the operands of an element-wise sum are shifted left.
 
 
@@ -98,6 +101,7 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
 
     image: the input, of shape (rows, columns, channels)."""
     # An average scales the sum of the window by the factors of the layer, and rounds after each.
+    # The hardware keeps 11 bits of the first product, and 8 bits of the second.
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     neutral = {PoolingMethod.AVERAGE: 0, PoolingMethod.LARGEST: -128, PoolingMethod.SMALLEST: 127}
@@ -109,8 +113,28 @@ def pooled_by_pdp(image: Array, layer: PoolingLayer) -> Sums:
     if layer.method is PoolingMethod.SMALLEST:
         return windows.min(axis=(3, 4))
     sums = windows.sum(axis=(3, 4)) + _padding_sums(layer)[:, :, None]
-    half = rounding_shift(sums * layer.factor_x, FRACTION_BITS)
-    return rounding_shift(half * layer.factor_y, FRACTION_BITS)
+    product = _scaled_by_pdp(sums, layer.factor_x, PRODUCT_BITS)
+    return _scaled_by_pdp(product, layer.factor_y, ELEMENT_BITS)
+
+
+def _scaled_by_pdp(values: Sums, factor: int, bits: int) -> Sums:
+    """The products with a factor of PDP, rounded, of which the hardware keeps `bits` bits."""
+    products = values * factor
+    whole, fraction = products >> FRACTION_BITS, products & ((1 << FRACTION_BITS) - 1)
+    half = 1 << (FRACTION_BITS - 1)
+    above = whole % (1 << (bits - 1)) + (fraction >= half)
+    below = whole + (fraction > half)
+    return signed(np.where(products < 0, below, above), bits)
+
+
+@overload
+def signed(value: int, bits: int) -> int: ...
+@overload
+def signed(value: Sums, bits: int) -> Sums: ...
+def signed(value: int | Sums, bits: int) -> int | Sums:
+    """Return the low `bits` bits of a number, or of each number, as a signed number."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
 
 
 def _padding_sums(layer: PoolingLayer) -> Sums:
@@ -124,7 +148,7 @@ def _padding_sums(layer: PoolingLayer) -> Sums:
     # adds c(m) for each column of the window.  So each element of padding counts once.
     words = [0, *layer.sums]
     constants = np.array(
-        [_signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
+        [signed(word, bits) for word, bits in zip(words, SUM_BITS, strict=True)], np.int64
     )
     there = np.ones((layer.height, layer.width), np.int64)
     pad = layer.padding
@@ -134,11 +158,6 @@ def _padding_sums(layer: PoolingLayer) -> Sums:
     columns, rows = windows.max(axis=2).sum(axis=2), windows.max(axis=3).sum(axis=2)
     beside = constants[layer.window_width - columns] * rows
     return beside + constants[layer.window_height - rows] * layer.window_width
-
-
-def _signed(word: int, bits: int) -> int:
-    half = 1 << (bits - 1)
-    return (word + half) % (2 * half) - half
 
 
 def combined(first: Array, second: Array, post: Post) -> Array:
@@ -233,4 +252,4 @@ def _scaled_term(values: Sums, scale: Scale) -> Sums:
 
 def int8(value: int) -> int:
     """Return the low eight bits of `value` as a signed number."""
-    return (value + 128) % 256 - 128
+    return signed(value, ELEMENT_BITS)

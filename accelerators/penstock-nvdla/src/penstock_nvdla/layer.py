@@ -189,8 +189,6 @@ def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) 
 
 
 WEIGHT_ALIGNMENT_BYTES = 256  # Alignment of the address of a layer's weights.
-# The size of a layer's weights is rounded up to a multiple of this number of bytes.
-WEIGHT_BYTES_STEP = 128
 # Attributes of a `ConvolutionLayer` that must be at least 1.
 COUNTS = (
     *("width", "height", "channels", "kernels", "kernel_width", "kernel_height", "stride_x"),
@@ -348,6 +346,8 @@ class ConvolutionLayer(Reach):
         layer did not discard them.
     fetch_grain: the number of rows that are loaded before the core starts.
     reuse: whether the layer uses input or weights in the buffer, or keeps them there.
+    weight_padding: the number of bytes after the weights, besides those that fill an entry of the
+        buffer, that the layer fetches too.
     conversion: NVDLA's conversion of accumulators to output elements.
     pixels: register fields of image input, which a direct convolution ignores.
 
@@ -380,6 +380,7 @@ class ConvolutionLayer(Reach):
     kept_rows: int = 0
     fetch_grain: int = 1
     reuse: Reuse = Reuse()
+    weight_padding: int = 0
     conversion: Conversion = UNCHANGED
     pixels: Pixels = Pixels()
 
@@ -434,9 +435,17 @@ class ConvolutionLayer(Reach):
 
     @property
     def weight_bytes(self) -> int:
-        """The size in bytes of all weights in memory, rounded up to a multiple of 128
-        (`WEIGHT_BYTES_STEP`)."""
-        return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
+        """The number of bytes that the layer fetches: its weights in whole entries of the buffer,
+        and `weight_padding`."""
+        # The core releases the entries that it reads.  If the layer fetches more, the next one
+        # takes them for its weights.
+        return self.needed_weight_bytes + self.weight_padding
+
+    @property
+    def needed_weight_bytes(self) -> int:
+        """The size in bytes of all weights, in whole entries of the buffer."""
+        entry = self.hardware.entry_bytes
+        return -(-self.bytes_per_kernel * self.kernels // entry) * entry
 
     @property
     def demand(self) -> Demand:
@@ -487,6 +496,11 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
         )
     if layer.release > layer.height:
         yield f"{layer.release} rows are released", f"there are {layer.height}"
+    if layer.weight_padding < 0 or layer.weight_padding % layer.hardware.entry_bytes:
+        yield (
+            f"weights are followed by {layer.weight_padding} bytes",
+            f"they must be whole entries of {layer.hardware.entry_bytes} bytes",
+        )
     yield from _address_faults(layer)
 
 

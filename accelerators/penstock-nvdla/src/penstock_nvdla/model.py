@@ -3,10 +3,10 @@
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
 streams.  It counts every byte that is transferred to or from a memory, and the cycles of layers
-(`sequencer.py`).  It models the convolution buffer at the granularity of whole rows and whole
-weights only.
+(`sequencer.py`).
 
-Source: NVDLA hardware manual: unit description, programming guide, precision.
+Source: NVDLA hardware manual: unit description, programming guide, precision; nvdla/hw, branch
+nv_small, vmod.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from penstock_nvdla.arithmetic import (
     whole_packs,
     with_unused_channels,
 )
+from penstock_nvdla.buffer import ConvolutionBuffer
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.extension import (
     POST,
@@ -44,7 +45,7 @@ from penstock_nvdla.extension import (
     WindowLayer,
 )
 from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
-from penstock_nvdla.packing import pack_features, unpack_features, unpack_weights
+from penstock_nvdla.packing import pack_features, unpack_features
 from penstock_nvdla.pdp import POOLING
 from penstock_nvdla.registers import UNIT_MODES, UNITS, decode
 from penstock_nvdla.sdp import CUBE, SdpCube, SdpUnit, Use, decode_operations, decode_sdp
@@ -75,8 +76,7 @@ class Device:
     other_words: the same for a second group of registers.  The sequencer of the extension exchanges
         both groups after each layer; without a sequencer, only one group is used.
     started: the units that have been started for the next layer.
-    rows, weights: those that the previous layer kept in the convolution buffer; None if none.
-    data_banks: the number of banks that the previous layer used for data.
+    buffer: the contents of the convolution buffer.
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
@@ -88,9 +88,7 @@ class Device:
     words: dict[str, int] = field(default_factory=dict[str, int])
     other_words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
-    rows: Array | None = None
-    data_banks: int = 0
-    weights: Array | None = None
+    buffer: ConvolutionBuffer = field(default_factory=ConvolutionBuffer)
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
@@ -235,12 +233,13 @@ class Device:
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
         """The accumulators of a layer as the core delivers them, rounded and saturated to 32
         bits, in an array of shape (output rows, output columns, output channels)."""
-        # Also update the modelled convolution buffer (`rows`, `data_banks`, `weights`) to what the
-        # layer keeps for the next layer.
-        rows, weights = self._input_rows(layer), self._weights(layer)
-        self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
-        self.data_banks = layer.data_banks
-        self.weights = weights if layer.reuse.keep_weights else None
+        fetched = (layer.fetched_rows, layer.width, layer.channels)
+        place = (layer.weight_memory, layer.weight_address, layer.weight_bytes)
+        rows, weights = self.buffer.load(
+            layer,
+            lambda: self._read_features("features", layer.source, fetched),
+            lambda: self._read_bytes("weights", *place),
+        )
         pad = layer.padding
         padded = np.pad(
             rows,
@@ -255,44 +254,6 @@ class Device:
         found = rounding_shift(totals.astype(np.int64), layer.accumulators.truncate)
         bits = self.hardware.delivered_bits - 1
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
-
-    def _input_rows(self, layer: ConvolutionLayer) -> Array:
-        """The input of a layer, of shape (rows, columns, channels): the rows kept in the
-        buffer, followed by the rows read from memory."""
-        shape = (layer.height, layer.width, layer.channels)
-        if layer.reuse.data or layer.kept_rows:
-            kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
-            if self.rows is None or self.rows.shape != kept:
-                raise invalid_stream(
-                    f"a layer reuses data of {kept}, in the buffer are "
-                    f"{self.rows.shape if self.rows is not None else 'none'}",
-                    "they must be those that the previous layer kept",
-                )
-            if self.data_banks != layer.data_banks:
-                raise invalid_stream(
-                    f"a layer reuses data in {self.data_banks} banks, and has {layer.data_banks}",
-                    "the buffer must be split as it was for the layer before",
-                )
-            if layer.reuse.data:
-                return self.rows
-        fetched = self._read_features("features", layer.source, (layer.fetched_rows, *shape[1:]))
-        if layer.kept_rows and self.rows is not None:
-            return np.concatenate((self.rows, fetched))
-        return fetched
-
-    def _weights(self, layer: ConvolutionLayer) -> Array:
-        """The int8 weights of a layer, of shape (kernels, rows, columns, channels): those
-        kept in the buffer if the layer reuses them, otherwise those in memory."""
-        shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
-        if layer.reuse.weights:
-            if self.weights is None or self.weights.shape != shape:
-                raise invalid_stream("a layer reuses weights that are not in the buffer",
-                               "they must be those that the previous layer kept")  # fmt: skip
-            return self.weights
-        content = self._read_bytes(
-            "weights", layer.weight_memory, layer.weight_address, layer.weight_bytes
-        )
-        return unpack_weights(content, shape, self.hardware)
 
     def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
         """The int8 results of a layer of pooling or depthwise convolution."""
@@ -348,6 +309,8 @@ def execute(
     Raises BackendError if the stream is malformed or accesses a missing memory, and
     UnsupportedError or CapacityError if the hardware cannot execute a layer."""
     device = Device(hardware, memories, sequencer=sequencer)
+    if sequencer is not None:
+        device.buffer = sequencer.buffer
     for write in from_bytes(stream):
         if write.starts is None:
             device.words[write.register] = write.word

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from penstock.uma import Array, BackendError
 from penstock_nvdla.configurations import NvdlaConfiguration
-from penstock_nvdla.layer import WEIGHT_BYTES_STEP, Surface
+from penstock_nvdla.layer import Surface
 
 
 def unpack_features(
@@ -48,8 +48,8 @@ def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: 
 def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
     """Return int8 weights of shape (kernels, rows, columns, channels) as bytes in NVDLA's memory
     order.  From the outermost to the innermost, the axes are: group of kernels, block of channels,
-    row, column, kernel in the group, channel in the block.  Zeros pad the end to a multiple of 128
-    bytes.
+    row, column, kernel in the group, channel in the block.  Zeros fill the last entry of the
+    convolution buffer.
 
     >>> from penstock_nvdla.configurations import SMALL
     >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
@@ -60,7 +60,7 @@ def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
         for kernels, channels in _blocks(weights.shape, hardware)
     ]
     found = np.concatenate(parts).astype(np.int8).tobytes()
-    return found + bytes(-len(found) % WEIGHT_BYTES_STEP)
+    return found + bytes(-len(found) % hardware.entry_bytes)
 
 
 def unpack_weights(

@@ -2,10 +2,12 @@
 
 An average multiplies the sum of a window by two factors in turn, and rounds each product.  The
 factors have 16 fractional bits, and are meant to be the reciprocals of the width and the height of
-the window.  If the first factor is 1, only the second product is rounded.  Elements of padding do
-not count in a maximum; an average adds constants for them.
+the window.  The first product must fit 11 bits; if the second factor is 1, only the first product
+is rounded.  Elements of padding do not count in a maximum; an average adds constants for them.
 
-Source: nvdla/hw, branch nv_small, spec/manual and cmod/pdp.
+The line buffer stores the partial result of each window that contains the present input row.
+
+Source: nvdla/hw, branch nv_small, spec/manual, cmod/pdp and vmod/nvdla/pdp.
 """
 
 from __future__ import annotations
@@ -21,6 +23,30 @@ FRACTION_BITS = 16  # The number of fractional bits of the factors.
 MOST_KERNEL = 8  # The largest width and height of a window.
 MOST_PADDING = 7  # The largest number of rows or columns of padding on a side.
 MOST_STRIDE = 16
+# The points of an output row that a bank of the line buffer stores, and the number of banks.
+BANK_POINTS, LINE_BANKS = 16, 8
+
+
+def widest_output(window_height: int, stride_y: int) -> int:
+    """Return the largest number of output columns that PDP's line buffer can store.
+
+    >>> widest_output(2, 2), widest_output(3, 2), widest_output(3, 1)
+    (128, 64, 32)
+    """
+    # An output row takes 1, 2, 4 or 8 banks.
+    lines = 1 if stride_y >= window_height else _open_rows(window_height, stride_y)
+    banks = 1
+    while banks * 2 * lines <= LINE_BANKS:
+        banks *= 2
+    return BANK_POINTS * banks
+
+
+def _open_rows(window_height: int, stride_y: int) -> int:
+    """The number of output rows whose windows may contain the same input row, as the hardware
+    counts them."""
+    if stride_y <= 2:
+        return -(-window_height // stride_y)
+    return 3 if stride_y == 3 and window_height > 6 else 2
 
 
 class PoolingMethod(IntEnum):
@@ -76,6 +102,16 @@ class PoolingLayer:
                 why=f"windows have at most {MOST_KERNEL} rows and columns, strides are at most "
                 f"{MOST_STRIDE}, and a window must contain an element that is not padding",
                 help="change the layer, or run it on the CPU",
+            )
+        widest = widest_output(self.window_height, self.stride_y)
+        if self.out_width > widest:
+            raise UnsupportedError(
+                "nvdla-016",
+                f"an output of {self.out_width} columns",
+                where=str(self),
+                why=f"the line buffer stores {widest} with windows of {self.window_height} rows "
+                f"and a stride of {self.stride_y}",
+                help="divide the columns",
             )
 
     def __str__(self) -> str:

@@ -29,6 +29,8 @@ BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)  # The regist
 UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
 # Registers that only matter if SDP's units are used (`sdp.OPERATIONS`).
 OPERANDS = OPERAND_REGISTERS - BYPASSED
+# The registers that state how many bytes of weights a layer fetches.
+WEIGHT_BYTES = ("CDMA.D_WEIGHT_BYTES", "CSC.D_WEIGHT_BYTES")
 # The memories of a layer whose memory registers are absent.
 MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
 
@@ -145,4 +147,12 @@ def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
     from the value that the others imply.  Raises CapacityError if the layer has too few banks."""
     fetched = words.get("CDMA.D_DATAIN_SIZE_0", 0) >> 16
     height = words.get("CDMA.D_DATAIN_SIZE_EXT_0", 0) >> 16
-    return CONVOLUTION.decode(words, hardware=hardware, kept_rows=height - fetched)
+    layer = CONVOLUTION.decode(
+        {name: word for name, word in words.items() if name not in WEIGHT_BYTES},
+        hardware=hardware,
+        kept_rows=height - fetched,
+    )
+    padding = words.get(WEIGHT_BYTES[0], layer.weight_bytes) - layer.weight_bytes
+    return CONVOLUTION.decode(
+        words, hardware=hardware, kept_rows=height - fetched, weight_padding=padding
+    )

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from penstock_nvdla.buffer import ConvolutionBuffer
 from penstock_nvdla.configurations import NvdlaConfiguration, NvdlaPort
 from penstock_nvdla.extension import HardwareLayer, WindowLayer
 from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
@@ -29,11 +30,13 @@ class Sequencer:
 
     cycles: the cycles that all layers so far have taken.
     idle: whether the queue is empty, so that nothing has been prefetched for the next layer.
-    port_bytes: the bytes that all layers so far have transferred, by memory."""
+    port_bytes: the bytes that all layers so far have transferred, by memory.
+    buffer: the contents of the convolution buffer, which outlast a stream."""
 
     cycles: int = 0
     idle: bool = True
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
+    buffer: ConvolutionBuffer = field(default_factory=ConvolutionBuffer)
 
     def run(
         self,

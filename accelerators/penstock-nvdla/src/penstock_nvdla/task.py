@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.cut import Convolution, hardware_layers
@@ -216,7 +216,7 @@ class Task:
         upper = (end - 1) * self.stride_w - self.pad_left + self.reach_w
         return max(lower, 0), min(upper, self.in_w)
 
-    def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Task:
+    def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Self:
         """Return the task that computes some rows and columns of the output.
 
         rows, columns: half-open intervals of the output."""

@@ -129,7 +129,7 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS:
-        average = Average(1 << FRACTION_BITS, _factor(task.kernel_w * task.kernel_h))
+        average = Average(_factor(task.kernel_w * task.kernel_h), 1 << FRACTION_BITS)
         return replace(task, method=POOLS[kind], average=average)
     found = requantisation(offloaded)
     assert isinstance(found, Passes)

@@ -19,7 +19,7 @@ from penstock_nvdla.layer import (
     Padding,
     Surface,
 )
-from penstock_nvdla.pdp import PoolingLayer, PoolingMethod
+from penstock_nvdla.pdp import PoolingLayer, PoolingMethod, widest_output
 from penstock_nvdla.sdp import (
     OPERAND_BYTES,
     SdpLayer,
@@ -168,8 +168,10 @@ class UnextendedTask(Task):
         # to row `first` of the second input (`UnextendedStep.bases`).
         if self.total is not None:
             yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        elif self.method is not None:
+            yield from self._pooling_steps(self.method, first, end, in_lines, out_lines)
         elif not self.passes:
-            yield self._single_step(first, end, in_lines, out_lines)
+            yield self._copy_step(first, end, in_lines, out_lines)
         elif len(self.passes) == 1:
             yield from self._pass(0, first, end, self._surfaces(0, 0, in_lines, out_lines))
         else:
@@ -291,22 +293,46 @@ class UnextendedTask(Task):
         moved = LayerTraffic(features=size, second=size * len(added), output=size)
         return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
 
-    def _single_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
-        """The layer that computes output rows [first, end) by pooling or as a copy."""
-        lower, upper = self.reads(first, end)
+    def _copy_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
+        """The layer that copies output rows [first, end) from the input."""
         source, output = self._surfaces(0, 0, in_lines, out_lines)
+        copy = SdpLayer(self.in_w, end - first, self.in_c, source, output)
+        size = packed_bytes(end - first, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, output=size)
+        return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
+
+    def _pooling_steps(
+        self, method: PoolingMethod, first: int, end: int, in_lines: int, out_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """The layers that compute output rows [first, end) by pooling, each of as many columns as
+        the line buffer stores."""
+        surfaces = self._surfaces(0, 0, in_lines, out_lines)
+        most = widest_output(self.kernel_h, self.stride_h)
+        for left in range(0, self.out_w, most):
+            part = self.cropped((0, self.out_h), (left, min(self.out_w, left + most)))
+            column = self.reads_columns(left, left + 1)[0]
+            yield part._pooling_step(method, (first, end), surfaces, (column, left))
+
+    def _pooling_step(
+        self,
+        method: PoolingMethod,
+        rows: tuple[int, int],
+        surfaces: tuple[Surface, Surface],
+        columns: tuple[int, int],
+    ) -> UnextendedStep:
+        """The layer that computes some output rows by pooling.
+
+        columns: the columns of the surfaces, in points, at which input and output begin."""
         atom = self.hardware.memory_atom_bytes
-        moved = LayerTraffic(
-            features=packed_bytes(upper - lower, self.in_w, self.in_c, atom),
-            output=packed_bytes(end - first, self.out_w, self.out_c, atom),
+        source, output = (
+            replace(surface, address=surface.address + column * atom)
+            for surface, column in zip(surfaces, columns, strict=True)
         )
-        if self.method is None:
-            copy = SdpLayer(self.in_w, upper - lower, self.in_c, source, output)
-            return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
-        padding = self._padding(first, end)
+        lower, upper = self.reads(*rows)
+        padding = self._padding(*rows)
         used = (self.out_w - 1) * self.stride_w + self.kernel_w - padding.left - padding.right
-        pooling = PoolingLayer(
-            self.method,
+        layer = PoolingLayer(
+            method,
             min(self.in_w, used),
             upper - lower,
             self.in_c,
@@ -320,9 +346,11 @@ class UnextendedTask(Task):
             self.average.factor_x,
             self.average.factor_y,
         )
-        width = pooling.width
-        moved = replace(moved, features=packed_bytes(upper - lower, width, self.in_c, atom))
-        return UnextendedStep(pooling, moved, pooling_writes(pooling), POOLING_BASES)
+        moved = LayerTraffic(
+            features=packed_bytes(upper - lower, layer.width, self.in_c, atom),
+            output=packed_bytes(rows[1] - rows[0], self.out_w, self.out_c, atom),
+        )
+        return UnextendedStep(layer, moved, pooling_writes(layer), POOLING_BASES)
 
 
 def _sum_operations(

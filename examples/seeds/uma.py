@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +22,8 @@ from penstock_ultra_trail import (
     ConfigGenerator,
     conv1d_relu_pattern,
     custom_conv1d_strategy,
+    gen_includes,
+    gen_sources,
 )
 
 MODEL = "zoo:tc_resnet8"
@@ -70,10 +71,6 @@ class UltraTrailBackend(UMABackend):
 # fmt: on
 
 
-def gen_includes() -> str:
-    return '#include "ultra_trail.h"\n'
-
-
 class UltraTrail(UltraTrailBackend):
     """Adds what UMA has no call for: local memories, and C stubs that replace the hardware."""
 
@@ -81,9 +78,7 @@ class UltraTrail(UltraTrailBackend):
         super().__init__()
         for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
             self._register_memory(name, size)
-        folder = files("penstock_ultra_trail")
-        sources = {n: folder.joinpath(n).read_text() for n in ("ultra_trail.h", "ultra_trail.c")}
-        self._register_codegen(includes=gen_includes, sources=sources)
+        self._register_codegen(includes=gen_includes, sources=gen_sources)
 
 
 def no_relay() -> bool:

@@ -15,7 +15,7 @@ from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.passes.incremental import incremental
-from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.assignment import assign_engines, assigned_again
 from penstock.pipeline.capacity import smaller_kernels
 from penstock.pipeline.choosing import chosen_index, picked
 from penstock.pipeline.compilation import Compilation
@@ -72,7 +72,11 @@ class Planned:
 
 def planned(model: Graph, request: Request) -> Planned:
     """Run the stages up to `place` on a graph as it is read."""
-    parts = assign_engines(simplify(model, request.rounding, request.io), request)
+    simplified = simplify(model, request.rounding, request.io)
+    return _planned(assign_engines(simplified, request), request)
+
+
+def _planned(parts: Parts, request: Request) -> Planned:
     points = _needed_points(parts, request)
     chosen = chosen_index(points, request)
     figures = None if chosen is None else _bytes_and_cycles(points[chosen], request)
@@ -106,22 +110,30 @@ def _needed_points(parts: Parts, request: Request) -> tuple[PlacedPoint, ...]:
     return place(schedule(parts, target, options, request.accelerators), target, options)
 
 
-def streamed(model: Graph, part_count: int, request: Request) -> Planned | None:
+def streamed(model: Graph, parts: Parts, request: Request) -> Planned | None:
     """The frontier with a streamed input; None if it is not planned.
 
-    part_count: the parts of the network without streaming."""
-    if not is_planned(part_count, request):
+    parts: those of the network without streaming."""
+    if not is_planned(len(parts.parts), request):
         return None
     wanted = replace(request, stream_input=True)
-    return attempt("a streamed input", lambda: planned(model, wanted), lambda: None)
+
+    def compute() -> Planned:
+        if request.accelerators:
+            return _planned(assigned_again(parts, wanted), wanted)
+        return planned(model, wanted)
+
+    return attempt("a streamed input", compute, lambda: None)
 
 
 def streamed_model(model: Graph, request: Request) -> Elsewhere[Planned | None]:
-    """`streamed` in a worker, for a model of which the number of parts is not known yet."""
+    """`streamed` in a worker, for a model of which the parts are not known yet.
+
+    Without accelerators: their passes and strategies run once."""
 
     def compute() -> Planned | None:
         parts = assign_engines(simplify(model, request.rounding, request.io), request)
-        return streamed(model, len(parts.parts), request)
+        return streamed(model, parts, request)
 
     return elsewhere(lambda: attempt("a streamed input", compute, lambda: None))
 
@@ -207,9 +219,11 @@ def _incremental(done: Compilation) -> Iterator[Alternative]:
     """The incremental network of fewest new frames per run, if the network can be made
     incremental and that saves work."""
     request, model = done.request, done.model
+    # Passes and strategies of accelerators see no network that is not compiled.
     already = request.reading.incremental is not None or request.stream_input
     largest = max(value.type.elements for value in model.variables())
-    if already or largest > MOST_ELEMENTS or not is_planned(len(done.parts.parts), request):
+    is_small = largest <= MOST_ELEMENTS and is_planned(len(done.parts.parts), request)
+    if already or request.accelerators or not is_small:
         return
     for hop in HOPS_TRIED:
         try:

@@ -163,12 +163,20 @@ def without_c(compilation: Compilation) -> tuple[str, ...]:
     """Accelerators that run a part and whose driver has no stub in C."""
     used = {part.engine for part in compilation.parts.parts}
     every = (a for a in compilation.request.accelerators if a.name in used)
-    return tuple(a.name for a in every if not has_c(a))
+    return tuple(a.name for a in every if not has_c(a, compilation.program))
 
 
-def has_c(accelerator: Accelerator) -> bool:
-    """Whether the driver of an accelerator has a model in C."""
-    return any(name.endswith(".c") for name, _ in accelerator.codegen.sources)
+def has_c(accelerator: Accelerator, program: Program | None = None) -> bool:
+    """Whether the driver of an accelerator has a model in C.
+
+    program: the program that is emitted; None: it is not known yet, and a driver whose sources
+        depend on it is assumed to have a model."""
+    sources = accelerator.codegen.sources
+    if callable(sources):
+        if program is None:
+            return True
+        sources = sources(program)
+    return any(name.endswith(".c") for name, _ in sources)
 
 
 def run_machine(

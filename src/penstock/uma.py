@@ -14,7 +14,7 @@ graph passes                Graph, Node, Value, Composite; packed: channel-packe
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a tensor
-program passes              Program and its records
+program passes              Program and its records; calls: all calls of a program, in order
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
                             the memory regions to which these refer; StreamDriver: what submits
@@ -102,6 +102,7 @@ from penstock.program.program import (
     TensorRows,
     Transfer,
 )
+from penstock.program.steps import calls
 from penstock.requantisation.channels import Channels, reachable
 from penstock.tiling.layer import (
     INPUT,
@@ -204,6 +205,7 @@ __all__ = [
     "UsageError",
     "Value",
     "Var",
+    "calls",
     "choose",
     "choose_sequence",
     "convolved",

@@ -114,7 +114,7 @@ WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
     "backend-044": lambda: running(implementation(tables={"shifts": [1, 2]})),
     "backend-045": lambda: made(lambda npu: npu._register_codegen(sources=("npu.h",))),
     "backend-046": lambda: Shouting().accelerator(),
-    "backend-047": lambda: made(lambda npu: npu._register_codegen(includes=lambda: None)),
+    "backend-047": lambda: made(lambda npu: npu._register_codegen(includes=7)),
     "backend-048": registered_twice,
     "backend-051": lambda: LikeTheProcessor().accelerator(),
     "backend-054": lambda: moving({"features": -8}),

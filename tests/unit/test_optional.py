@@ -210,7 +210,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         (placing, "with_placed_costs", has_bands),
         (placing, "_place_blocks", is_large),
     ),
-    "the chosen point": ((stages, "lower_point", is_optional),),
+    "the chosen point": ((stages, "draft", is_optional),),
 }
 CASES = [
     pytest.param(plan, fault, id=f"{plan}-{k}")

@@ -236,3 +236,20 @@ def test_it_states_its_memories() -> None:
     device = engine.UltraTrail()
     sizes = {f"fmem{k}": memory.size for k, memory in enumerate(device.fmem)}
     assert {m.name: m.size_bytes for m in memories.values()} == sizes | {"wmem": device.wmem.size}
+
+
+def test_a_header_configures_the_driver_for_the_network(keyword_spotting: Compilation) -> None:
+    header = keyword_spotting.bundle["ultra_trail_config.h"].decode()
+    numbers = dict(re.findall(r"#define ULTRA_TRAIL_([A-Z_]+) (\d+)\n", header))
+    layers = claimed(keyword_spotting.graph).values()
+    shapes = [node.site.inputs[1].shape for node in layers]
+    sizes = [t.size_bytes for node in layers for t in (node.site.inputs[0], node.site.output)]
+    assert {name: int(text) for name, text in numbers.items()} == {
+        "LAYERS": 10,
+        "FMEM_BYTES": max(sizes),
+        "WMEM_BYTES": max(np.prod(shape) for shape in shapes),
+        "CHANNELS": max(shape[0] for shape in shapes),
+    }
+    found = re.findall(r"#define ULTRA_TRAIL_CONFIG_\d+ (.*)\n", header)
+    words = [np.frombuffer(dict(node.op.attributes)["words"], np.uint32) for node in layers]
+    assert sorted(found) == sorted(", ".join(f"0x{word:08x}" for word in one) for one in words)

@@ -184,15 +184,15 @@ def _with_streaming(
     if done.request.stream_input:
         chosen = done.point.ram_bytes(done.request), done.schedule.cost.cycles
         return Planned(done.points[0].ram_bytes(done.request), chosen)
-    return streamed(done.model, len(done.parts.parts), done.request)
+    return streamed(done.model, done.parts, done.request)
 
 
 def _streamed_elsewhere(
     wanted: Request, executor: Executor | None
 ) -> Iterator[Elsewhere[Planned | None]] | None:
     """The frontier with a streamed input, computed by a worker in the meantime; None without
-    workers, or if the request itself streams the input."""
-    if executor is None or wanted.stream_input:
+    workers, with accelerators, or if the request itself streams the input."""
+    if executor is None or wanted.stream_input or wanted.accelerators:
         return None
     model = read_request(wanted)
     return mapped(partial(streamed_model, request=wanted), (model,), executor)

@@ -192,18 +192,22 @@ class StreamDriver:
     cmake: str = ""
 
 
+SourceFiles = tuple[tuple[str, str], ...]  # Pairs of a file name and the contents of the file.
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.
 
     fmt: "c" for C calls of driver functions, "stream" for command streams (`backends/stream.py`).
-    includes: C text at the beginning of the model's C file.
+    includes: C text at the beginning of the model's C file, or a function that returns it for the
+        program that is emitted.
     replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
         If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
     submit: the driver function that receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
-        simulation.
+        simulation; or a function that returns them for the program that is emitted.
     region: merges the calls of a compiler region, which is a set of adjacent composites.  It
         receives a sequence with the commands of each call, and returns the commands of the single
         call that replaces them.  If it is None and fmt is "stream", the commands of all calls are
@@ -220,11 +224,11 @@ class Codegen(Brief):
         name of the model's library, "{PREFIX}" for the beginning of its options."""
 
     fmt: str = "c"
-    includes: str = ""
+    includes: str | Callable[[Program], str] = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
     submit: Driver | None = None
-    sources: tuple[tuple[str, str], ...] = ()
+    sources: SourceFiles | Callable[[Program], SourceFiles] = ()
     region: RegionFunction | None = None
     select: Driver | None = None
     wait: Driver | None = None
@@ -232,6 +236,11 @@ class Codegen(Brief):
     is_status: bool = False
     traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
     cmake: str = ""
+
+    def generated(self, program: Program) -> tuple[str, SourceFiles]:
+        """Return the texts of `includes` and the files of `sources` for an emitted program."""
+        text = self.includes(program) if callable(self.includes) else self.includes
+        return text, self.sources(program) if callable(self.sources) else self.sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,6 +70,22 @@ def name_of(function: object) -> str:
     'len'
     """
     return getattr(function, "__name__", type(function).__name__)
+
+
+def required_facts(
+    function: Callable[..., object], facts: tuple[object, ...]
+) -> tuple[object, ...]:
+    """Return the first `facts`, as many as a function has positional parameters without a default.
+
+    >>> required_facts(lambda target: "", ("target", "program"))
+    ('target',)
+    >>> required_facts(lambda: "", ("target", "program"))
+    ()
+    """
+    positional = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    parameters = signature(function).parameters.values()
+    needed = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
+    return facts[: len(needed)]
 
 
 def require_callable(value: object, role: str, takes: str, where: str) -> None:

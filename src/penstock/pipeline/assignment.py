@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from penstock.backends.offload import offload, require_no_cpu_fallback
+from penstock.backends.offload import OffloadedGraph, offload, require_no_cpu_fallback
 from penstock.backends.processor_parts import assign, portable_part, single_node_part
 from penstock.hardware.target import Engine
 from penstock.ir.graph import Graph, Node
@@ -39,14 +39,31 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
         require_no_cpu_fallback(found.cpu_fallbacks)
-    parts = _processor_parts(found.graph, request)
-    names = tuple(accelerator.name for accelerator in request.accelerators)
-    parts = replace(parts, accelerators=names, cpu_fallbacks=found.cpu_fallbacks)
+    parts = _offloaded_parts(found, request)
     if request.accelerators or not request.options.alternatives:
         return parts
     others = enumerate(_alternatives(graph, parts, request), 1)
     found = tuple(replace(p, alternative=k, network=parts) for k, p in others)
     return replace(parts, alternatives=found)
+
+
+def assigned_again(parts: Parts, request: Request) -> Parts:
+    """Return the parts of the same graph for another request with the same accelerators.
+
+    It calls no pass or strategy of a backend: they run once, on what is compiled.
+
+    Raises no error that `assign_engines` has not raised for `parts`."""
+    assert parts.offloaded is not None
+    return _offloaded_parts(OffloadedGraph(parts.offloaded, parts.cpu_fallbacks), request)
+
+
+def _offloaded_parts(found: OffloadedGraph, request: Request) -> Parts:
+    return replace(
+        _processor_parts(found.graph, request),
+        accelerators=tuple(accelerator.name for accelerator in request.accelerators),
+        cpu_fallbacks=found.cpu_fallbacks,
+        offloaded=found.graph,
+    )
 
 
 def _processor_parts(graph: Graph, request: Request, make_part: MakePart | None = None) -> Parts:

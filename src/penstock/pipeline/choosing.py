@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from penstock.choices import Optimize
 from penstock.pareto import is_dominated
 from penstock.pipeline.capacity import capacity_error
-from penstock.pipeline.emission import lower_point
+from penstock.pipeline.emission import draft, final
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import bytes_and_cycles, with_even_layouts
 from penstock.pipeline.request import Request
@@ -58,8 +58,9 @@ def has_spare_memory(request: Request) -> bool:
 
 def simplest(
     frontier: Frontier, fastest: PlacedPoint, request: Request, executor: Executor | None = None
-) -> tuple[PlacedPoint, Program]:
-    """Return a point with the least code and constants, then of least memory, and its program.
+) -> tuple[PlacedPoint, Program | None]:
+    """Return a point with the least code and constants, then of least memory, and its program, if
+    no pass of an accelerator must run on it.
 
     It is one of the points that fit and are not noticeably slower than the fastest.  Their rows are
     in rings or whole tensors as far as the budget allows.
@@ -74,10 +75,10 @@ def simplest(
     rivals = (*near[:MOST_RIVALS], fastest.schedule)
     found = with_even_layouts(rivals, request, executor)
     points = (fastest, *(point for point in found if is_near(point.schedule)))
-    programs = [lower_point(point, request.accelerators) for point in points]
+    programs = [draft(point, request) for point in points]
     sizes = [(_code_bytes(q), p.height_bytes) for p, q in zip(points, programs, strict=True)]
     least = sizes.index(min(sizes))
-    return points[least], programs[least]
+    return points[least], final(programs[least], request)
 
 
 def with_point(points: Sequence[PlacedPoint], one: PlacedPoint) -> tuple[PlacedPoint, ...]:

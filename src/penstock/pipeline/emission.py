@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from penstock.backends.accelerator import Accelerator
-from penstock.backends.program_passes import after_placement
+from penstock.backends.accelerator import PROGRAM_PHASES, Accelerator, Codegen
+from penstock.backends.program_passes import after_placement, after_stripes
 from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_driver import DriverCode
@@ -90,22 +91,53 @@ def command_line(request: Request) -> CompileCommand:
 
 def lower_point(point: PlacedPoint, accelerators: Sequence[Accelerator] = ()) -> Program:
     """Return the program of a placed schedule, after the program passes of the accelerators."""
+    point = finished(point, accelerators)
     program = lower(ExpandedSchedule(point.schedule), point.addresses)
     return after_placement(program, accelerators)
 
 
+def finished(point: PlacedPoint, accelerators: Sequence[Accelerator]) -> PlacedPoint:
+    """Return the point after the accelerators' passes of PROGRAM_PHASE_1, which run once."""
+    if point.is_finished:
+        return point
+    return replace(point, schedule=after_stripes(point.schedule, accelerators), is_finished=True)
+
+
+def draft(point: PlacedPoint, request: Request) -> Program:
+    """Return the program of a point that may not be compiled: without program passes of
+    accelerators, which see only what is compiled, and then without command streams."""
+    if _has_passes(request.accelerators):
+        return lower_point(point)
+    return lower_point(point, request.accelerators)
+
+
+def final(program: Program, request: Request) -> Program | None:
+    """Return a program of `draft` if it is complete, else None."""
+    return None if _has_passes(request.accelerators) else program
+
+
+def _has_passes(accelerators: Sequence[Accelerator]) -> bool:
+    """Return whether accelerators have program passes on schedules."""
+    later = PROGRAM_PHASES[1:]
+    return any(one.passes(phase) for one in accelerators for phase in later)
+
+
+def _driver_code(codegen: Codegen, program: Program) -> DriverCode:
+    includes, sources = codegen.generated(program)
+    return DriverCode(
+        includes,
+        call_writer(codegen),
+        sources,
+        codegen.submit.name if codegen.submit and codegen.is_status else "",
+        codegen.cmake,
+    )
+
+
 def write(program: Program, request: Request) -> Bundle:
-    """Return the C files of a program."""
-    drivers = {
-        a.name: DriverCode(
-            a.codegen.includes,
-            call_writer(a.codegen),
-            a.codegen.sources,
-            a.codegen.submit.name if a.codegen.submit and a.codegen.is_status else "",
-            a.codegen.cmake,
-        )
-        for a in request.accelerators
-    }
+    """Return the C files of a program.
+
+    The functions of backends that generate code see this program, the result of all passes."""
+    drivers = {a.name: _driver_code(a.codegen, program) for a in request.accelerators}
     return generate(
         program,
         request.name or c_prefix(program.name),

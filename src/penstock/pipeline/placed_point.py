@@ -25,6 +25,7 @@ class PlacedPoint(Brief):
     unbudgeted: names of the memory regions that do not count towards the RAM budget.
     line_bytes: the bytes used in each memory region are rounded up to a multiple of it, because
         drivers write back or invalidate whole cache lines.
+    is_finished: whether the accelerators' passes of PROGRAM_PHASE_1 have run on the schedule.
     """
 
     schedule: Schedule
@@ -32,6 +33,7 @@ class PlacedPoint(Brief):
     others: tuple[tuple[str, Placement], ...] = ()
     unbudgeted: frozenset[str] = frozenset()
     line_bytes: int = 1
+    is_finished: bool = False
 
     @property
     def is_optional(self) -> bool:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 
-from penstock.backends.program_passes import after_stripes
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose, has_spare_memory, simplest, with_point
-from penstock.pipeline.emission import lower_point, write
+from penstock.pipeline.emission import draft, final, finished, lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
@@ -74,18 +73,24 @@ class Stage(Generic[_Input, _Result]):
 
 def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
     request = context.request
-    schedules = (after_stripes(s, request.accelerators) for s in frontier.schedules)
-    frontier = Frontier(tuple(schedules))
     points = place(frontier, request.target, request.options, context.executor)
     placed = _chosen(points, request)
-    if not has_spare_memory(request):
-        return placed
 
     def with_less_code() -> Placed:
         point, program = simplest(frontier, placed.chosen, request, context.executor)
         return Placed(with_point(placed.points, point), point, program)
 
-    return attempt("a point with less code", with_less_code, lambda: placed)
+    if has_spare_memory(request):
+        placed = attempt("a point with less code", with_less_code, lambda: placed)
+    return _after_stripes(placed, request)
+
+
+def _after_stripes(placed: Placed, request: Request) -> Placed:
+    """Run the passes of PROGRAM_PHASE_1 on the chosen schedule."""
+    old = placed.chosen
+    new = finished(old, request.accelerators)
+    points = tuple(new if point is old else point for point in placed.points)
+    return replace(placed, points=points, chosen=new)
 
 
 def _chosen(points: tuple[PlacedPoint, ...], request: Request) -> Placed:
@@ -93,10 +98,9 @@ def _chosen(points: tuple[PlacedPoint, ...], request: Request) -> Placed:
     chosen = choose(points, request)
     if not chosen.is_optional or len(points) == 1:
         return Placed(points, chosen)
-    lowered = partial(lower_point, chosen, request.accelerators)
-    program = attempt("the chosen point", lowered, lambda: None)
+    program = attempt("the chosen point", partial(draft, chosen, request), lambda: None)
     if program is not None:
-        return Placed(points, chosen, program)
+        return Placed(points, chosen, final(program, request))
     return _chosen(tuple(point for point in points if point is not chosen), request)
 
 

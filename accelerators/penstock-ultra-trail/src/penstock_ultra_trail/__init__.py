@@ -18,6 +18,7 @@ import numpy as np
 from penstock import uma
 from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_constant, is_op
 from penstock_ultra_trail import engine
+from penstock_ultra_trail.codegen import gen_includes, gen_sources
 from penstock_ultra_trail.passes import (
     CodegenGenerateExternCalls,
     Convolution1D,
@@ -37,8 +38,7 @@ class UltraTrailBackend(uma.UMABackend):
         self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
         self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
         self._register_tir_pass(PassPhase.TIR_PHASE_2, ReuseFeatures())
-        sources = "ultra_trail.h", "ultra_trail.c"
-        self._register_codegen(includes='#include "ultra_trail.h"', sources=sources)
+        self._register_codegen(includes=gen_includes, sources=gen_sources)
         for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
             self._register_memory(name, size)
 

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "kernels/fixedpoint.h"
+#include "ultra_trail_config.h"
 
-enum { FMEM_BYTES = 4096, WMEM_BYTES = 32768, MOST_CHANNELS = 512 };
-
-static int8_t fmem[3][FMEM_BYTES];
-static int8_t wmem[WMEM_BYTES];
-static int32_t channel_bias[MOST_CHANNELS], channel_multiplier[MOST_CHANNELS];
-static int8_t channel_shift[MOST_CHANNELS];
+/* The memories, of which this model has as much as the network uses. */
+static int8_t fmem[3][ULTRA_TRAIL_FMEM_BYTES];
+static int8_t wmem[ULTRA_TRAIL_WMEM_BYTES];
+static int32_t channel_bias[ULTRA_TRAIL_CHANNELS], channel_multiplier[ULTRA_TRAIL_CHANNELS];
+static int8_t channel_shift[ULTRA_TRAIL_CHANNELS];
 
 struct layer {
     int32_t in_length, out_length, padding;

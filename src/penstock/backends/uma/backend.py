@@ -24,7 +24,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
-from typing import Any
 
 from penstock.backends.accelerator import (
     Accelerator,
@@ -32,19 +31,27 @@ from penstock.backends.accelerator import (
     Codegen,
     NamedPattern,
     OpenChoice,
+    SourceFiles,
 )
-from penstock.backends.description import backend_code, name_of
+from penstock.backends.description import backend_code, name_of, required_facts
 from penstock.backends.implementations import strategy_record
 from penstock.backends.offload import claimed
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.partition import with_settings
 from penstock.backends.uma import checks
 from penstock.backends.uma.registration import Registration
-from penstock.backends.uma.registrations import Judge, read_sources, resolved_memories, values
+from penstock.backends.uma.registrations import (
+    Files,
+    Judge,
+    read_sources,
+    resolved_memories,
+    values,
+)
 from penstock.errors import BackendError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
+from penstock.program.program import Program
 
 REGISTERED: dict[str, UMABackend] = {}  # The backends registered in this process, by target name.
 
@@ -211,29 +218,48 @@ class UMABackend(Registration):
         checks.check_target_name(self.target_name, type(self).__name__)
 
     def _codegen(self, target: AcceleratorTarget) -> Codegen:
-        own = self._registered.codegen
-        where = f"{self._place}, code generation"
-        with backend_code("function includes", where):
-            text: Any = own.includes() if callable(own.includes) else own.includes or ""
-        if not isinstance(text, str):
-            raise BackendError(
-                "backend-047",
-                f"includes is {text!r:.60}, must be C code in a str",
-                where=where,
-                help="pass the lines that include the driver's header, or a function that returns "
-                "them",
-            )
+        own, hook = self._registered.codegen, self._registered.codegen.includes
+        includes = partial(self._includes, hook, target) if callable(hook) else hook or ""
+        self._check_includes(includes)
         sources = own.sources
         if callable(sources):
-            with backend_code("function sources", where):
-                files = sources(target)
-            sources = read_sources(files, self._bases, where)
+            sources = partial(self._sources, sources, target)
         more = self._registered.region, self._registered.select, self._registered.wait
         hooks, driver = (own.replace_call_extern, own.encoder), own.driver
         if driver is None:
-            return Codegen(own.fmt, text, *hooks, None, sources, *more)
+            return Codegen(own.fmt, includes, *hooks, None, sources, *more)
         told = driver.regions, driver.is_status, driver.traps, driver.cmake
-        return Codegen(own.fmt, text, *hooks, driver.submit, sources, *more, *told)
+        return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more, *told)
+
+    def _includes(
+        self, hook: Callable[..., str], target: AcceleratorTarget, program: Program
+    ) -> str:
+        with backend_code("function includes", self._codegen_place):
+            text = hook(*required_facts(hook, (target, program)))
+        self._check_includes(text)
+        return text
+
+    def _sources(
+        self, hook: Callable[..., Files], target: AcceleratorTarget, program: Program
+    ) -> SourceFiles:
+        with backend_code("function sources", self._codegen_place):
+            files = hook(*required_facts(hook, (target, program)))
+        return read_sources(files, self._bases, self._codegen_place)
+
+    @property
+    def _codegen_place(self) -> str:
+        return f"{self._place}, code generation"
+
+    def _check_includes(self, found: object) -> None:
+        """Raise BackendError unless `found` is C code in a str, or a function."""
+        if not isinstance(found, str) and not callable(found):
+            raise BackendError(
+                "backend-047",
+                f"includes is {found!r:.60}, must be C code in a str",
+                where=self._codegen_place,
+                help="pass the lines that include the driver's header, or a function that returns "
+                "them",
+            )
 
 
 def registered() -> Mapping[str, UMABackend]:

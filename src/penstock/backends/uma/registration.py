@@ -27,6 +27,7 @@ from penstock.backends.uma import checks
 from penstock.backends.uma.registrations import (
     BandwidthOf,
     BankOf,
+    Includes,
     Judge,
     RegisteredCodegen,
     RegisteredStrategy,
@@ -259,7 +260,7 @@ class Registration(DriverRegistration):
     def _register_codegen(
         self,
         fmt: str = "c",
-        includes: str | Callable[[], str] | None = None,
+        includes: Includes | None = None,
         replace_call_extern: Callable[[Sequence[str]], str] | None = None,
         encoder: Callable[..., bytes] | None = None,
         sources: Sources | None = None,
@@ -270,18 +271,24 @@ class Registration(DriverRegistration):
         """Register how the commands of the accelerator are generated.
 
         fmt: "c" for C calls of driver functions, "stream" for command streams.
-        includes: C text at the beginning of the model's C file, or a function that returns it.
+        includes: C text at the beginning of the model's C file, or a function that returns it
+            (see below).
         replace_call_extern: a function that returns the C text of a driver call.  Its argument is a
             sequence of the C texts of the call's arguments, with the attribute `function`, the name
             of the driver function.  If it is None, the text is NAME(arguments).
         encoder: a function that returns the command stream of a kernel call as bytes, for fmt
             "stream".
         sources: the driver's header and a stub in C: file contents by file name, names of files in
-            the folder of the backend's module, or a function of the AcceleratorTarget that returns
-            either.
+            the folder of the backend's module, or a function that returns either (see below).
         submit: the driver function that receives a stream, its size in bytes, and the base
             addresses that the stream uses, for fmt "stream"; or a `StreamDriver` with it.
         format: synonym of `fmt`, from the listing of the RFC; if given, `fmt` is ignored.
+
+        All functions run after all passes of the network that is compiled, and see their results:
+        what passes have stored, for example in their own attributes, and the emitted
+        program.  `includes` and `sources` have up to two parameters, the AcceleratorTarget and the
+        Program.  Composites, with the attributes that graph passes have added, are the operators
+        of the program's calls: `call.op.attribute("words")`.
 
         Source: RFC 0060, _register_codegen.
 

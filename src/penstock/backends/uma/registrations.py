@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.backends.accelerator import (
-    AcceleratorTarget,
     GraphPass,
     PassPhase,
     ProgramPass,
     RegionFunction,
+    SourceFiles,
     StreamDriver,
     Value,
 )
@@ -199,8 +199,11 @@ BankOf = Callable[[Mapping[str, Value]], int]
 
 # File contents by file name, or names of files in the folder of the backend's module.
 Files = Mapping[str, str] | Sequence[str]
-# Files, or a function that returns them, for files that depend on attributes.
-Sources = Files | Callable[[AcceleratorTarget], Files]
+# Files, or a function that returns them, for files that depend on attributes or on the network.
+#
+# It receives the target and the program that is emitted, as far as it has parameters for them.
+Sources = Files | Callable[..., Files]
+Includes = str | Callable[..., str]  # C text, or a function that returns it, like `Sources`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +233,11 @@ class RegisteredCodegen:
     sources: (file name, contents) pairs, or the registered function that returns the files."""
 
     fmt: str = "c"
-    includes: str | Callable[[], str] | None = None
+    includes: Includes | None = None
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
     driver: StreamDriver | None = None
-    sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
+    sources: SourceFiles | Callable[..., Files] = ()
 
 
 @dataclass(frozen=True, slots=True)

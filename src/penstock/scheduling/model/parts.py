@@ -84,6 +84,8 @@ class Parts(Brief):
     is_for_speed: whether an alternative takes more memory for fewer cycles.  The search skips it if
         its kernels are hardly faster, and its schedules do not set the pace (`Schedule.pace`).
     network: for an alternative, the parts of the network's own graph; else None.
+    offloaded: the graph with the composites of the accelerators, from which `graph` was made; None
+        for an alternative.
     """
 
     graph: Graph
@@ -99,6 +101,7 @@ class Parts(Brief):
     floor_bytes: int | None = None
     is_for_speed: bool = False
     network: Parts | None = field(default=None, compare=False)
+    offloaded: Graph | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:

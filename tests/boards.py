@@ -18,6 +18,7 @@ class BoardMemory:
     bandwidth: float = 4
     latency: int = 0
     budget: bool = True
+    burst: int = 1
 
     @property
     def text(self) -> str:
@@ -29,6 +30,7 @@ size = {self.size}
 holds = [{holds}]
 bandwidth_bytes_per_cycle = {self.bandwidth}
 latency_cycles = {self.latency}
+burst_bytes = {self.burst}
 budget = {str(self.budget).lower()}
 """
 

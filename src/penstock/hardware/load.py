@@ -256,7 +256,13 @@ def _convert(read: TargetFile) -> Target:
         CompilerFlags(read.compiler.zig, read.compiler.gcc, read.compiler.optimise),
         tuple(
             MemoryRegion(
-                m.name, m.size, m.holds, m.bandwidth_bytes_per_cycle, m.latency_cycles, m.budget
+                m.name,
+                m.size,
+                m.holds,
+                m.bandwidth_bytes_per_cycle,
+                m.latency_cycles,
+                m.budget,
+                burst_bytes=m.burst_bytes,
             )
             for m in read.memories
         ),

@@ -25,6 +25,7 @@ LARGEST_SIZE_BYTES = 2**40
 # Upper limit of a rate or a cycle count. A network of 2**40 operations then costs less than 2**63
 # cycles.
 LARGEST_FIGURE = 2**20
+LARGEST_BURST_BYTES = 4096
 # Lower limit of a rate in bytes per cycle and of the cycles per multiply-accumulate.
 SMALLEST_RATE = 2.0**-20
 MOST_INSTANCES = 16  # Of one accelerator.
@@ -152,6 +153,16 @@ Bandwidth = Annotated[
         examples=[4],
     ),
 ]
+Burst = Annotated[
+    int,
+    Field(
+        strict=True,
+        ge=1,
+        le=LARGEST_BURST_BYTES,
+        description=f"a whole number of bytes from 1 to {LARGEST_BURST_BYTES}",
+        examples=[32],
+    ),
+]
 Flag = Annotated[
     str,
     Field(
@@ -195,6 +206,7 @@ class MemoryTable(TargetTable):
     holds: Contents
     bandwidth_bytes_per_cycle: Bandwidth
     latency_cycles: Cycles
+    burst_bytes: Burst = 1
     budget: bool = Field(strict=True, description="true or false", examples=[True])
 
 

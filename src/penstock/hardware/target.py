@@ -20,7 +20,8 @@ class MemoryRegion:
     The first memory that holds an arena also holds the network's inputs and outputs.  Bandwidth and
     latency are those of an access by the processor.  `budget`: whether the search minimises the use
     of this memory, and a user's memory budget includes it.  `bank_bytes`: the size of a bank, if
-    the memory has banks of which tensors must not share one; else 0.
+    the memory has banks of which tensors must not share one; else 0.  `burst_bytes`: the memory
+    transfers whole aligned blocks of so many bytes; 1 if it transfers single bytes.
     """
 
     name: str
@@ -30,6 +31,7 @@ class MemoryRegion:
     latency_cycles: int
     budget: bool
     bank_bytes: int = 0
+    burst_bytes: int = 1
 
 
 def resized(

@@ -68,6 +68,12 @@ def is_whole_cycles(value: object, _: Data) -> bool:
     return isinstance(value, int) and is_number(value) and 0 <= value <= 2**20
 
 
+def is_burst(value: object, _: Data) -> bool:
+    if value is MISSING:
+        return True
+    return isinstance(value, int) and is_number(value) and 1 <= value <= 4096
+
+
 def is_cycles(value: Any, _: Data) -> bool:
     return is_number(value) and 0 <= value <= 2**20
 
@@ -108,6 +114,7 @@ MEANING: Mapping[str, Callable[[Any, Data], bool]] = {
     "memories.holds": lambda value, _: value in (["arena"], ["arena", "constant"]),
     "memories.bandwidth_bytes_per_cycle": is_above_zero,
     "memories.latency_cycles": is_whole_cycles,
+    "memories.burst_bytes": is_burst,
     "memories.budget": lambda value, _: isinstance(value, bool),
     "engines": lambda value, _: False,
     "engines.name": is_name,

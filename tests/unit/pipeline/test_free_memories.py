@@ -100,3 +100,15 @@ def test_no_remedy_is_empty(tmp_path: Path) -> None:
             api.compile(network(), board(tmp_path, *memories, FLASH), sram=512)
         assert "at least ;" not in caught.value.help
         assert "at least --sram" in caught.value.help
+
+
+def test_a_burst_costs_the_bytes_that_an_access_does_not_need(tmp_path: Path) -> None:
+    """As much as the latency in which the memory transfers them."""
+    bursts = BoardMemory("ram", 64 * KIB, bandwidth=2, latency=3, burst=33)
+    waits = BoardMemory("ram", 64 * KIB, bandwidth=2, latency=3 + 32 // 2)
+    single = BoardMemory("ram", 64 * KIB, bandwidth=2, latency=3)
+    found = [
+        api.compile(network(), board(tmp_path, memory, FLASH), optimize="speed").report
+        for memory in (bursts, waits, single)
+    ]
+    assert found[0].cycles == found[1].cycles != found[2].cycles

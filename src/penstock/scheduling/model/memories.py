@@ -1,7 +1,9 @@
 """MemorySystem: the memory regions that the search considers, and the cost of accessing them.
 
 The cycle estimates of an engine assume memory of a nominal bandwidth.  Every access to a tensor
-adds the latency of its memory region and, in a slower memory, the difference in time per byte.
+adds the latency of its memory region and, in a slower memory, the difference in time per byte.  A
+memory that transfers whole bursts of b bytes moves b - 1 bytes more per access: n bytes at an
+address that is as likely to be any byte of a burst touch (n + b - 1) / b bursts on average.
 Access times are integers in units of 1/1024 cycle (`FINE`), so that sums in the search are exact.
 """
 
@@ -64,7 +66,9 @@ class MemorySystem:
         bandwidth = self.engine.bandwidth_bytes_per_cycle
 
         def fast(memory: MemoryRegion) -> MemoryRegion:
-            return replace(memory, bandwidth_bytes_per_cycle=bandwidth, latency_cycles=0)
+            return replace(
+                memory, bandwidth_bytes_per_cycle=bandwidth, latency_cycles=0, burst_bytes=1
+            )
 
         return replace(self, tensors=(fast(self.tensors[0]),), constants=fast(self.constants))
 
@@ -76,12 +80,14 @@ class MemorySystem:
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
         """Return the times that `memory` adds to a cycle estimate, as (per access, per byte).
 
-        Per access: the latency.  Per byte: how much longer a byte takes than at the bandwidth that
-        the engine's cycle estimates assume; 0 if `memory` has at least that bandwidth.  Both times
-        are in units of 1/1024 cycle.
+        Per access: the latency, and the bytes of bursts that are not needed.  Per byte: how much
+        longer a byte takes than at the bandwidth that the engine's cycle estimates assume; 0 if
+        `memory` has at least that bandwidth.  Both times are in units of 1/1024 cycle.
         """
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
-        return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))
+        unneeded = (memory.burst_bytes - 1) / memory.bandwidth_bytes_per_cycle
+        latency = FINE * memory.latency_cycles + round(FINE * unneeded)
+        return latency, round(FINE * max(0.0, slower))
 
     def access(self, memory: str, size_bytes: int) -> int:
         """Return the time that one access of `size_bytes` adds to the engine's cycle estimate.

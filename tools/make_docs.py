@@ -20,6 +20,7 @@ from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
 from penstock.scheduling.options import Options
 from penstock.setting import settings_of
 from penstock.simulators.tflite_deviations import DEVIATIONS
+from tools import seeds
 
 ROOT = Path(__file__).parent.parent
 
@@ -229,6 +230,7 @@ PAGES = {
     "docs/supported.md": supported,
     "docs/options.md": options,
     "docs/deviations.md": deviations,
+    "docs/seeds.md": seeds.page,
     "src/penstock/api/settings.py": settings,
 }
 

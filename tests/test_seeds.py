@@ -1,0 +1,88 @@
+"""The page of the seeds names tests and commands that exist, and gives reasons."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import test_commands_in_docs as checks
+from tools.seeds import DOCUMENTS, EXPLAINED, FOLDER, SHOWN, STATES, Row, documents
+
+ROOT = Path(__file__).parent.parent
+ROWS = {
+    f"{name}-{number}": row
+    for name, document in zip(DOCUMENTS, documents(), strict=True)
+    for number, row in enumerate(document.rows, start=1)
+}
+
+
+@cache
+def functions(path: Path) -> frozenset[str]:
+    """The functions that a module defines."""
+    body = ast.parse(path.read_text("utf-8")).body
+    return frozenset(one.name for one in body if isinstance(one, ast.FunctionDef))
+
+
+def problems(row: Row) -> list[str]:
+    """What is wrong with a row."""
+    found = [f"unknown state {row.state!r}"] if row.state not in STATES else []
+    if row.state in EXPLAINED and not row.how:
+        found.append(f"{row.state!r} needs a reason")
+    if row.state in SHOWN and not row.shown:
+        found.append(f"{row.state!r} needs a command or a test")
+    if row.state == "absent" and row.shown:
+        found.append("what is absent cannot be shown")
+    for test in row.tests:
+        path, _, function = test.partition("::")
+        if not (ROOT / path).is_file():
+            found.append(f"there is no file {path}")
+        elif not function.startswith("test_") or function not in functions(ROOT / path):
+            found.append(f"{path} has no test {function}")
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_row_has_a_reason_and_something_that_shows_it(row: Row) -> None:
+    assert problems(row) == []
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_the_commands_of_a_row_are_commands(row: Row) -> None:
+    for command in row.commands:
+        found = checks.Documented("docs/seeds.md", command, block=False)
+        if command.startswith("penstock "):
+            checks.test_penstock_understands_the_command(found)
+        else:
+            assert command.startswith("python -m ")
+            checks.test_a_module_understands_the_options(found)
+
+
+def test_every_file_is_on_the_page() -> None:
+    assert sorted(DOCUMENTS) == sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def test_no_document_says_a_thing_twice() -> None:
+    for document in documents():
+        said = [(row.section, row.says) for row in document.rows]
+        assert len(said) == len({*said})
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (Row("s", "a", "done", "", ("penstock ops",)), "unknown state 'done'"),
+        (Row("s", "a", "narrower", "", ("penstock ops",)), "'narrower' needs a reason"),
+        (Row("s", "a", "works", "", ()), "'works' needs a command or a test"),
+        (Row("s", "a", "absent", "why", ("penstock ops",)), "what is absent cannot be shown"),
+        (Row("s", "a", "works", "", ("tests/no.py::test_a",)), "there is no file tests/no.py"),
+        (
+            Row("s", "a", "works", "", ("tests/test_seeds.py::test_a",)),
+            "tests/test_seeds.py has no test test_a",
+        ),
+    ],
+)
+def test_a_wrong_row_is_found(row: Row, problem: str) -> None:
+    assert problems(row) == [problem]

@@ -16,6 +16,7 @@ from penstock import api
 from penstock.errors import ModelError, UsageError
 from penstock.frontends.frameworks.child import Array, outputs_of
 from penstock.reports.accuracy import Accuracy, Evaluation
+from penstock.reports.page.data import report_data
 from penstock.reports.summary import summary
 from tools.onnx_writer import Model
 
@@ -40,6 +41,12 @@ def test_a_quantised_file_has_labels_only(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=StringIO())
     console.print(summary(report))
     assert f'accuracy    80.00  % top-1 ("{output}", 50 samples)' in console.export_text()
+    assert report_data(report)["figures"][-1] == {
+        "label": "Accuracy",
+        "value": "80.00",
+        "unit": "% top-1",
+        "notes": (f'"{output}", 50 samples',),
+    }
 
 
 def images_and_scores(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,26 @@ class Evaluation:
     real: Accuracy | None = None
     agreement: float | None = None
     difference: float | None = None
+
+    def figures(self) -> Iterator[tuple[str, str, str]]:
+        """What is known: number, words, and the same figure in float or an empty text."""
+        real = self.real or Accuracy(0, None, None)
+        for words, found, in_float in (
+            ("% top-1", _percent(self.compiled.top_1), _percent(real.top_1)),
+            ("mean error", _digits(self.compiled.mean_error), _digits(real.mean_error)),
+            ("% same largest element as in float", _percent(self.agreement), ""),
+            ("mean difference from float", _digits(self.difference), ""),
+        ):
+            if found:
+                yield found, words, in_float
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f}"
+
+
+def _digits(error: float | None) -> str:
+    return "" if error is None else f"{error:.4g}"
 
 
 def evaluation(name: str, outputs: Array, real: Array | None, expected: Array | None) -> Evaluation:

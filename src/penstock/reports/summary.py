@@ -14,7 +14,6 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.accuracy import Accuracy
 from penstock.reports.command import CompileCommand
 from penstock.reports.formats import (
     counted,
@@ -108,27 +107,12 @@ def _order_lines(report: Report) -> Iterator[tuple[str, str, str]]:
 def _accuracy_lines(report: Report) -> Iterator[tuple[str, str, str]]:
     """Lines for each output that was evaluated."""
     for one in report.evaluations:
-        real = one.real or Accuracy(0, None, None)
         label = "accuracy"
-        subject = f'"{printable(one.output)}", {number(one.compiled.samples)} samples'
-        for words, found, in_float in (
-            ("% top-1", _percent(one.compiled.top_1), _percent(real.top_1)),
-            ("mean error", _digits(one.compiled.mean_error), _digits(real.mean_error)),
-            ("% same largest element as in float", _percent(one.agreement), ""),
-            ("mean difference from float", _digits(one.difference), ""),
-        ):
-            if found:
-                beside = f"; in float {in_float}" if in_float else ""
-                yield label, found, f"{words}{beside}{subject and f' ({subject})'}"
-                label = subject = ""
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.2f}"
-
-
-def _digits(error: float | None) -> str:
-    return "" if error is None else f"{error:.4g}"
+        subject = f' ("{printable(one.output)}", {number(one.compiled.samples)} samples)'
+        for found, words, in_float in one.figures():
+            beside = f"; in float {in_float}" if in_float else ""
+            yield label, found, f"{words}{beside}{subject}"
+            label = subject = ""
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:

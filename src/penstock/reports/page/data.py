@@ -160,7 +160,17 @@ def _figures(report: Report) -> Sequence[Data]:
         _figure("Flash", number(flash.total), "bytes", flash_notes),
         _figure("MACs", number(macs.executed), "executed", _mac_notes(report)),
         _figure("Cycles", number(shown), kind, _cycle_notes(report)),
+        *_accuracy_figures(report),
     )
+
+
+def _accuracy_figures(report: Report) -> Iterator[Data]:
+    """Figures for each output that was evaluated."""
+    for one in report.evaluations:
+        subject = f'"{one.output}", {number(one.compiled.samples)} samples'
+        for found, words, in_float in one.figures():
+            beside = (f"in float {in_float}",) if in_float else ()
+            yield _figure("Accuracy", found, words, (*beside, subject))
 
 
 def _is_streamed(report: Report) -> bool:

@@ -12,14 +12,24 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Quantisation
+from penstock.opkit.resize import Sampling
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Maximum, Minimum
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.gather import Gather
+from penstock.ops.pad import MirrorPad, Pad
+from penstock.ops.resize import ResizeNearest
+from penstock.ops.slice import Slice
 from penstock.ops.sums import Mean, Sum
+from penstock.ops.tile import Tile
+from penstock.ops.transpose import Transpose
 from penstock.ops.unary import Abs, Elu, Exp, Gelu, Log, Rsqrt, Sqrt
+from strategies import seeds
 from test_ethos_u_operators import EVERY, assert_runs, drawn_range, features, layouts, zeros
+from test_ethos_u_timing import CONFIGURATIONS, assert_as_estimated, shares
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -126,7 +136,88 @@ def grouped(draw: st.DrawFn) -> Graph:
     return finished(draw, net, y)
 
 
+@st.composite
+def movements(draw: st.DrawFn) -> Graph:
+    """An operator that only moves elements of an image."""
+    net = GraphBuilder("moved", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels), most=7)
+    op = draw(st.sampled_from(MOVED))(draw, x.type.shape)
+    return finished(draw, net, net.apply(op, x, quantisation=x.type.quantisation, name="y"))
+
+
+def a_slice(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    steps = tuple(draw(st.sampled_from((1, 1, 2, 3))) for _ in shape)
+    start = tuple(draw(st.integers(0, n - 1)) for n in shape)
+    sizes = tuple(
+        draw(st.integers(1, -(-(n - first) // step)))
+        for n, first, step in zip(shape, start, steps, strict=True)
+    )
+    return Slice(start, sizes, (*steps[:3], 1) if shape[3] > 16 else steps)
+
+
+def padding(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    before, after = ((0, *(draw(st.integers(0, 3)) for _ in range(2)), 0) for _ in range(2))
+    if draw(st.booleans()):
+        most = (0, *(n - 1 for n in shape[1:]))
+        before, after = (tuple(map(min, pads, most)) for pads in (before, after))
+        return MirrorPad(before, after, draw(st.integers(0, 1)))
+    depth = draw(st.sampled_from((0, 0, 3, 16)))
+    return Pad((*before[:3], depth), after, draw(zeros))
+
+
+def resizing(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    factors = [draw(st.integers(1, 3)) for _ in range(2)]
+    sampling = draw(st.sampled_from(Sampling))
+    return ResizeNearest(shape[1] * factors[0], shape[2] * factors[1], sampling)
+
+
+def tiling(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    return Tile((1, *(draw(st.sampled_from((1, 1, 2))) for _ in shape[1:])))
+
+
+def transposition(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    return Transpose((0, *draw(st.permutations(range(1, len(shape))))))
+
+
+def gathering(draw: st.DrawFn, shape: tuple[int, ...]) -> Op:
+    rows = st.lists(st.integers(0, shape[1] - 1), min_size=1, max_size=4)
+    return Gather(1, tuple(draw(rows)))
+
+
+MOVED = (a_slice, padding, resizing, tiling, transposition, gathering)
+
+
+@st.composite
+def broadcasts_alone(draw: st.DrawFn) -> Graph:
+    """A tensor with axes of one element, repeated along these."""
+    net = GraphBuilder("repeated", seed=draw(st.integers(0, 99)))
+    sizes = [draw(st.sampled_from((1, n))) for n in (4, 5, 19)]
+    x = net.input((1, *sizes), zero_point=draw(zeros))
+    op = Tile((1, *(n if size == 1 else 1 for size, n in zip(sizes, (4, 5, 19), strict=True))))
+    return finished(draw, net, net.apply(op, x, quantisation=x.type.quantisation, name="y"))
+
+
+@st.composite
+def joined(draw: st.DrawFn) -> Graph:
+    """A concatenation along any axis."""
+    net = GraphBuilder("joined", seed=draw(st.integers(0, 99)))
+    axis, count = draw(st.integers(1, 3)), draw(st.integers(2, 4))
+    shape = [draw(st.integers(1, 6)), draw(st.integers(1, 6)), draw(channels)]
+    parts = list[Value]()
+    for k in range(count):
+        shape[axis - 1] = draw(channels if axis == 3 else st.integers(1, 6))
+        x = net.input((1, *shape), name=f"x{k}")
+        if draw(st.booleans()):
+            x = net.conv2d(x, shape[2], 1, quantisation=x.type.quantisation, name=f"part{k}")
+        parts.append(x)
+    y = net.apply(Concatenation(axis), *parts, quantisation=parts[0].type.quantisation, name="y")
+    return finished(draw, net, y)
+
+
 KINDS = {
+    "movements": movements(),
+    "repeated": broadcasts_alone(),
+    "joined": joined(),
     "functions": functions(),
     "extremes": extremes(),
     "totals over channels": channel_totals(),
@@ -142,3 +233,20 @@ def test_networks_of_one_operator_are_exact(
     kind: str, data: st.DataObject, accelerator: str, layout: str
 ) -> None:
     assert_runs(data.draw(KINDS[kind]), accelerator, layout)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8)
+@given(
+    data=st.data(), config=st.sampled_from(CONFIGURATIONS), layout=layouts, share=shares, seed=seeds
+)
+def test_networks_of_one_operator_take_the_stated_cycles(
+    kind: str,
+    data: st.DataObject,
+    config: tuple[str, int, str],
+    layout: str,
+    share: float,
+    seed: int,
+) -> None:
+    """Also where rows are scattered."""
+    assert_as_estimated(data.draw(KINDS[kind]), config, layout, share, seed)

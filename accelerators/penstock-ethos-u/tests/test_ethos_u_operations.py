@@ -21,9 +21,9 @@ from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.tiles import tiles_of
 
 
-def rows_of(tiles: tuple[int, int, int, int], count: int) -> list[int]:
+def rows_of(tiles: tuple[int, int, int, int, int], count: int) -> list[int]:
     """Where the hardware finds each row."""
-    pitch, height, first, second = tiles
+    pitch, height, first, second, _ = tiles
     return [
         first + row * pitch if row < height else second + (row - height) * pitch
         for row in range(count)

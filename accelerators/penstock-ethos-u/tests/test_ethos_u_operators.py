@@ -18,6 +18,7 @@ from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Quantize
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.gather import Gather
 from penstock.ops.sums import Mean, Sum
 from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.ops.unary import HardSwish, Logistic
@@ -231,16 +232,15 @@ def of_a_row_and_a_column() -> Graph:
     return net.build(net.apply(Mul(), row, column, name="y"))
 
 
-def of_parts(first: int, axis: int) -> Graph:
-    """Two tensors, the first of so many channels."""
+def scattered_elements() -> Graph:
+    """Columns in an order without regularity."""
     net = GraphBuilder("refused")
-    parts = [net.input((1, 4, 4, c), name=f"x{k}") for k, c in enumerate((first, 16))]
-    return net.build(net.apply(Concatenation(axis), *parts, name="y"))
+    order = tuple(k * k * k % 197 for k in range(197))
+    return net.build(net.apply(Gather(2, order), net.input((1, 3, 197, 5)), name="y"))
 
 
 REFUSED = {
-    "one has 17 channels": of_parts(17, 3),
-    "its axis is 1": of_parts(16, 1),
+    "it copies more than 64 boxes": scattered_elements(),
     "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
     "its strides are 3 x 3": transposed_by(3, 3, 0, 12),
     "its window is 1 x 1": transposed_by(2, 1, 0, 7),

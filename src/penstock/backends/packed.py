@@ -15,7 +15,7 @@ accelerator, `borders=False` packs only the tensors that pass between two of its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from penstock.backends.offloaded import MAIN, main_node
@@ -30,7 +30,13 @@ from penstock.ops.slice import Slice
 
 
 def packed(
-    graph: Graph, engine: str, pack: int, *, borders: bool = True, least_channels: int = 1
+    graph: Graph,
+    engine: str,
+    pack: int,
+    *,
+    borders: bool = True,
+    least_channels: int = 1,
+    takes_blocks: Callable[[Node], bool] = lambda node: True,
 ) -> Graph:
     """Return the graph in which int8 tensors between composites of an accelerator are packed.
 
@@ -43,8 +49,9 @@ def packed(
         consume them; False to pack a tensor only if a composite of the accelerator produces
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
+    takes_blocks: returns False for composites whose inputs and output must not be packed.
     """
-    packing = _Packing(graph, engine, pack, borders, least_channels)
+    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks)
     for node in graph.nodes:
         packing.take(node)
     return graph.with_nodes(tuple(packing.nodes))
@@ -58,6 +65,7 @@ class _Packing:
     pack: the number of channels in a block.
     borders: whether tensors that other engines produce or consume are packed, too.
     least_channels: if `borders` is False, outputs with fewer channels are not packed.
+    takes_blocks: returns False for composites that are unchanged.
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """
@@ -67,6 +75,7 @@ class _Packing:
     pack: int
     borders: bool
     least_channels: int
+    takes_blocks: Callable[[Node], bool]
     nodes: list[Node] = field(default_factory=list[Node])
     packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -131,7 +140,8 @@ class _Packing:
     def _is_packable(self, node: Node) -> bool:
         if not isinstance(node.op, Composite) or node.op.engine != self.engine:
             return False
-        return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
+        images = all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
+        return images and self.takes_blocks(node)
 
     def _is_read_elsewhere(self, node: Node) -> bool:
         # The unpacked form is needed if it is an output of the graph, or if some reader is not a

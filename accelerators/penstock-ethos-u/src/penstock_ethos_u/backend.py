@@ -29,6 +29,8 @@ from typing import Any, cast
 from penstock.uma import (
     AcceleratorTarget,
     Graph,
+    Node,
+    Offloaded,
     OpStrategy,
     PassPhase,
     Pattern,
@@ -51,7 +53,7 @@ from penstock_ethos_u.configurations import (
 from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
-from penstock_ethos_u.operators import LOOKUPS
+from penstock_ethos_u.operators import LOOKUPS, MOVEMENTS, is_natural
 from penstock_ethos_u.programs import encode, submission
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
@@ -63,6 +65,8 @@ LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
+# Operators with one input that only move elements.
+MOVES = tuple(kind for kind in MOVEMENTS if kind != "Concatenation")
 MOST_CONCATENATED = 8  # Maximum number of inputs of a concatenation.
 SUMS = ("add", "subtract", "multiply", "maximum", "minimum")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
@@ -109,7 +113,7 @@ class EthosU(UMABackend):
         self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in (*POOLS, *REDUCTIONS, *LOOKUPS):
+        for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *MOVES):
             self._register_pattern(op, is_op(op)(wildcard()))
         for op in SUMS:
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
@@ -117,7 +121,7 @@ class EthosU(UMABackend):
         for rule in RULES:
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
-        for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, CONCATENATION):
+        for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, *MOVES, CONCATENATION):
             self._register_operator_strategy(op, strategy_of(op))
         driver = StreamDriver(
             submission(self.name),
@@ -158,7 +162,19 @@ def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
     # user selected layout nhwc.
     if target.attrs["layout"] != NHCWB16:
         return graph
-    return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
+
+    def takes_blocks(node: Node) -> bool:
+        offloaded = Offloaded(node, target)
+        return offloaded.main.kind not in MOVEMENTS or is_natural(offloaded)
+
+    return packed(
+        graph,
+        target.name,
+        BLOCK_CHANNELS,
+        borders=False,
+        least_channels=BLOCK_CHANNELS,
+        takes_blocks=takes_blocks,
+    )
 
 
 def concatenation() -> Pattern:
@@ -178,7 +194,7 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:
         return -(-attrs["rows"].size // attrs["rows"].stride)
-    return attrs["rows"].extent if "rows" in attrs else 1
+    return attrs["rows"].extent if op in (*LAYERS, *POOLS) else 1
 
 
 def strategy_of(op: str) -> Any:
@@ -200,7 +216,9 @@ def strategy_of(op: str) -> Any:
                 filled_cost=variant.filled_cost,
                 tables=variant.tables,
                 by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
-                by_columns=all(type.layout is None for type in (*inputs, out_type)),
+                by_columns=op not in MOVES
+                and op != CONCATENATION
+                and all(type.layout is None for type in (*inputs, out_type)),
                 scratch_bytes=variant.scratch_bytes,
                 placed_scratch=variant.placed_scratch,
                 scattered_scratch_bytes=variant.scattered_scratch_bytes,

@@ -16,7 +16,7 @@ timing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from penstock.uma import Place, StreamRows, StreamTransfer
 from penstock_ethos_u.encoding import ConstantSegment
 from penstock_ethos_u.operation import NpuFunction, Operation, copied_before
 from penstock_ethos_u.performance import Block, Cycles
+from penstock_ethos_u.steps import RESULT, Step, Steps, View
 from penstock_ethos_u.tiles import MapTiles, tiles_of
 from penstock_ethos_u.timeline import Job, operation_job
 
@@ -52,16 +53,6 @@ class ChannelPart(NamedTuple):
     bias_bytes: int
     weight_bytes: int
     biases: Place | None = None
-
-
-class ConcatPiece(NamedTuple):
-    """One input of a concatenation along channels.
-
-    channels: number of channels of the input.
-    packed: whether the input has layout NHCWB16 instead of NHWC."""
-
-    channels: int
-    packed: bool
 
 
 class ComputeTiming(NamedTuple):
@@ -150,11 +141,11 @@ class EncodedOperation:
     """An operation, and the sizes of its encoded constants.
 
     segments: sizes of each segment; empty if there are no weights or if they are not encoded yet.
-    pieces: the inputs of a concatenation; empty for other operations."""
+    steps: the operations that compute the operator, if a single one does not."""
 
     operation: Operation
     segments: tuple[ConstantSegment, ...] = ()
-    pieces: tuple[ConcatPiece, ...] = ()
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +181,8 @@ class NpuCall:
         order of issue. The copies in the field `transfers` come first. Each other copy precedes the
         operations that read it."""
         yield from self.transfers
-        if self.encoded.pieces:
-            for one, part in self._copies_of_pieces():
-                yield from one._row_operations(one.row_intervals(first, end), part)
+        if self.encoded.steps is not None:
+            yield from self._actions_of_steps(self.encoded.steps, first, end)
             return
         if self.op.function is NpuFunction.LOOKUP:
             assert self.constants is not None
@@ -204,26 +194,23 @@ class NpuCall:
                     yield self._copy_to_buffer(parts[other])
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
-    def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the number of rows of each interval into which `row_intervals` splits output rows
-        [first, end), for the cache key in `placed`. The number 0 marks a row whose input rows must
-        first be copied to scratch.
-
-        The result contains one tuple of numbers for each input of a concatenation, and a single
-        tuple for any other operation."""
-        pieces = self.encoded.pieces
-        calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
+    def lengths(self, first: int, end: int) -> tuple[int, ...]:
+        """Return the number of rows of each operation that computes output rows [first, end), or of
+        each interval of `row_intervals`, for the cache key in `placed`. The number 0 marks a row
+        whose input rows must first be copied to scratch."""
+        if self.encoded.steps is not None:
+            actions = self._actions_of_steps(self.encoded.steps, first, end)
+            return tuple(one.end - one.first for one in actions if isinstance(one, Compute))
         return tuple(
-            tuple(
-                0 if interval.maps is None else interval.end - interval.first
-                for interval in one.row_intervals(first, end)
-            )
-            for one in calls
+            0 if interval.maps is None else interval.end - interval.first
+            for interval in self.row_intervals(first, end)
         )
 
     def scratch_bytes(self, first: int, end: int) -> int:
         """Return the size of the scratch of a call that computes output rows [first, end)."""
         op, gathered = self.op, 0
+        if self.encoded.steps is not None:
+            return self.encoded.steps.scratch_bytes
         if op.gather_bytes:
             for interval in self.row_intervals(first, end):
                 if interval.maps is None:
@@ -231,17 +218,51 @@ class NpuCall:
                     gathered = max(gathered, (upper - lower) * op.in_row_bytes)
         return op.gather_offset + gathered if gathered else op.scratch_bytes
 
-    def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """(call, channels) for each input of a concatenation: a call that copies this input
-        to the output, and the output channels that it writes."""
-        channel = 0
-        for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
-            op = replace(self.op, in_c=channels, channels_per_segment=channels, packed_in=packed)
-            yield (
-                NpuCall(EncodedOperation(op), (rows,), self.result),
-                ChannelPart(0, channel, channels, None, 0, 0),
-            )
-            channel += channels
+    def _actions_of_steps(self, steps: Steps, first: int, end: int) -> Iterator[Action]:
+        """The operations of all steps for output rows [first, end), and the copies of tables."""
+        for begin, stop in steps.chunks(first, end):
+            for step in steps.steps:
+                lower, upper = step.rows(begin, stop)
+                while lower < upper:
+                    until, maps = upper, self._maps_of_step(step, lower, upper, begin, stop)
+                    if maps is None:
+                        until = lower
+                        while more := self._maps_of_step(step, lower, until + 1, begin, stop):
+                            until, maps = until + 1, more
+                    assert maps is not None, "a row needs more than two tiles"
+                    part = ChannelPart(0, 0, step.op.out_c, None, 0, 0)
+                    yield Compute(step.op, lower, until, maps, part)
+                    lower = until
+
+    def _maps_of_step(
+        self, step: Step, lower: int, upper: int, first: int, end: int
+    ) -> Maps | None:
+        """The locations of the feature maps of an operation that computes rows [lower, upper) of
+        the box of a step, in a call for output rows [first, end), or None if the rows of a box form
+        more than two tiles."""
+        op, found = step.op, list[MapPlace]()
+        second = 0 if op.second is None else op.second.row_bytes
+        sizes = (op.in_row_bytes, second, op.out_row_bytes)
+        views = [*step.views(lower, upper), (step.target, lower, upper)]
+        for k, (view, low, high) in enumerate(views):
+            rows = self._rows_of(view, first, end)
+            size = sizes[-1 if k == len(views) - 1 else k]
+            tiles = view.tiles(rows, low, high, size, backwards=k < len(views) - 1)
+            if tiles is None:
+                return None
+            found.append((rows.base, tiles))
+        return Maps(found[0], found[1] if len(found) > 2 else None, found[-1])
+
+    def _rows_of(self, view: View, first: int, end: int) -> StreamRows:
+        """The addresses of the rows of a tensor, of scratch for output rows [first, end)."""
+        if view.tensor == RESULT:
+            return self.result
+        if view.tensor >= 0:
+            return self.inputs[view.tensor]
+        steps, scratch = self.encoded.steps, self.scratch
+        assert steps is not None
+        assert scratch is not None
+        return steps.scratch_rows(scratch.base, scratch.offset_bytes, view.tensor, first, end)
 
     def _stored_parts(self) -> list[ChannelPart]:
         """The output channels of each segment of constants, with the address at which the
@@ -367,14 +388,15 @@ def _feature_map(
     return None if found is None else (rows.base, found)
 
 
-def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
+def rows_read(encoded: EncodedOperation, tensor: int, first: int, end: int) -> tuple[int, int]:
     """Return the rows [lower, upper) of an input that output rows [first, end) depend on.
 
-    tensor: index of the input. An element-wise operation has up to two inputs, a concatenation may
-        have more."""
-    if tensor == 0 or op.function is NpuFunction.COPY:
-        return op.reads(first, end)
-    return op.second_rows(first, end)
+    tensor: index of the input. An element-wise operation has up to two inputs; operators of several
+        steps may have more."""
+    if encoded.steps is not None:
+        return encoded.steps.rows_read(tensor, first, end)
+    op = encoded.operation
+    return op.reads(first, end) if tensor == 0 else op.second_rows(first, end)
 
 
 def row_copy(op: Operation) -> Operation:

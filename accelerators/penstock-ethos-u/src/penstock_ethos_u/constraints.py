@@ -13,18 +13,20 @@ from functools import lru_cache
 import numpy as np
 
 from penstock.uma import Array, DType, Offloaded, multiply
-from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
+from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
+from penstock_ethos_u.movement import MOST_BOXES
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.operators import (
-    CONCATENATION,
     ELEMENTWISE,
+    MOVEMENTS,
     POOLS,
     REDUCTIONS,
     WEIGHTED,
+    moved_boxes,
     operands,
-    pieces,
     plain_operation,
+    steps_of,
     transposed_strides,
 )
 from penstock_ethos_u.performance import best_block
@@ -249,20 +251,17 @@ def padding(offloaded: Offloaded) -> bool | str:
     return True
 
 
-def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
-    """Concatenations must be along channels and have no constant inputs; unless the layout is nhwc,
-    all inputs but the last must have a multiple of 16 channels.
+def few_boxes(offloaded: Offloaded) -> bool | str:
+    """Operators that only move elements must have no constant inputs, and copies of at most 64
+    boxes must compute them.
 
     Return True, or else the reason why the node violates this rule."""
     main = offloaded.main
-    if main.kind != CONCATENATION:
+    if main.kind not in MOVEMENTS:
         return True
-    if getattr(main.op, "axis", None) != main.output.type.rank - 1:
-        return f"its axis is {getattr(main.op, 'axis', None)}"
     if any(value.data is not None for value in main.inputs):
         return "an input is constant"
-    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BLOCK_CHANNELS]
-    return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
+    return len(moved_boxes(offloaded)) <= MOST_BOXES or f"it copies more than {MOST_BOXES} boxes"
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
@@ -351,8 +350,10 @@ def fits_the_buffer(offloaded: Offloaded) -> bool | str:
     output that the NPU computes at a time) of the smallest size.
 
     Return True, or else the reason why the node violates this rule."""
-    op = plain_operation(offloaded)
-    return _block(op) is not None or f"it has {op.configuration.banks} KiB"
+    op, steps = plain_operation(offloaded), steps_of(offloaded)
+    every = [op] if steps is None else [step.op for step in steps.steps]
+    fits = all(_block(each) is not None for each in every)
+    return fits or f"it has {op.configuration.banks} KiB"
 
 
 def _block(op: Operation) -> tuple[int, int, int] | None:
@@ -366,7 +367,7 @@ def _block(op: Operation) -> tuple[int, int, int] | None:
 RULES = (
     int8_images,
     whole_extents,
-    whole_channel_blocks,
+    few_boxes,
     constant_weights,
     double_rounding,
     shapes,

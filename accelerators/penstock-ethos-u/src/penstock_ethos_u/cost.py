@@ -19,7 +19,7 @@ from penstock_ethos_u.call import (
     TableCopy,
 )
 from penstock_ethos_u.encoding import ConstantSegment
-from penstock_ethos_u.operation import Operation, row_bytes
+from penstock_ethos_u.operation import Operation
 from penstock_ethos_u.timeline import timing
 from penstock_ethos_u.waits import TABLE_BYTES, timeline_steps
 
@@ -101,9 +101,10 @@ def contiguous_cost(
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
     op, second = encoded.operation, encoded.operation.second_tensor
-    sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
-    sizes = sizes or [(op.in_h, op.in_row_bytes)]
-    if second is not None:
+    sizes = [(op.in_h, op.in_row_bytes)]
+    if encoded.steps is not None:
+        sizes = list(zip(encoded.steps.extents, encoded.steps.row_bytes, strict=True))
+    elif second is not None:
         sizes.append((second.shape.height, second.row_bytes))
     return tuple(_contiguous(TENSORS + k, *size) for k, size in enumerate(sizes))
 

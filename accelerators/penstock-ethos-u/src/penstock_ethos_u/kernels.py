@@ -27,12 +27,11 @@ from penstock_ethos_u.constants import encoded_weights, lookup_table, ohwi_weigh
 from penstock_ethos_u.cost import contiguous_cost
 from penstock_ethos_u.encoding import EncodedConstants
 from penstock_ethos_u.operation import (
-    NpuFunction,
     Operation,
     prefetch_choices,
     with_prefetched_segments,
 )
-from penstock_ethos_u.operators import operands, pieces, plain_operation
+from penstock_ethos_u.operators import operands, plain_operation, steps_of
 from penstock_ethos_u.performance import copying_cycles
 from penstock_ethos_u.placed import PlacedCosts
 from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
@@ -108,12 +107,15 @@ class Variant:
     def scratch_bytes(self, offloaded: Offloaded) -> int:
         """Return the size of the working memory (scratch) in bytes of a call whose input rows are
         not scattered in memory."""
-        return self.operation(offloaded)[0].scratch_bytes
+        steps = steps_of(offloaded)
+        return steps.scratch_bytes if steps else self.operation(offloaded)[0].scratch_bytes
 
     def scattered_scratch_bytes(self, offloaded: Offloaded) -> int:
         """Return the most that `placed_scratch` may return."""
         op = self.operation(offloaded)[0]
-        return op.gather_offset + op.gather_bytes if op.gather_bytes else op.scratch_bytes
+        if op.gather_bytes and not steps_of(offloaded):
+            return op.gather_offset + op.gather_bytes
+        return self.scratch_bytes(offloaded)
 
     def placed_scratch(self, offloaded: Offloaded, call: PlacedCall) -> int:
         """Return the size of the working memory (scratch) in bytes of a call, given the addresses
@@ -170,14 +172,13 @@ def _with_submission(offloaded: Offloaded, cost: Breakdown) -> Breakdown:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    is_copy = op.function is NpuFunction.COPY
-    return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
+    return EncodedOperation(op, constants.segments, steps_of(offloaded))
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
     """Return, for each input of the NPU operation, its index among the inputs of the offloaded
     sub-graph (the main operator and those fused with it)."""
-    if op.function is NpuFunction.COPY:
+    if steps_of(offloaded):
         return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)
     if op.second_tensor is None:
@@ -190,8 +191,10 @@ def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
     rows are symbolic expressions of `call.first` and `call.end`: the call computes output rows
     [first, end)."""
     sources = [call.operands[k] for k in _sources(call, op)]
-    if op.function is NpuFunction.COPY:
-        return [source.rows(call.first, call.end) for source in sources]
+    steps = steps_of(call)
+    if steps is not None:
+        # All rows have addresses, also those that the call does not read.
+        return [source.rows(0, n) for source, n in zip(sources, steps.extents, strict=True)]
     more = op.upscale - 1  # rounds up
     lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
     upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h

@@ -62,6 +62,8 @@ class PlacedCosts:
         NPU (`cost_of`)."""
         interval, accesses = (call.first, call.end), self._accesses(call)
         where = call.end - call.first, self.op.position(*interval)
+        if self.encoded.steps is not None:
+            where = interval
         steps = _steps(accesses)
         if (where, steps) not in self._lengths:
             lengths = self._call(call, accesses).lengths(*interval)
@@ -74,6 +76,8 @@ class PlacedCosts:
 
     def scratch_bytes(self, call: PlacedCall) -> int:
         """Return the size of the scratch of a call in bytes."""
+        if self.encoded.steps is not None:
+            return self.encoded.steps.scratch_bytes
         if not self.op.gather_bytes:
             return self.op.scratch_bytes
         interval, accesses = (call.first, call.end), self._accesses(call)
@@ -86,7 +90,7 @@ class PlacedCosts:
         """The rows of each tensor that a call accesses, the output last."""
         interval = call.first, call.end
         accesses = [
-            RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
+            RowAccess(call.inputs[source], *rows_read(self.encoded, k, *interval))
             for k, source in enumerate(self.sources)
         ]
         return [*accesses, RowAccess(call.output, *interval)]
@@ -102,7 +106,11 @@ class PlacedCosts:
         if self.op.buffered:
             assert call.scratch is not None
             copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
-        placed = [(rows, lower, upper) for rows, lower, upper in accesses if rows is not None]
+        placed = [
+            (rows, lower, upper)
+            for rows, lower, upper in accesses
+            if rows is not None and lower < upper
+        ]
         if copied and any(self._overlaps(copied, *each) for each in placed):
             yield call.scratch, call.prefetched, call.fills
             for rows, lower, upper in placed:
@@ -143,8 +151,9 @@ class PlacedCosts:
         if rows is not None:
             base = MEMORIES + rows.memory
             return StreamRows(base, lower, rows.addresses[lower:upper].tolist())
-        second = self.op.second
+        second, steps = self.op.second, self.encoded.steps
         size = second.row_bytes if tensor == 1 and second is not None else self.op.in_row_bytes
+        size = steps.row_bytes[tensor] if steps is not None else size
         return StreamRows(CONSTANTS, lower, range(lower * size, upper * size, size))
 
 

@@ -129,7 +129,9 @@ def _map(
     """A feature map of int8 elements, as Vela's API describes it."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
-    pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
+    pixel, block = tiles.stride or depth, 1
+    if packed:
+        pixel, block = BLOCK_CHANNELS, tiles.stride or BLOCK_CHANNELS * shape.width
     offset = first // BLOCK_CHANNELS * block if packed else first
     found = api.NpuFeatureMap()
     found.data_type = api.NpuDataType.INT8

@@ -23,12 +23,15 @@ class MapTiles(NamedTuple):
     pitch: distance in bytes between consecutive rows of a tile.
     height: number of rows of the first tile; the second tile has the remaining rows.
     first: offset in bytes of the first tile in its memory region.
-    second: offset in bytes of the second tile in this region; 0 if there is no second tile."""
+    second: offset in bytes of the second tile in this region; 0 if there is no second tile.
+    stride: distance in bytes between columns in NHWC, or between blocks of channels in NHCWB16; 0
+        if the feature map is as wide and as deep as the tensor."""
 
     pitch: int
     height: int
     first: int
     second: int
+    stride: int = 0
 
 
 def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False) -> MapTiles | None:
@@ -42,13 +45,13 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     backwards: permits a negative pitch if no positive pitch is possible.
 
     >>> tiles_of([64, 96, 0, 32], 32)
-    MapTiles(pitch=32, height=2, first=64, second=0)
+    MapTiles(pitch=32, height=2, first=64, second=0, stride=0)
     >>> tiles_of([7, 64, 0], 32)
-    MapTiles(pitch=57, height=2, first=7, second=0)
+    MapTiles(pitch=57, height=2, first=7, second=0, stride=0)
     >>> tiles_of([64, 0, 32], 32)
-    MapTiles(pitch=32, height=1, first=64, second=0)
+    MapTiles(pitch=32, height=1, first=64, second=0, stride=0)
     >>> tiles_of([64, 32, 0], 32), tiles_of([64, 32, 0], 32, backwards=True)
-    (None, MapTiles(pitch=-32, height=3, first=64, second=0))
+    (None, MapTiles(pitch=-32, height=3, first=64, second=0, stride=0))
     """
     if isinstance(offsets, range):  # in one piece
         return MapTiles(offsets.step, len(offsets), offsets.start, 0)

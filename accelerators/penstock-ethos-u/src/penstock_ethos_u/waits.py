@@ -101,12 +101,14 @@ def accesses_of(action: Action) -> Accesses:
         return Accesses(((place.base, at, end),), ((INSIDE, 0, TABLE_BYTES),))
     op, part, maps = action.op, action.part, action.maps
     lower, upper = op.reads(action.first, action.end)
-    reads = [*_spans(maps.source, upper - lower, _row_span(op.in_w, op.in_c, op.packed_in))]
+    stride = maps.source[1].stride
+    reads = [*_spans(maps.source, upper - lower, _row_span(op.in_w, op.in_c, op.packed_in, stride))]
     second = op.second_tensor
     if second is not None:
         assert maps.second is not None
         lower, upper = op.second_rows(action.first, action.end)
-        row = _row_span(second.shape.width, second.shape.depth, second.packed)
+        stride = maps.second[1].stride
+        row = _row_span(second.shape.width, second.shape.depth, second.packed, stride)
         reads += _spans(maps.second, upper - lower, row)
     if part.place is not None:
         biases = part.biases or part.place
@@ -115,19 +117,23 @@ def accesses_of(action: Action) -> Accesses:
         reads.append((part.place.base, weights, weights + part.weight_bytes))
     if op.function is NpuFunction.LOOKUP:
         reads.append((INSIDE, 0, TABLE_BYTES))
-    row = _row_span(op.out_w, part.channels, op.packed_out, part.first, op.out_c)
+    stride = maps.result[1].stride or (0 if op.packed_out else op.out_c)
+    row = _row_span(op.out_w, part.channels, op.packed_out, stride, part.first)
     return Accesses(tuple(reads), tuple(_spans(maps.result, action.end - action.first, row)))
 
 
 def _row_span(
-    width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
+    width: int, channels: int, packed: bool, stride: int, first: int = 0
 ) -> tuple[int, int]:
     """The offsets of the first and the last byte (inclusive) that an action accesses in a
     row, relative to the start of the row. For example, channels 2 and 3 of the 4 channels of a row
-    of 5 columns, in NHWC, give (2, 19)."""
+    of 5 columns, in NHWC, give (2, 19).
+
+    stride: distance between columns in NHWC, or between blocks of channels in NHCWB16; 0 if the
+        row has no other columns and channels."""
     if not packed:
-        return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
-    block = BLOCK_CHANNELS * width
+        return first, first + (width - 1) * (stride or channels) + channels - 1
+    block = stride or BLOCK_CHANNELS * width
     start, last = first // BLOCK_CHANNELS * block, channels - 1
     blocks, rest = divmod(last, BLOCK_CHANNELS)
     return start, start + blocks * block + (width - 1) * BLOCK_CHANNELS + rest

@@ -107,6 +107,7 @@ from penstock.requantisation.channels import Channels, reachable
 from penstock.tiling.layer import (
     INPUT,
     OUTPUT,
+    PARAMETERS,
     WEIGHTS,
     Axis,
     Copies,
@@ -130,6 +131,7 @@ __all__ = [
     "FUSED",
     "INPUT",
     "OUTPUT",
+    "PARAMETERS",
     "WEIGHTS",
     "AcceleratorTarget",
     "Address",

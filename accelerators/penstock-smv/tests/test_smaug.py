@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from random import Random
 
 import pytest
@@ -107,3 +108,52 @@ def test_what_it_has_no_rule_for_is_refused(scratchpads: Scratchpads) -> None:
     with pytest.raises(UnsupportedError, match="no rule") as caught:
         choose(Smaug(), layer, scratchpads)
     assert caught.value.code == "tiling-006"
+
+
+ORDER = ("", "N", "NC", "NH", "NW", "NHW", "NCH", "NCW")
+"""Source: "Tiling strategies" of SMAUG's page, and its list of strategies."""
+MINIMUM = {
+    "convolution": lambda rows, columns, width: (1, rows, width, 32),
+    "pool": lambda rows, columns, width: (1, rows, columns, 8),
+    "batch_norm": lambda rows, columns, width: (1, 8, 8, 8),
+    "fc": lambda rows, columns, width: (1, 32),
+}
+"""The smallest useful tile of an operator's input."""
+
+
+@pytest.mark.parametrize("operator", MINIMUM)
+def test_inputs_are_split_along_the_first_dimensions_that_make_the_smallest_tile_fit(
+    operator: str,
+) -> None:
+    """The page's order: nothing; the batch; the batch and one dimension; the batch and two."""
+    dice, found = Random(operator), set[str]()
+    for _ in range(300):
+        rows, columns, size = dice.randint(1, 5), dice.randint(1, 5), 2 ** dice.randint(8, 15)
+        extents = (dice.randint(1, 4), dice.randint(8, 90), dice.randint(8, 90))
+        channels = 8 * dice.randint(1, 4) if dice.random() < 0.5 else 32 * dice.randint(1, 60)
+        shape = (extents[0], channels) if operator == "fc" else (*extents, channels)
+        least = MINIMUM[operator](rows, columns, shape[-2])
+        letters = "NC" if operator == "fc" else "NHWC"
+        part = dict(zip(letters, zip(shape, least, strict=True), strict=True))
+        case = Case.model_validate(
+            {
+                "id": "drawn", "op": operator, "input": shape, "kernel": (rows, columns),
+                "pool": (rows, columns), "ofmaps": 1, "neurons": 1, "weights": (4, channels),
+                "dtype_bytes": 1, "spad_bytes": size,
+            }
+        )  # fmt: skip
+        fitting = (
+            order
+            for order in ORDER
+            if set(order) <= set(part)
+            and prod(min(pair) if letter in order else pair[0] for letter, pair in part.items())
+            <= size
+        )
+        expected = next(fitting, None)
+        try:
+            dims = Smaug().tensor_shapes(layer_of(case, "drawn"), scratchpads_of(case)).dims
+        except (CapacityError, UnsupportedError):
+            continue  # Another tensor may not fit.
+        assert dims["input"].value == expected, (shape, rows, columns, size)
+        found.add(expected)
+    assert len(found) >= (3 if operator == "fc" else 4)

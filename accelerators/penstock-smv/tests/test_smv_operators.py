@@ -262,7 +262,12 @@ def test_cycles_follow_lanes_and_bandwidth() -> None:
     assert found.by_resource == {"engine": 8 * (9 * 36 + 9), "copies": 4 * 102 + 3816 // 2}
     assert found.cycles == sum(found.by_resource.values())
     assert found.macs_per_cycle == 32
-    assert traffic(offloaded, 0, 6) == {"input": 1152, "weights": 2304 + 72, "output": 288}
+    assert traffic(offloaded, 0, 6) == {
+        "input": 1152,
+        "weights": 2304,
+        "parameters": 72,
+        "output": 288,
+    }
 
 
 def test_one_lane_computes_exactly() -> None:

@@ -22,7 +22,8 @@ from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Op, Reducing, Site
 from penstock.ir.region import Interval, Region
 
-INPUT, WEIGHTS, OUTPUT = ROLES = ("input", "weights", "output")
+INPUT, WEIGHTS, OUTPUT, PARAMETERS = ROLES = ("input", "weights", "output", "parameters")
+"""Roles of tensors. Parameters are constants per channel, such as biases and multipliers."""
 MOST_GROWTH = 8
 """Maximum growth of the first and last tile, in points."""
 
@@ -116,8 +117,8 @@ class Dimension:
 class LayerOperand:
     """A tensor of a layer, with dimensions from the outermost to the innermost in memory.
 
-    `role` is input, weights or output, and selects the scratchpad. `partial_bytes` is the size of
-    an incomplete sum, if it differs from `element_bytes`.
+    `role` is input, weights, output or parameters, and selects the scratchpad. `partial_bytes` is
+    the size of an incomplete sum, if it differs from `element_bytes`.
     """
 
     name: str
@@ -399,7 +400,8 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Scratchpads:
-    """The scratchpads of an engine. Raises UsageError unless each role has exactly one.
+    """The scratchpads of an engine. Raises UsageError unless each role has exactly one; without a
+    scratchpad of their own, parameters are in that of weights.
 
     With `double_buffered`, an operand with several tiles occupies two buffers, and copies overlap
     with computation. With `spills`, incomplete sums may be stored to memory and loaded again.
@@ -412,7 +414,7 @@ class Scratchpads:
 
     def __post_init__(self) -> None:
         roles = sorted(role for memory in self.scratchpads for role in memory.roles)
-        if roles != sorted(ROLES) or any(
+        if roles not in (sorted(ROLES), sorted({*ROLES} - {PARAMETERS})) or any(
             memory.size_bytes < 1 or memory.alignment < 1 for memory in self.scratchpads
         ):
             raise UsageError(
@@ -443,19 +445,24 @@ class Scratchpads:
         weights_bytes: int,
         output_bytes: int,
         *,
+        parameters_bytes: int | None = None,
         alignment: int = 1,
         double_buffered: bool = False,
         spills: bool = True,
         copies: Copies = Copies(),
     ) -> Scratchpads:
-        """Return one memory for each role."""
+        """Return one memory for each role; without `parameters_bytes`, parameters are in that of
+        weights."""
         sizes = {INPUT: input_bytes, WEIGHTS: weights_bytes, OUTPUT: output_bytes}
+        if parameters_bytes is not None:
+            sizes[PARAMETERS] = parameters_bytes
         memories = tuple(Scratchpad(r, size, (r,), alignment) for r, size in sizes.items())
         return Scratchpads(memories, double_buffered, spills, copies)
 
     def of(self, role: str) -> Scratchpad:
         """Return the scratchpad of the tensors of a role."""
-        return next(memory for memory in self.scratchpads if role in memory.roles)
+        found = next((memory for memory in self.scratchpads if role in memory.roles), None)
+        return found or self.of(WEIGHTS)
 
     def room(self, operand: LayerOperand, lengths: Sequence[int]) -> tuple[int, ...]:
         """Return the elements along each dimension of the memory for a tile: the innermost one

@@ -328,7 +328,7 @@ def overfull(scratchpads: Scratchpads, moved: Sequence[OperandTraffic]) -> list[
     """Return a phrase for each scratchpad that is too small for the tiles of its operands."""
     found: list[str] = []
     for memory in scratchpads.scratchpads:
-        held = sum(one.held_bytes for one in moved if one.operand.role in memory.roles)
+        held = sum(one.held_bytes for one in moved if scratchpads.of(one.operand.role) is memory)
         if held > memory.size_bytes:
             found.append(
                 f"the tiles take {held} bytes of scratchpad {memory.name}, "

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penstock.uma import (
     INPUT,
     OUTPUT,
+    PARAMETERS,
     WEIGHTS,
     Address,
     Command,
@@ -33,6 +34,7 @@ SCRATCHPADS = {
     INPUT: ScratchpadNumber.INPUT,
     WEIGHTS: ScratchpadNumber.WEIGHTS,
     OUTPUT: ScratchpadNumber.OUTPUT,
+    PARAMETERS: ScratchpadNumber.PARAMETERS,
 }
 """The scratchpad of the tensors of a role."""
 
@@ -186,13 +188,13 @@ def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
     """Return the commands that load the biases, multipliers and shifts of a tile of output channels
-    into the scratchpad of weights: one command for each of the three arrays.  The engine executes
+    into the memory of parameters: one command for each of the three arrays.  The engine executes
     the commands as a single DMA transfer."""
     (outputs,) = tile.region
     tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
     loads = (
         LoadTile(
-            ScratchpadNumber.WEIGHTS,
+            ScratchpadNumber.PARAMETERS,
             to=place,
             source=offset(table, outputs[0] * size),
             runs=1,
@@ -255,7 +257,7 @@ def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
 
 
 def scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
-    """Return the offsets in bytes, in the scratchpad of weights, at which the biases, multipliers
+    """Return the offsets in bytes, in the memory of parameters, at which the biases, multipliers
     and shifts of the output channels `outputs` begin.
 
     tile: the tile that holds the three arrays, one after the other: 4 bytes per bias and

@@ -43,7 +43,7 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     """Return the bytes that a call for output rows [first, end) copies between memory and each
-    scratchpad: a mapping with the keys "input", "weights" and "output".
+    scratchpad: a mapping with the keys "input", "weights", "output" and "parameters".
 
     The result depends only on the number of rows, because all intervals of `end - first` rows have
     the same tiling."""

@@ -1,7 +1,7 @@
 """engine: the state of the simulated engine, which the functional models of its driver change.
 
-The state consists of the bytes of the scratchpads and of the settings.  An access outside a
-scratchpad raises IndexError.
+The state consists of the bytes of the scratchpads, of the accumulators and of the settings.  An
+access outside a scratchpad raises IndexError.
 """
 
 from __future__ import annotations
@@ -19,18 +19,26 @@ from penstock_smv.operations import (
     TilePitches,
     WindowSteps,
 )
+from penstock_smv.tiling import parameters_bytes
 
 POISON = 0xA5
 """The initial value of all bytes of the scratchpads."""
 
 
 class SmvEngine:
-    """The simulated state of the engine: the bytes of its three scratchpads, and its settings.
+    """The simulated state of the engine: the bytes of its scratchpads, its accumulators and its
+    settings.
+
+    memories: the scratchpads of inputs, weights and outputs, and the memory of parameters.
+    accumulators: an int32 for each byte of the scratchpad of outputs, the partial sum of the
+        element that this byte holds.
 
     The constructor takes the sizes in bytes of the scratchpads of inputs, weights and outputs."""
 
     def __init__(self, sizes: tuple[int, int, int]) -> None:
-        self.memories = [np.full(size, POISON, np.uint8) for size in sizes]
+        every = (*sizes, parameters_bytes(sizes[1]))
+        self.memories = [np.full(size, POISON, np.uint8) for size in every]
+        self.accumulators = np.full(4 * sizes[2], POISON, np.uint8).view(np.int32)
         self.window, self.range, self.terms = WindowSteps(), ElementRange(), TermScales()
         self.pitches, self.products = TilePitches(), ProductScales()
 
@@ -49,20 +57,18 @@ class SmvEngine:
             return np.zeros(shape, np.int8)
         end = at + sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1
         if min(at, *pitches) < 0 or end > content.size:
-            name = ("inputs", "weights", "outputs")[memory]
+            name = ("inputs", "weights", "outputs", "parameters")[memory]
             raise IndexError(f"bytes [{at}, {end}) of the {content.size} bytes of {name}")
         return as_strided(content[at:], shape, pitches)
 
     def sums(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """Return a view of the bytes of the int32 partial sums of an output tile.
+        """Return a view of the accumulators of an output tile.
 
-        at: offset in bytes of the first sum in the output scratchpad.
-        shape: (rows, columns, channels) of the tile.
-
-        The view has shape (rows, columns, channels, 4): the last index selects a byte of a sum.
-        For the sums, make a contiguous copy and view it as int32."""
-        pitches = (self.pitches.y_row, self.pitches.y_column, 4, 1)
-        return self.tile(ScratchpadNumber.OUTPUT, at, (*shape, 4), pitches)
+        at: offset in bytes of the first element in the output scratchpad.
+        shape: (rows, columns, channels) of the tile and of the view."""
+        pitches = (self.pitches.y_row, self.pitches.y_column, 1)
+        self.tile(ScratchpadNumber.OUTPUT, at, shape, pitches)
+        return as_strided(self.accumulators[at:], shape, tuple(4 * pitch for pitch in pitches))
 
     def outputs(self, at: int, shape: tuple[int, int, int]) -> Array:
         """Return a view of the final int8 elements of an output tile.
@@ -77,7 +83,8 @@ class SmvEngine:
         """Return the biases, multipliers or shifts of `count` output channels, as an int64 array of
         shape (count,).
 
-        at: offset in bytes of the first value in the scratchpad of weights.
+        at: offset in bytes of the first value in the memory of parameters.
         dtype: the type with which the values are stored there."""
-        raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
+        size = count * np.dtype(dtype).itemsize
+        raw = self.tile(ScratchpadNumber.PARAMETERS, at, (size,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)

@@ -308,26 +308,24 @@ def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
 def _finish_sums(
     engine: SmvEngine, products: Sums, op: ConvolveTile[int] | FullyConnectedTile[int]
 ) -> None:
-    """Add the sums of products that `op` has computed to the accumulators of an output tile, and
-    write the result to the output scratchpad.
+    """Add the sums of products that `op` has computed to the partial sums of an output tile.
 
     products: the sums of products, of shape (rows, columns, output channels).
 
-    The accumulators are the int32 partial sums in the output scratchpad if `op.accumulate` is 1,
-    otherwise the biases.  The result is written as requantised int8 elements if `op.finish` is 1,
-    otherwise as int32 partial sums."""
+    The sums begin with those in the accumulators if `op.accumulate` is 1, otherwise with the
+    biases.  The result is written to the output scratchpad as requantised int8 elements if
+    `op.finish` is 1, otherwise to the accumulators."""
     rows, columns, outputs = products.shape
     shape, limits = (rows, columns, outputs), engine.range
-    sums_at = op.y + 4 * op.y_first
+    at = op.y + op.y_first
     if op.accumulate:
-        before = np.ascontiguousarray(engine.sums(sums_at, shape)).view(np.int32)
-        totals = products + before[..., 0]
+        totals = products + engine.sums(at, shape)
     else:
         totals = products + engine.scales(op.bias, outputs, np.int32)
     if not op.finish:
-        engine.sums(sums_at, shape)[:] = totals.astype(np.int32).view(np.int8).reshape(*shape, 4)
+        engine.sums(at, shape)[:] = totals
         return
-    engine.outputs(op.y + op.y_first, shape)[:] = requantise(
+    engine.outputs(at, shape)[:] = requantise(
         totals,
         engine.scales(op.multiplier, outputs, np.int32),
         engine.scales(op.shift, outputs, np.int8),

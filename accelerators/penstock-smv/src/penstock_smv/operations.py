@@ -22,11 +22,13 @@ Memory = TypeVar("Memory")
 
 
 class ScratchpadNumber(IntEnum):
-    """One of the three scratchpads; each value is its number in the driver interface."""
+    """One of the three scratchpads, or the memory of biases, multipliers and shifts; each value is
+    its number in the driver interface."""
 
     INPUT = 0
     WEIGHTS = 1
     OUTPUT = 2
+    PARAMETERS = 3
 
 
 class PoolFunction(IntEnum):
@@ -95,12 +97,12 @@ class ConvolveTile(Generic[Number]):
     depth: number of input channels over which products are added up.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
-        in the scratchpad of weights.
+        in the memory of parameters.
     y_first: index, within each pixel of the output tile, of the first channel that is computed.
     out_h, out_w: rows and columns of the output tile.
     outputs: number of output channels that are computed.
-    accumulate: 1 to add to the partial sums in the output tile, 0 to begin with the biases.
-    finish: 1 to requantise the sums, 0 to store them as partial sums."""
+    accumulate: 1 to add to the partial sums of the output tile, 0 to begin with the biases.
+    finish: 1 to requantise the sums, 0 to leave them in the accumulators."""
 
     x: Number
     in_h: Number
@@ -139,7 +141,7 @@ class DepthwiseTile(Generic[Number]):
         channels 4 to 7 read.  Channels 4 and 5 precede the output tile, so `skipped` is 2.
     kernel_h, kernel_w: rows and columns of the window.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the output channels,
-        in the scratchpad of weights.
+        in the memory of parameters.
     out_h, out_w, channels: shape of the output tile."""
 
     x: Number
@@ -171,11 +173,11 @@ class FullyConnectedTile(Generic[Number]):
     rows: number of rows of inputs and of outputs.
     depth: number of inputs of each row that are multiplied and added up.
     bias, multiplier, shift: offsets of the biases, multipliers and shifts of the outputs, in the
-        scratchpad of weights.
+        memory of parameters.
     y_first: index, within each row of the output tile, of the first output that is computed.
     outputs: number of outputs per row that are computed.
-    accumulate: 1 to add to the partial sums in the output tile, 0 to begin with the biases.
-    finish: 1 to requantise the sums, 0 to store them as partial sums."""
+    accumulate: 1 to add to the partial sums of the output tile, 0 to begin with the biases.
+    finish: 1 to requantise the sums, 0 to leave them in the accumulators."""
 
     x: Number
     rows: Number

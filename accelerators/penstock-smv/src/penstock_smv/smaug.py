@@ -11,11 +11,13 @@ weights and outputs have separate scratchpads. One of six rules applies to a lay
     ElementwiseRule   neither weights nor windows: one row of elements
 
 Each rule selects the dimensions to split for each tensor (`smaug_shapes.py`) and enumerates
-candidates. The first candidate that occupies the most memory is chosen. A layer that SMAUG cannot
-tile raises CapacityError.
+candidates. The first candidate that occupies the most memory is chosen. Where SMAUG aborts because
+it cannot tile a layer, CapacityError or UnsupportedError is raised. `tests/smaug_tiles.txt` lists
+what SMAUG's own code chooses for layers drawn at random.
 
-One difference: when SMAUG changes the innermost dimension of a shape, it keeps the alignment of the
-original shape. This implementation uses the alignment of the final shape.
+Two differences: SMAUG's tensors are padded to the alignment in memory, so its rows of elements
+count the padding; and where an incomplete sum takes more bytes than an element, candidates whose
+sums do not fit are not chosen. On smv, incomplete sums are in accumulators.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.uma import (
     INPUT,
@@ -46,7 +49,6 @@ from penstock_smv.smaug_shapes import (
     TileCapacity,
     TilingDims,
     enumerated,
-    is_slid,
     output_pieces,
     output_points,
     overlapping_pieces,
@@ -64,6 +66,8 @@ CHANNELS = 32
 NONE, N, NC = TilingDims.NONE, TilingDims.N, TilingDims.NC
 NH, NW, NHW = TilingDims.NH, TilingDims.NW, TilingDims.NHW
 NCH, NCW = TilingDims.NCH, TilingDims.NCW
+CONSTANTS = 4
+"""Constants per channel that SMAUG holds for a batch normalisation: mean, variance, gamma, beta."""
 WITH_CHANNELS = {NONE: NC, N: NC, NH: NCH, NW: NCW}
 """Split dimensions, by those that are split besides channels."""
 
@@ -135,13 +139,17 @@ class SmaugShapes:
 class SmaugRule(ABC):
     """The rule for one kind of layer, and the choice of tile shapes that all rules share."""
 
+    CHANGED: ClassVar[frozenset[str]] = frozenset({WEIGHTS, OUTPUT})
+    """Roles whose tiles are the tensor's shape with some extents changed, padding retained."""
+
     def __init__(self, layer: Layer, scratchpads: Scratchpads) -> None:
         self.layer = layer
         # SMAUG knows the first operand of each role; weights have at least two dimensions.
         known = [o for o in layer.operands if o.role != WEIGHTS or len(o.dimensions) > 1]
         self.operands = {operand.role: operand for operand in reversed(known)}
         self.rooms = {
-            role: _room(layer, scratchpads, operand) for role, operand in self.operands.items()
+            role: _room(layer, scratchpads, operand, keeps_padding=role in self.CHANGED)
+            for role, operand in self.operands.items()
         }
         self.wholes = {role: operand.shape for role, operand in self.operands.items()}
 
@@ -177,8 +185,7 @@ class SmaugRule(ABC):
         dims = self.corrected(preferences)
         best: Tiles | None = None
         for tiles in self.candidates(dims):
-            fits = all(self.rooms[role].holds(tile) for role, tile in tiles.items())
-            if fits and (best is None or self._filled(tiles) > self._filled(best)):
+            if self.fit(tiles) and (best is None or self._filled(tiles) > self._filled(best)):
                 best = tiles
         if best is None:
             words = ", ".join(f"{role} {found}" for role, found in dims.items())
@@ -186,6 +193,10 @@ class SmaugRule(ABC):
                 self.layer, f"SMAUG's split dimensions ({words}) have no tile that fits"
             )
         return SmaugShapes(dims, best)
+
+    def fit(self, tiles: Tiles) -> bool:
+        """Return whether the scratchpads hold the tiles."""
+        return all(self.rooms[role].holds(tile) for role, tile in tiles.items())
 
     def pieces(self, shapes: SmaugShapes, role: str) -> tuple[tuple[Piece, ...], ...]:
         """Return the pieces into which SMAUG splits each dimension of a tensor."""
@@ -220,6 +231,16 @@ class SmaugRule(ABC):
 
 class SummedRule(SmaugRule):
     """Base of the rules with weights that are summed over C."""
+
+    def fit(self, tiles: Tiles) -> bool:
+        """Return whether the scratchpads hold the tiles. Where an incomplete sum takes more bytes
+        than an element, unlike in SMAUG, they must hold those, too, if the sum is split."""
+        output, deep = self.operands[OUTPUT], min(tiles[INPUT][-1], tiles[WEIGHTS][-1])
+        grown = 1
+        if deep < self.wholes[INPUT][-1]:
+            grown = output.unfinished_bytes // output.element_bytes
+        room = self.rooms[OUTPUT]
+        return super().fit(tiles) and grown * room.size(tiles[OUTPUT]) <= room.most
 
     def weight_tiles(self, dims: TilingDims, cut: bool, channels: int) -> Iterator[Extents]:
         """Yield tiles of the weights for an input tile of `channels`. If `cut`, C is split."""
@@ -406,6 +427,8 @@ class DepthwiseRule(PooledRule):
     SMAUG's engine does not run them, so this rule is penstock's.
     """
 
+    CHANGED: ClassVar[frozenset[str]] = frozenset()
+
     def least(self) -> Tiles:
         return {**super().least(), WEIGHTS: (*self.wholes[WEIGHTS][:3], ENGINES)}
 
@@ -433,6 +456,14 @@ class DepthwiseRule(PooledRule):
 class ScaledRule(SmaugRule):
     """Weights per channel without a sum, as in batch normalisation."""
 
+    CHANGED: ClassVar[frozenset[str]] = frozenset({WEIGHTS})
+
+    def __init__(self, layer: Layer, scratchpads: Scratchpads) -> None:
+        super().__init__(layer, scratchpads)
+        rows, channels = self.wholes[WEIGHTS]
+        if rows > 1:  # A factor and an offset suffice for a batch normalisation.
+            self.wholes[WEIGHTS] = (CONSTANTS, channels)
+
     def least(self) -> Tiles:
         tile = (1, *(ENGINES,) * (len(self.wholes[INPUT]) - 1))
         return {INPUT: tile, WEIGHTS: (self.wholes[WEIGHTS][0], ENGINES), OUTPUT: tile}
@@ -451,6 +482,8 @@ class ScaledRule(SmaugRule):
             if dims[WEIGHTS] is NC:
                 apart = not dims[INPUT].needs("C")
                 some = stepped(weights[1], ENGINES) if apart else (tile[-1],)
+                if not apart and not self.rooms[WEIGHTS].holds((weights[0], tile[-1])):
+                    return  # Further images are not considered, either.
             for deep in some:
                 yield {INPUT: tile, WEIGHTS: (weights[0], deep), OUTPUT: tile}
 
@@ -472,6 +505,8 @@ class ScaledRule(SmaugRule):
 
 class ElementwiseRule(SmaugRule):
     """Element-wise layers, as one row of elements."""
+
+    CHANGED: ClassVar[frozenset[str]] = frozenset()
 
     def least(self) -> Tiles:
         return {}
@@ -510,7 +545,7 @@ def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
             rules[False, 4, 4] = DepthwiseRule
         if rule := rules.get((bool(layer.reduced), rank, len(weights[0].dimensions))):
             return rule(layer, scratchpads)
-    elif not layer.reduced and rank == 4 and is_slid(kinds[INPUT]):
+    elif not layer.reduced and rank == 4:
         return PooledRule(layer, scratchpads)
     raise refused(layer, "its combination of tensors matches none of SMAUG's operators")
 
@@ -527,20 +562,22 @@ def refused(layer: Layer, what: str) -> UnsupportedError:
     )
 
 
-def _room(layer: Layer, scratchpads: Scratchpads, operand: LayerOperand) -> TileCapacity:
+def _room(
+    layer: Layer, scratchpads: Scratchpads, operand: LayerOperand, *, keeps_padding: bool
+) -> TileCapacity:
     """Return the capacity for tiles of an operand: the scratchpad minus the other operands of its
     role, which are stored whole."""
     memory = scratchpads.of(operand.role)
-    same_role = [o for o in layer.operands if o.role == operand.role]
+    same_role = [o for o in layer.operands if scratchpads.of(o.role) is memory]
     others = sum(
         math.prod(o.shape) * o.element_bytes
         for o in same_role
         if o.dimensions != operand.dimensions
     )
     alike = sum(o.dimensions == operand.dimensions for o in same_role)
-    summed = operand is layer.output and layer.reduced
-    size = operand.unfinished_bytes if summed else operand.element_bytes
     copies = 2 if scratchpads.double_buffered else 1
     return TileCapacity(
-        max(0, memory.size_bytes - others) // (size * copies * alike), memory.alignment
+        max(0, memory.size_bytes - others) // (operand.element_bytes * copies * alike),
+        memory.alignment,
+        -operand.shape[-1] % memory.alignment if keeps_padding else None,
     )

@@ -40,14 +40,21 @@ class TilingDims(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TileCapacity:
-    """Capacity for a tile: a number of elements, with an aligned innermost dimension."""
+    """Capacity for a tile: a number of elements, with an aligned innermost dimension.
+
+    padding: the elements that SMAUG adds to the innermost dimension where it makes a tile by
+        changing the tensor's shape, which keeps the alignment padding of the whole tensor; None if
+        the tile is aligned by itself.
+    """
 
     most: int
     alignment: int
+    padding: int | None = None
 
     def size(self, shape: Extents) -> int:
-        """Return the number of elements that a tile occupies, alignment included."""
-        return math.prod(shape[:-1]) * -(-shape[-1] // self.alignment) * self.alignment
+        """Return the number of elements that a tile occupies, padding included."""
+        padding = -shape[-1] % self.alignment if self.padding is None else self.padding
+        return math.prod(shape[:-1]) * (shape[-1] + padding)
 
     def holds(self, shape: Extents) -> bool:
         return self.size(shape) <= self.most

@@ -10,6 +10,8 @@
 static int8_t inputs_memory[SMV_INPUT_BYTES];
 static int8_t weights_memory[SMV_WEIGHTS_BYTES];
 static int8_t outputs_memory[SMV_OUTPUT_BYTES];
+static int8_t parameters_memory[SMV_PARAMETERS_BYTES];
+static int32_t accumulators[SMV_OUTPUT_BYTES];
 
 static struct {
     int32_t stride_h, stride_w, dilation_h, dilation_w;
@@ -30,8 +32,10 @@ static struct {
 
 /* Address of `count` bytes at offset `at` of a scratchpad; traps if they are out of bounds. */
 static int8_t *bytes(int32_t memory, int32_t at, int32_t count) {
-    int8_t *const memories[] = {inputs_memory, weights_memory, outputs_memory};
-    const int32_t sizes[] = {SMV_INPUT_BYTES, SMV_WEIGHTS_BYTES, SMV_OUTPUT_BYTES};
+    int8_t *const memories[] = {inputs_memory, weights_memory, outputs_memory,
+                                parameters_memory};
+    const int32_t sizes[] = {SMV_INPUT_BYTES, SMV_WEIGHTS_BYTES, SMV_OUTPUT_BYTES,
+                             SMV_PARAMETERS_BYTES};
     if (at < 0 || count < 0 || at > sizes[memory] - count) {
         __builtin_trap();
     }
@@ -121,14 +125,14 @@ static int8_t in_range(int32_t scaled) {
  * result if `finish` is set. */
 static void finish_sum(int32_t sum, int32_t o, int32_t bias, int32_t multiplier, int32_t shift,
                        int32_t y, int32_t y_first, int32_t accumulate, int32_t finish) {
-    const int32_t partial = y + 4 * (y_first + o);
-    sum += accumulate ? word(SMV_OUTPUT, partial) : word(SMV_WEIGHTS, bias + 4 * o);
+    int8_t *const element = bytes(SMV_OUTPUT, y + y_first + o, 1);
+    int32_t *const partial = accumulators + (y + y_first + o);
+    sum += accumulate ? *partial : word(SMV_PARAMETERS, bias + 4 * o);
     if (finish) {
-        const int32_t by = word(SMV_WEIGHTS, multiplier + 4 * o);
-        *bytes(SMV_OUTPUT, y + y_first + o, 1) =
-            in_range(penstock_multiply(sum, by, *bytes(SMV_WEIGHTS, shift + o, 1)));
+        const int32_t by = word(SMV_PARAMETERS, multiplier + 4 * o);
+        *element = in_range(penstock_multiply(sum, by, *bytes(SMV_PARAMETERS, shift + o, 1)));
     } else {
-        memcpy(bytes(SMV_OUTPUT, partial, 4), &sum, 4);
+        *partial = sum;
     }
 }
 

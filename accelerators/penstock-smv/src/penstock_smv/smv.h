@@ -1,5 +1,6 @@
 /* smv.h: the driver of the smv engine: eight processing elements, and scratchpads for inputs,
- * weights and outputs.  Scratchpad offsets and pitches are in bytes.  Settings persist until they
+ * weights and outputs, a memory of biases, multipliers and shifts, and an accumulator of 32 bits for
+ * each byte of the output scratchpad.  Scratchpad offsets and pitches are in bytes.  Settings persist until they
  * are set again.
  *
  * A function may return before its operation completes, provided that operations on the same bytes
@@ -10,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { SMV_INPUT, SMV_WEIGHTS, SMV_OUTPUT };
+enum { SMV_INPUT, SMV_WEIGHTS, SMV_OUTPUT, SMV_PARAMETERS };
 enum { SMV_MAX, SMV_AVERAGE };
 
 /* Sets the strides and dilations of windows. */
@@ -46,7 +47,8 @@ void smv_store(void *target, int32_t at, int32_t runs, int32_t run_bytes, int32_
 /* Convolves a tile: adds the products to the partial sums (accumulate) or to the biases, and
  * requantises complete sums (finish).  x has in_h rows of in_w columns, preceded by pad_top rows
  * and pad_left columns of padding; all elements after them are padding, too.  An output pixel is at
- * y: its elements start at byte y_first, its partial sums at byte 4 * y_first. */
+ * y; its elements start at byte y_first.  The partial sum of an element is in the accumulator with the
+ * number of the element's byte. */
 void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
                 int32_t depth, int32_t kernel_h, int32_t kernel_w, int32_t w, int32_t bias,
                 int32_t multiplier, int32_t shift, int32_t y, int32_t y_first, int32_t out_h,

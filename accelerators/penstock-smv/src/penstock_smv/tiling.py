@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 
 from penstock.uma import (
     INPUT,
+    PARAMETERS,
     WEIGHTS,
     AcceleratorTarget,
     CapacityError,
@@ -40,6 +40,8 @@ from penstock_smv.smaug import Smaug
 ALIGNMENT = 8
 """The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a
 vector."""
+SCALE_BYTES = 9
+"""Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
 """The default timing of copies in cycles.  Source of the 100 cycles per copy: SMAUG's configuration
 of its DMA engine; the other figures are assumptions."""
@@ -52,17 +54,27 @@ TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()
 
 
 def scratchpads(target: AcceleratorTarget) -> Scratchpads:
-    """Return the three scratchpads, with the sizes that the accelerator's attributes define.
+    """Return the scratchpads, with the sizes that the accelerator's attributes define.
 
-    Partial sums stay in the scratchpad of outputs: they are never stored to memory."""
-    sizes = (int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output"))
+    Partial sums stay in the accumulators: they are never stored to memory."""
+    sizes = [int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output")]
     return Scratchpads.separate(
         *sizes,
+        parameters_bytes=parameters_bytes(sizes[1]),
         alignment=ALIGNMENT,
         double_buffered=bool(target.attrs["double_buffering"]),
         spills=False,
         copies=replace(COPIES, bytes_per_cycle=int(target.attrs["bytes_per_cycle"])),
     )
+
+
+def parameters_bytes(weights_bytes: int) -> int:
+    """Return the size of the memory of biases, multipliers and shifts: room for those of all output
+    channels whose weights fit a scratchpad of weights, so it never limits the size of tiles.
+
+    Each channel has at least `ALIGNMENT` bytes of weights, and its parameters take `SCALE_BYTES`.
+    The channels of a tile are aligned, too, and there may be two tiles."""
+    return SCALE_BYTES * 2 * ALIGNMENT * -(-weights_bytes // (2 * ALIGNMENT * ALIGNMENT))
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSequence:
@@ -143,41 +155,9 @@ def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> Tile
     """Return the first sequence of tiles of a tiler that the engine can execute for a layer.
 
     Results are cached.  Raises CapacityError if there is none."""
-    return choose_sequence(tiler, layer, memories, overwritten_sums)
+    return choose_sequence(tiler, layer, memories)
 
 
-def overwritten_sums(sequence: TileSequence) -> tuple[str, ...]:
-    """Check that no final element of an output tile overwrites a partial sum that a later visit
-    still needs.  Return () if none does, otherwise a tuple with one phrase for the error message.
-
-    Within a pixel of the output tile, the final int8 element of channel c is at byte c, and its
-    int32 partial sum is at bytes 4 * c to 4 * c + 3.  For example, the final elements of channels 8
-    to 15 would overwrite the partial sums of channels 2 and 3."""
-    if not sequence.has_partial_sums:
-        return ()
-    output = sequence.layer.output
-    *outer, channels = (d.axis or "" for d in output.dimensions)
-    size = output.unfinished_bytes
-    live: set[tuple[tuple[int, ...], tuple[int, int]]] = set()
-    final: set[tuple[tuple[int, ...], tuple[int, int]]] = set()
-    for visit, step, (_, ends) in zip(
-        sequence.visits, sequence.steps, sequence.accumulation, strict=True
-    ):
-        first = sequence.held(visit, output).intervals[-1][0]
-        lower, upper = step.box[channels]
-        part = tuple(visit.tile.get(name, 0) for name in outer), (lower - first, upper - first)
-        (final if ends else live).add(part)
-        live -= final
-        for (pixels, (a, b)), (others, (c, d)) in product(final, live):
-            if pixels == others and a < size * d and size * c < b:
-                return ("finished elements would overwrite incomplete sums of the same pixels",)
-        if step.stores:
-            final.clear()
-    return ()
-
-
-SCALE_BYTES = 9
-"""Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 TABLE_ENTRIES = 256
 """The number of entries of the table that defines a unary operator, one per int8 value."""
 WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
@@ -218,7 +198,10 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     - A tile has all output channels, or a multiple of the number of processing elements.  If the
       layer sums over input channels, a tile has all of them, or a multiple of the number of
       multipliers in a processing element.
-    - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel.
+    - The operand of biases also holds multipliers and shifts: 4 + 4 + 1 bytes per channel, in a
+      memory of its own.
+    - Each byte of the scratchpad of outputs has an accumulator for its partial sum, so incomplete
+      sums take no more room there than elements.
     - The input of a fully connected layer has shape (N, C).
     - The second operand of an element-wise operator is in the scratchpad of weights.  Constants per
       channel have shape (1, C); the factors and offsets of a batch normalisation, (2, C).
@@ -233,7 +216,7 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     elif kind in UNARY:
         table = LayerOperand("table", WEIGHTS, (Dimension(TABLE_ENTRIES),))
         layer = replace(layer, inputs=(*layer.inputs, table))
-    row = flattened(layer) if flat else None
+    row = flattened(layer) if flat and kind in (*ELEMENTWISE, *UNARY) else None
     if row is not None:
         return row.with_axis(row.axes[0].name, lanes=n)
     layer = layer.with_axis("c", least=n, step=n, lanes=n)
@@ -243,7 +226,9 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
         summed = int(offloaded.target.attrs["multipliers"])
         layer = layer.with_axis("sum", least=summed, step=summed, lanes=summed)
     x, w, scale = layer.inputs
-    return replace(layer, inputs=(x, w, replace(scale, element_bytes=SCALE_BYTES)))
+    scale = replace(scale, role=PARAMETERS, element_bytes=SCALE_BYTES)
+    output = replace(layer.output, partial_bytes=None)
+    return replace(layer, inputs=(x, w, scale), output=output)
 
 
 def has_weights(layer: Layer) -> bool:
@@ -251,7 +236,7 @@ def has_weights(layer: Layer) -> bool:
     connected layer.
 
     layer: the loop nest of the operator, a result of `layer_of_call`."""
-    return any(operand.element_bytes == SCALE_BYTES for operand in layer.inputs)
+    return any(operand.role == PARAMETERS for operand in layer.inputs)
 
 
 def constant_input(node: Node) -> int | None:

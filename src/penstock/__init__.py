@@ -6,6 +6,7 @@
 Functions, one for each command; `help(penstock.compile)` describes one with all settings:
 
     compile   a model to C: Compiled, with report, layers, inputs, outputs, and write()
+    read      a model file as a Graph, which all functions take in place of the file
     explore   the Pareto front of memory against cycles: Explored
     load      compile for this machine: Network, with predict() and evaluate() in real numbers
     run       compile and execute, on a simulated core or on the host: Ran, with outputs
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         golden,
         load,
         profile,
+        read,
         read_report,
         run,
         scan,
@@ -77,8 +79,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "penstock.api": (
         "Accuracy", "Compiled", "Explored", "Network", "Ran", "Reported", "Scanned", "Verified",
-        "compare", "compile", "explore", "golden", "load", "profile", "read_report", "run", "scan",
-        "show", "verify",
+        "compare", "compile", "explore", "golden", "load", "profile", "read", "read_report", "run",
+        "scan", "show", "verify",
     ),
     "penstock.errors": (
         "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
@@ -123,6 +125,7 @@ __all__ = [
     "golden",
     "load",
     "profile",
+    "read",
     "read_report",
     "run",
     "scan",

@@ -61,6 +61,10 @@ def region_without_commands() -> object:
     return penstock.compile(replace(request, accelerators=changed))
 
 
+class Unregistered(Vanilla):
+    target_name = "unregistered"
+
+
 def with_unknown_cycles() -> object:
     """An accelerator with a driver function that states no cycles, although it has the field."""
     begin = Invoke(replace(phases.BEGIN, cycles=lambda *given: None), (1,))  # type: ignore[arg-type]
@@ -111,7 +115,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-060": lambda: compiled(
         Vanilla().partition(graph(), {"macs_per_cycle": 64}), "vanilla"
     ),
-    "backend-061": lambda: compiled(Vanilla().partition(graph())),
+    "backend-061": lambda: compiled(Unregistered().partition(graph())),
     "backend-062": lambda: is_op("add")(wildcard(), wildcard()).has_dtype("int9"),
     "backend-063": lambda: wildcard().has_shape((1, -1)),
     "usage-063": lambda: api.explain_pattern(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.api.network import Network
     from penstock.api.ran import Ran, compare, profile, run
     from penstock.api.reported import Reported, read_report
-    from penstock.api.requested import request
+    from penstock.api.requested import read, request
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
@@ -56,7 +56,7 @@ _MODULES = {
     "penstock.api.network": ("Network",),
     "penstock.api.ran": ("Ran", "compare", "profile", "run"),
     "penstock.api.reported": ("Reported", "read_report"),
-    "penstock.api.requested": ("request",),
+    "penstock.api.requested": ("read", "request"),
     "penstock.api.scanned": ("ScanSettings", "scan"),
     "penstock.api.settings": ("Settings",),
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
@@ -97,6 +97,7 @@ __all__ = [
     "nodes",
     "onnx_reference",
     "profile",
+    "read",
     "read_inputs",
     "read_report",
     "request",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, get_type_hints
@@ -12,7 +12,8 @@ from typing import Any, TypeVar, Unpack, get_type_hints
 from penstock.api.arguments import check_type
 from penstock.api.settings import Settings
 from penstock.backends.cores.family import load_checked_target, with_kernels
-from penstock.backends.discovery import check_is_target, open_accelerators
+from penstock.backends.discovery import check_is_target, names, open_accelerators
+from penstock.backends.partition import partitioned_for
 from penstock.choices import InterfaceTypes, Optimize
 from penstock.codegen.c_text import prefix
 from penstock.errors import UsageError, did_you_mean
@@ -21,6 +22,7 @@ from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.load import first_outside
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
+from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import KEYWORDS, Request
 from penstock.scheduling.options import Options
 from penstock.setting import AnySetting
@@ -63,7 +65,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
 
     Raises UsageError, TargetError, BackendError."""
     check_is_model(model)
-    _check_names(settings)
+    _check_names(settings, [one.name for one in KEYWORDS])
     _check_types(settings)
     check_type("target", target, str, "the call")
     check_is_target(target)
@@ -73,7 +75,7 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     reading = {path[1]: value for path, value in found.items() if path[0] == "reading"}
     own = {path[0]: value for path, value in found.items() if path[0] != "reading"}
     _check_prefix(own.get("name"))
-    named = own.pop("accelerators", ())
+    named = _with_partition(model, own.pop("accelerators", ()))
     wanted = Request(
         model.name if isinstance(model, Graph) else str(model),
         load_checked_target(target, trusted=own.get("trust_target", False)),
@@ -82,6 +84,16 @@ def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Setti
     )
     is_same = wanted.io is InterfaceTypes.MODEL
     return _on_target(replace(wanted, reading=Reading(**reading, same_interface=is_same)), named)
+
+
+def _with_partition(model: Model, named: Sequence[str]) -> tuple[str, ...]:
+    """The accelerators that a request names, and those for which a graph is partitioned."""
+    if not isinstance(model, Graph):
+        return tuple(named)
+    stated = {text.partition(":")[0] for text in named}
+    more = {n: a for n, a in partitioned_for(model).items() if n not in stated and n in names()}
+    settings = {n: ",".join(f"{key}={value}" for key, value in a.items()) for n, a in more.items()}
+    return (*named, *(f"{name}:{text}" for name, text in settings.items()))
 
 
 def _on_target(wanted: Request, named: Iterable[str]) -> Request:
@@ -124,9 +136,21 @@ def _check_types(settings: Mapping[str, object]) -> None:
             check_type(one.name, settings[one.name], hints[one.name], "the call", help)
 
 
-def _check_names(settings: Mapping[str, object]) -> None:
-    """Raises UsageError if a setting is unknown, such as a misspelled one."""
-    known = [one.name for one in KEYWORDS]
+def read(model: str | Path, **settings: Unpack[Settings]) -> Graph:
+    """Read a model: a file, or a zoo network `zoo:NAME`.  The result is a graph, which
+    `penstock.compile` and the other functions take in place of the file.
+
+    settings: those of `penstock.compile` that determine how a file is read, such as `dimensions`
+        or `quantise`.
+
+    Raises ModelError, UnsupportedError, UsageError."""
+    known = [one.name for one in KEYWORDS if one.path[0] == "reading"]
+    _check_names(settings, known)
+    return read_request(request(model, **settings))
+
+
+def _check_names(settings: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raises UsageError if a setting is not known, such as a misspelled one."""
     for name in settings.keys() - known:
         help = did_you_mean(name, known).rstrip()
         if name in {field.name for field in fields(Options)}:

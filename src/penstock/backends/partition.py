@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from penstock.backends.accelerator import Accelerator, CpuFallback, NamedPattern
 from penstock.backends.author import Rule, broken_rule
@@ -152,6 +153,13 @@ def with_settings(graph: Graph, accelerator: Accelerator) -> Graph:
         return replace(node, op=replace(node.op, attributes=(*others, (PARTITIONED_WITH, values))))
 
     return graph.with_nodes(tuple(map(stated, graph.nodes)))
+
+
+def partitioned_for(graph: Graph) -> Mapping[str, Mapping[str, object]]:
+    """Return the attribute values of each accelerator for which a graph is partitioned, by name."""
+    composites = (node.op for node in graph.nodes if isinstance(node.op, Composite))
+    values = ((op.engine, op.attribute(PARTITIONED_WITH, ())) for op in composites)
+    return {engine: dict(cast(tuple[tuple[str, object], ...], found)) for engine, found in values}
 
 
 def is_partitioned(graph: Graph, accelerator: Accelerator) -> bool:

@@ -24,6 +24,7 @@ from penstock.backends.pattern import (
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
+from penstock.ops.reshape import keeps_extents
 from penstock.ops.unary import Relu
 
 
@@ -33,7 +34,7 @@ def matches(
     """Return the matches of a pattern that end with `node`, each as the set of its nodes' names."""
     # Larger matches come first; matches of the same size are in the order of the alternatives in
     # the pattern.
-    search = Search.of(pattern, producers)
+    search = Search.of(pattern, producers, node.name)
     found = search.match(pattern, Term.of(node.output), frozenset())
     claims = dict.fromkeys(one.claimed for one in found if node.name in one.claimed)
     return tuple(sorted(claims, key=len, reverse=True))
@@ -108,18 +109,20 @@ class Search:
     producers: the node that computes a value, by the value's name.
     repeated: patterns that occur more than once and must match the same value or intermediate
         result (term) each time.
+    root: the name of the last node of the matches.
     known: the memoised results of `match`."""
 
     producers: Mapping[str, Node]
     repeated: frozenset[Pattern]
+    root: str = ""
     known: dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]] = field(
         default_factory=dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]]
     )
 
     @staticmethod
-    def of(pattern: Pattern, producers: Mapping[str, Node]) -> Search:
-        """Return a search for matches of `pattern`; `producers` as in `Search`."""
-        return Search(producers, _repeated_patterns(pattern))
+    def of(pattern: Pattern, producers: Mapping[str, Node], root: str = "") -> Search:
+        """Return a search for matches of `pattern`; `producers` and `root` as in `Search`."""
+        return Search(producers, _repeated_patterns(pattern), root)
 
     def match(self, pattern: Pattern, term: Term, bindings: _Bindings) -> tuple[_Match, ...]:
         """Return the distinct matches of `pattern` whose result is `term`; () if there are none.
@@ -192,6 +195,11 @@ class Search:
                 continue
             for operands in stage.arguments:
                 yield from self._argument_matches(pattern, operands, found)
+        # Between two operators, a reshape that only adds or drops axes of extent 1 is looked
+        # through: importers put such reshapes around convolutions of one axis.
+        if node.name != self.root and keeps_extents(node):
+            for inner in self.match(pattern, Term.of(node.inputs[0]), bindings):
+                yield replace(inner, claimed=inner.claimed | {node.name})
 
     def _argument_matches(
         self, pattern: Operator, operands: tuple[Term, ...], found: _Match

@@ -86,13 +86,19 @@ NAMED_FILES = 4  # Maximum number of changed files that a message names.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Bundle(Brief):
+class Bundle(Brief, Mapping[str, bytes]):
     """Contents of the files of a compiled model, by path relative to the bundle's folder."""
 
     files: tuple[tuple[str, bytes], ...]
 
     def __getitem__(self, name: str) -> bytes:
         return dict(self.files)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
 
     def with_files(self, *more: tuple[str, bytes]) -> Bundle:
         """The bundle with additional files."""

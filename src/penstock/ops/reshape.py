@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Node, Value
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
@@ -65,6 +65,15 @@ class Reshape(FollowingAxes):
 
     def kernel(self, site: Site) -> Kernel:
         raise AssertionError("an alias is lowered to a view, never to a kernel")
+
+
+def keeps_extents(node: Node) -> bool:
+    """Return whether a node is a reshape that only adds or drops axes of extent 1."""
+    if not isinstance(node.op, Reshape):
+        return False
+    x, y = ([extent for extent in shape if extent != 1] for shape in (
+        node.inputs[0].type.shape, node.op.shape))  # fmt: skip
+    return x == y
 
 
 def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

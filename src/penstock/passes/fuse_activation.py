@@ -3,22 +3,26 @@
 Conditions:
 
 1. Input and output of Relu have the same type, so that Relu is nothing but a clamp.
-2. Relu is the only reader of its input, which is not an output of the graph.
+2. Relu is the only reader of its input, which is not an output of the graph.  Reshapes that only
+   add or drop axes of extent 1 may come between, as after convolutions of one axis, if each is the
+   only reader of its input, too.
 3. The operator that computes the input has an `activation`, and it is NONE, or, of real numbers, it
    has `limits`.
 
-The fused node keeps the name and origin of Relu's output.
+The last of the fused nodes keeps the name of Relu's output.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from penstock.ir.graph import Graph, Node
+from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
 from penstock.ops.plain import PlainRelu
+from penstock.ops.reshape import keeps_extents
 from penstock.ops.unary import Relu
 
 
@@ -27,15 +31,28 @@ def fuse_activation(graph: Graph) -> Graph:
     producers, consumers = graph.producers(), graph.consumers()
     outputs = {value.name for value in graph.results}
     fused: dict[str, Node] = {}
+
+    def makers(value: Value) -> Iterator[Node]:
+        """The nodes before Relu, last first: reshapes, and the first other node."""
+        maker = producers.get(value.name)
+        while maker is not None and len(consumers[maker.output.name]) == 1:
+            if maker.output.name in outputs:
+                return
+            yield maker
+            if not keeps_extents(maker):
+                return
+            maker = producers.get(maker.inputs[0].name)
+
+    gone: set[str] = set()
     for node in graph.nodes:
-        maker = producers.get(node.inputs[0].name)
-        op = None if maker is None else _clamped(maker.op, node.op)
-        if maker is None or op is None:
+        *reshapes, maker = (*makers(node.inputs[0]),) or (node,)
+        op = _clamped(maker.op, node.op)
+        if op is None or maker is node or node.inputs[0].type != node.output.type:
             continue
-        alone = len(consumers[maker.output.name]) == 1 and maker.output.name not in outputs
-        if alone and maker.output.type == node.output.type:
-            fused[maker.name] = replace(maker, op=op, output=node.output)
-    gone = {node.name for node in fused.values()}
+        gone.add(node.name)
+        fused[maker.name] = replace(maker, op=op)
+        last = reshapes[0] if reshapes else fused[maker.name]
+        fused[last.name] = replace(last, output=node.output)
     kept = (fused.get(node.name, node) for node in graph.nodes if node.name not in gone)
     return graph.with_nodes(tuple(kept))
 

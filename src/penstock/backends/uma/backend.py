@@ -51,6 +51,7 @@ from penstock.errors import BackendError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
+from penstock.passes.order import PASSES, run_passes
 from penstock.program.program import Program
 
 REGISTERED: dict[str, UMABackend] = {}  # The backends registered in this process, by target name.
@@ -127,9 +128,10 @@ class UMABackend(Registration):
     ) -> Graph:
         """Return the graph after the accelerator's graph passes, with matched nodes as composites.
 
-        A composite is a single node that contains the nodes matched by a pattern.  The result can
-        be compiled: `penstock.compile` accepts it as a model, with the accelerator in its argument
-        `accelerators`.  Composites without an implementation then run on the processor.
+        The graph is simplified first, as the compiler does.  A composite is a single node that
+        contains the nodes matched by a pattern.  The result can be compiled: `penstock.compile`
+        accepts it as a model, and opens the accelerator, which must be registered or installed,
+        with these attributes.  Composites without an implementation then run on the processor.
 
         attributes: values that override the defaults of the accelerator's attributes.
         chip: the target to which the accelerator is attached; by default the host.
@@ -146,7 +148,7 @@ class UMABackend(Registration):
         ['conv1', 'pool1', 'conv2', 'pool2']
         """
         accelerator = self.accelerator(attributes, chip)
-        graph, _ = claimed(graph, accelerator)
+        graph, _ = claimed(run_passes(graph, PASSES), accelerator)
         return with_settings(graph, accelerator)
 
     def accelerator(

@@ -71,8 +71,8 @@ def keeps_extents(node: Node) -> bool:
     """Return whether a node is a reshape that only adds or drops axes of extent 1."""
     if not isinstance(node.op, Reshape):
         return False
-    x, y = ([extent for extent in shape if extent != 1] for shape in (
-        node.inputs[0].type.shape, node.op.shape))  # fmt: skip
+    shapes = node.inputs[0].type.shape, node.op.shape
+    x, y = ([extent for extent in shape if extent != 1] for shape in shapes)
     return x == y
 
 

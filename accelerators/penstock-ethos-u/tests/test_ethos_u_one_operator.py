@@ -9,19 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.frontends.builder import GraphBuilder
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
-from penstock.ir.tensor import Quantisation
+from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.resize import Sampling
 from penstock.opkit.sliding import Window
-from penstock.ops.binary import Maximum, Minimum
+from penstock.ops.axis_extremes import ReduceMax, ReduceMin
+from penstock.ops.binary import Maximum, Minimum, Prelu
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.pad import MirrorPad, Pad
-from penstock.ops.resize import ResizeNearest
+from penstock.ops.resize import ResizeBilinear, ResizeNearest
 from penstock.ops.slice import Slice
 from penstock.ops.sums import Mean, Sum
 from penstock.ops.tile import Tile
@@ -214,7 +215,57 @@ def joined(draw: st.DrawFn) -> Graph:
     return finished(draw, net, y)
 
 
+@st.composite
+def words(draw: st.DrawFn) -> Graph:
+    """A movement of elements of several bytes."""
+    dtype = draw(st.sampled_from((DType.INT16, DType.INT32, DType.FLOAT32)))
+    shape = (1, *(draw(st.integers(1, 6)) for _ in range(3)))
+    x = Value("x", TensorType(shape, dtype))
+    op = draw(st.sampled_from((a_slice, tiling, transposition, gathering)))(draw, shape)
+    y = Value("y", op.result_type((x.type,)))
+    return Graph("words", (x,), (y,), (Node(op, (x,), y),))
+
+
+@st.composite
+def prelus(draw: st.DrawFn) -> Graph:
+    """Slopes of each channel, column, row or element; of the input's quantisation or another."""
+    net = GraphBuilder("prelu", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels))
+    shape = tuple(draw(st.sampled_from((1, n))) for n in x.type.shape[1:])
+    slopes = drawn_constant(draw, net, shape, draw(st.sampled_from((1 / 128, 1 / 300))), "slopes")
+    alike = x.type.quantisation
+    made = draw(st.sampled_from((alike, None))) or drawn_range(draw)
+    return finished(draw, net, net.apply(Prelu(), x, slopes, quantisation=made, name="y"))
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> Graph:
+    """A maximum or minimum along axes."""
+    net = GraphBuilder("extreme", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels))
+    axes = draw(st.sampled_from(((1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))))
+    op = draw(st.sampled_from((ReduceMax, ReduceMin)))(axes)
+    return finished(draw, net, net.apply(op, x, quantisation=x.type.quantisation, name="y"))
+
+
+@st.composite
+def resized(draw: st.DrawFn) -> Graph:
+    """Bilinear interpolation, to twice as many rows and columns or another number."""
+    net = GraphBuilder("resized", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels), most=7)
+    sampling = draw(st.sampled_from(Sampling))
+    corner = sampling is Sampling.ALIGN_CORNERS
+    factor = draw(st.sampled_from((1, 2, 2, 4 if corner else 2)))
+    rows, columns = ((n - 1) * factor + 1 if corner else n * factor for n in x.type.shape[1:3])
+    op = ResizeBilinear(rows, columns, sampling)
+    return finished(draw, net, net.apply(op, x, quantisation=x.type.quantisation, name="y"))
+
+
 KINDS = {
+    "words": words(),
+    "prelu": prelus(),
+    "extremes along axes": reductions(),
+    "bilinear resizing": resized(),
     "movements": movements(),
     "repeated": broadcasts_alone(),
     "joined": joined(),

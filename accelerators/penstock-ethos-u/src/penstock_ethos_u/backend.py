@@ -28,6 +28,7 @@ from typing import Any, cast
 
 from penstock.uma import (
     AcceleratorTarget,
+    ElementTypes,
     Graph,
     Node,
     Offloaded,
@@ -53,9 +54,10 @@ from penstock_ethos_u.configurations import (
 from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
-from penstock_ethos_u.operators import LOOKUPS, MOVEMENTS, is_natural
+from penstock_ethos_u.operators import COMPOSED, EXTREMES, LOOKUPS, MOVEMENTS, PRELU, RESIZE
 from penstock_ethos_u.programs import encode, submission
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
+from penstock_ethos_u.sequences import is_natural
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
 TRANSPOSED = "nn.conv2d_transpose"
@@ -65,8 +67,8 @@ LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
-# Operators with one input that only move elements.
-MOVES = tuple(kind for kind in MOVEMENTS if kind != "Concatenation")
+# Operators with one input that several operations compute.
+COMPOSED_UNARY = tuple(kind for kind in COMPOSED if kind not in ("Concatenation", PRELU))
 MOST_CONCATENATED = 8  # Maximum number of inputs of a concatenation.
 SUMS = ("add", "subtract", "multiply", "maximum", "minimum")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
@@ -113,15 +115,16 @@ class EthosU(UMABackend):
         self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *MOVES):
+        for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *COMPOSED_UNARY):
             self._register_pattern(op, is_op(op)(wildcard()))
-        for op in SUMS:
+        for op in (*SUMS, PRELU):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         self._register_pattern(CONCATENATION, concatenation())
         for rule in RULES:
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
-        for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, *MOVES, CONCATENATION):
+        every = (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, *COMPOSED_UNARY)
+        for op in (*every, PRELU, CONCATENATION):
             self._register_operator_strategy(op, strategy_of(op))
         driver = StreamDriver(
             submission(self.name),
@@ -165,7 +168,8 @@ def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
 
     def takes_blocks(node: Node) -> bool:
         offloaded = Offloaded(node, target)
-        return offloaded.main.kind not in MOVEMENTS or is_natural(offloaded)
+        kind = offloaded.main.kind
+        return kind not in (RESIZE, *EXTREMES) and (kind not in MOVEMENTS or is_natural(offloaded))
 
     return packed(
         graph,
@@ -190,7 +194,7 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
     attrs: attributes of the operator by name.
     inputs: types of the operator's inputs."""
-    if op in (*REDUCTIONS, DENSE):
+    if op in (*REDUCTIONS, *EXTREMES, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:
         return -(-attrs["rows"].size // attrs["rows"].stride)
@@ -206,6 +210,7 @@ def strategy_of(op: str) -> Any:
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         one_row = row_count(out_type.shape) == 1
         reach = window_rows(op, attrs, inputs)
+        types = ElementTypes((inputs[0].dtype,), out_type.dtype)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
             found.add_implementation(
@@ -216,8 +221,7 @@ def strategy_of(op: str) -> Any:
                 filled_cost=variant.filled_cost,
                 tables=variant.tables,
                 by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
-                by_columns=op not in MOVES
-                and op != CONCATENATION
+                by_columns=op not in (*COMPOSED_UNARY, PRELU, CONCATENATION)
                 and all(type.layout is None for type in (*inputs, out_type)),
                 scratch_bytes=variant.scratch_bytes,
                 placed_scratch=variant.placed_scratch,
@@ -225,6 +229,7 @@ def strategy_of(op: str) -> Any:
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
                 cache_line_bytes=cast(int, target.attrs["cache_line"]),
+                element_types=types if op in (*MOVEMENTS, CONCATENATION) else None,
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:

@@ -223,6 +223,11 @@ class NpuCall:
         for begin, stop in steps.chunks(first, end):
             for step in steps.steps:
                 lower, upper = step.rows(begin, stop)
+                part = self._part_of_step(steps, step)
+                if step.op.function is NpuFunction.LOOKUP and lower < upper:
+                    assert part.place is not None
+                    yield TableCopy(step.op, part.place)
+                    part = part._replace(place=None)
                 while lower < upper:
                     until, maps = upper, self._maps_of_step(step, lower, upper, begin, stop)
                     if maps is None:
@@ -230,9 +235,17 @@ class NpuCall:
                         while more := self._maps_of_step(step, lower, until + 1, begin, stop):
                             until, maps = until + 1, more
                     assert maps is not None, "a row needs more than two tiles"
-                    part = ChannelPart(0, 0, step.op.out_c, None, 0, 0)
                     yield Compute(step.op, lower, until, maps, part)
                     lower = until
+
+    def _part_of_step(self, steps: Steps, step: Step) -> ChannelPart:
+        """All output channels of a step, with the address of its constants."""
+        if not step.constants:
+            return ChannelPart(0, 0, step.op.out_c, None, 0, 0)
+        assert self.constants is not None
+        at = self.constants.offset_bytes + steps.constants_offset(step)
+        sizes = step.bias_bytes, len(step.constants) - step.bias_bytes
+        return ChannelPart(0, 0, step.op.out_c, Place(self.constants.base, at), *sizes)
 
     def _maps_of_step(
         self, step: Step, lower: int, upper: int, first: int, end: int

@@ -19,17 +19,21 @@ from penstock_ethos_u.movement import MOST_BOXES
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.operators import (
     ELEMENTWISE,
+    EXTREMES,
     MOVEMENTS,
     POOLS,
+    PRELU,
     REDUCTIONS,
+    RESIZE,
     WEIGHTED,
-    moved_boxes,
+    extents,
     operands,
     plain_operation,
-    steps_of,
+    reduced_extents,
     transposed_strides,
 )
 from penstock_ethos_u.performance import best_block
+from penstock_ethos_u.sequences import moved_boxes, phase_count, slopes_are_exact, steps_of
 
 # Whether the NPU's arithmetic equals TFLite's for every possible element.
 #
@@ -168,14 +172,15 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
-    above 65536; a dense layer must have a single row of outputs, or as many as its input has.
+    """Tensors must be int8 (of any type if their elements are only moved), have rank 2, 3 or 4
+    (with batch size 1 if the rank is 4) and no extent above 65536; a dense layer must have a single
+    row of outputs, or as many as its input has.
 
     Return True, or else the reason why the node violates this rule."""
     dense = offloaded.main.kind == "FullyConnected"
     output = offloaded.main.output.type
     for type in (*(value.type for value in offloaded.main.variable_inputs), output):
-        if type.dtype is not DType.INT8:
+        if type.dtype is not DType.INT8 and offloaded.main.kind not in MOVEMENTS:
             return f"one has elements of type {type.dtype.value}"
         one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         if not one or max(type.shape) > LARGEST_EXTENT:
@@ -251,6 +256,38 @@ def padding(offloaded: Offloaded) -> bool | str:
     return True
 
 
+def resizing(offloaded: Offloaded) -> bool | str:
+    """Bilinear resizing must have weights of at most 7 bits, and at most 64 combinations of them
+    along rows and columns.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind != RESIZE:
+        return True
+    count, steps = phase_count(offloaded), steps_of(offloaded)
+    if count > MOST_BOXES:
+        return f"it has {count}"
+    return (steps is not None and len(steps.steps) == count) or "a weight has more bits"
+
+
+def reduced_axes(offloaded: Offloaded) -> bool | str:
+    """Maxima and minima must reduce rows, columns and channels: not images, and channels only alone
+    or with columns; of at most 64 rows if they reduce channels alone. They must cover at most 256
+    rows and 65536 elements.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind not in EXTREMES:
+        return True
+    p, (height, width, depth) = offloaded.parameters, reduced_extents(offloaded)
+    image = extents(offloaded.main.inputs[0].type.shape)
+    if p["span_n"] != 1 and offloaded.main.inputs[0].type.rank == 4:
+        return "it reduces images"
+    if height > MOST_POOL_ROWS or height * width * depth > MOST_POOL_TAPS:
+        return f"it covers {height} x {width} x {depth} elements"
+    if depth > 1 and width < image.width and (height > 1 or image.height > MOST_BOXES):
+        return f"it has {image.height} rows and reduces channels"
+    return True
+
+
 def few_boxes(offloaded: Offloaded) -> bool | str:
     """Operators that only move elements must have no constant inputs, and copies of at most 64
     boxes must compute them.
@@ -294,6 +331,8 @@ def shifts(offloaded: Offloaded) -> bool | str:
         found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
     elif "out_shift" in offloaded.parameters:
         found = [31 - offloaded.parameters["out_shift"]]
+    elif offloaded.main.kind == PRELU:
+        found = [31 - offloaded.parameters[f"{side}_shift"] for side in ("above", "below")]
     else:
         return True
     odd = [shift for shift in found if not 0 <= shift <= MOST_SHIFT]
@@ -330,11 +369,13 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Sums and averages must equal TFLite's bit for bit. Not all do: the NPU shifts the terms of a
-    sum by a different number of bits than TFLite, and computes an average by multiplying by a
-    reciprocal instead of dividing.
+    """Sums, averages and PRELU must equal TFLite's bit for bit. Not all do: the NPU shifts the
+    terms of a sum by a different number of bits than TFLite, computes an average by multiplying by
+    a reciprocal instead of dividing, and a PRELU as the larger of two products.
 
     Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind == PRELU:
+        return slopes_are_exact(offloaded) or "a slope exceeds 1"
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
         site, second = offloaded.main.site, operands(offloaded)[1]
@@ -368,6 +409,8 @@ RULES = (
     int8_images,
     whole_extents,
     few_boxes,
+    resizing,
+    reduced_axes,
     constant_weights,
     double_rounding,
     shapes,

@@ -31,10 +31,11 @@ from penstock_ethos_u.operation import (
     prefetch_choices,
     with_prefetched_segments,
 )
-from penstock_ethos_u.operators import operands, plain_operation, steps_of
+from penstock_ethos_u.operators import operands, plain_operation
 from penstock_ethos_u.performance import copying_cycles
 from penstock_ethos_u.placed import PlacedCosts
 from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
+from penstock_ethos_u.sequences import steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,9 @@ class Variant:
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Compute what `operation` returns, without a cache."""
-        plain = plain_operation(offloaded)
+        plain, steps = plain_operation(offloaded), steps_of(offloaded)
+        if steps is not None:
+            return plain, EncodedConstants(steps.constants, ())
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
         weights = ohwi_weights(offloaded)

@@ -79,9 +79,9 @@ class Box:
 
 
 def boxes(node: Node, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
-    """Return the boxes of an operator that only moves elements.
+    """Return the boxes of an operator that only moves elements. Their channels are bytes.
 
-    extents: rows, columns and channels of each input, and of the output."""
+    extents: rows, columns and bytes of channels of each input, and of the output."""
     return _boxes(node.op, node.site.bare, extents)
 
 
@@ -93,6 +93,10 @@ def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]
         inputs.append(np.arange(begin, begin + type.elements, dtype=np.int64).reshape(type.shape))
         begin += type.elements
     found = op.evaluate(site, tuple(inputs), Region.whole(site.output.shape))
+    size = site.output.dtype.size_bytes
+    if size > 1:  # elements of several bytes
+        moved = (found[..., None] - FIRST_INDEX) * size + np.arange(size) + FIRST_INDEX
+        found = np.where(found[..., None] < FIRST_INDEX, found[..., None], moved)
     planes = _Planes.of(found.reshape(extents[-1]), extents[:-1])
     tried = [planes.boxes(rows, columns) for rows in PERIODS for columns in PERIODS]
     return min(tried, key=lambda every: sum(box.copies for box in every))

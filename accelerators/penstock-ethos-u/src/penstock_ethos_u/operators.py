@@ -13,16 +13,13 @@ from dataclasses import replace
 
 from penstock.uma import Offloaded, row_count
 from penstock_ethos_u.configurations import (
-    BLOCK_CHANNELS,
     EthosUConfiguration,
     MapShape,
     check_cache_line,
     check_layout,
     configuration,
 )
-from penstock_ethos_u.movement import FILL, Box, Lines, boxes
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, row_bytes
-from penstock_ethos_u.steps import RESULT, Step, Steps, View
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 
 # Operators that the NPU computes as convolutions with weights.
 WEIGHTED = {
@@ -48,6 +45,10 @@ MOVEMENTS = (
     "Concatenation", "Slice", "Pad", "MirrorPad", "Tile", "Gather", "Transpose", "ResizeNearest",
     "DepthToSpace", "SpaceToDepth", "BatchToSpace", "SpaceToBatch",
 )  # fmt: skip
+# Other operators that several operations compute.
+PRELU, RESIZE = "Prelu", "ResizeBilinear"
+EXTREMES = ("ReduceMax", "ReduceMin")
+COMPOSED = (*MOVEMENTS, PRELU, RESIZE, *EXTREMES)
 # Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 # results are exact for all `Numerics`.
 LOOKUPS = (
@@ -72,7 +73,7 @@ def plain_operation(offloaded: Offloaded) -> Operation:
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)
-    elif kind in MOVEMENTS:
+    elif kind in COMPOSED:
         found = _same_shape(offloaded, NpuFunction.COPY)
     elif kind in ELEMENTWISE:
         found = _elementwise(offloaded)
@@ -238,99 +239,3 @@ def extents(shape: tuple[int, ...]) -> MapShape:
 def is_packed(offloaded: Offloaded, k: int) -> bool:
     """Return whether the operator's input with index `k` has layout NHCWB16 instead of NHWC."""
     return offloaded.inputs[offloaded.input_index(k)].layout is not None
-
-
-def steps_of(offloaded: Offloaded) -> Steps | None:
-    """Return the operations that compute an operator, or None if a single one does."""
-    if "steps" not in offloaded.cache:
-        made = _moving_steps(offloaded) if offloaded.main.kind in MOVEMENTS else None
-        offloaded.cache["steps"] = made
-    return offloaded.cache["steps"]
-
-
-def moved_boxes(offloaded: Offloaded) -> tuple[Box, ...]:
-    """Return the boxes of an operator that only moves elements."""
-    main = offloaded.main
-    return boxes(main, tuple(extents(v.type.shape) for v in (*main.inputs, main.output)))
-
-
-def is_natural(offloaded: Offloaded) -> bool:
-    """Return whether tensors of an operator that only moves elements may have layout NHCWB16: its
-    boxes consist of whole blocks of 16 adjacent channels, and of adjacent columns."""
-    main = offloaded.main
-    shapes = [extents(v.type.shape) for v in (*main.inputs, main.output)]
-
-    def fits(lines: Lines, shape: MapShape, tensor: MapShape) -> bool:
-        channel = lines.offset % tensor.depth
-        return (
-            not (lines.row_bytes or channel % BLOCK_CHANNELS)
-            and channel + shape.depth <= tensor.depth
-            and (shape.width == 1 or lines.pixel_bytes == tensor.depth)
-            and (shape.depth % BLOCK_CHANNELS == 0 or channel + shape.depth == tensor.depth)
-        )
-
-    return all(
-        fits(box.target, box.shape, shapes[-1])
-        and not box.is_broadcast
-        and (box.tensor == FILL or fits(box.source, box.shape, shapes[box.tensor]))
-        for box in moved_boxes(offloaded)
-    )
-
-
-def _moving_steps(offloaded: Offloaded) -> Steps:
-    main, found = offloaded.main, list[Step]()
-    shapes = [extents(v.type.shape) for v in (*main.inputs, main.output)]
-    packed = [is_packed(offloaded, k) for k in range(len(main.inputs))]
-    packed_out = offloaded.output.layout is not None
-    for box in moved_boxes(offloaded):
-        target = _view(RESULT, box.target, shapes[-1], packed_out)
-        if box.tensor == FILL or box.is_broadcast:
-            # Whatever the operation reads, it writes the constant, to which it limits its results.
-            value = box.source.offset if box.tensor == FILL else -128
-            fill = _copy(offloaded, box.shape, (packed_out, packed_out), value)
-            found.append(Step(fill, target, target))
-        if box.tensor == FILL:
-            continue
-        source = _view(box.tensor, box.source, shapes[box.tensor], packed[box.tensor])
-        if box.is_broadcast:  # the larger of -128 and an element is the element
-            small = MapShape(
-                box.shape.height if box.source.row_step or box.source.row_bytes else 1,
-                box.shape.width if box.source.pixel_bytes else 1,
-                1 if box.one_channel else box.shape.depth,
-            )
-            op = replace(
-                _copy(offloaded, box.shape, (packed_out, packed_out)),
-                function=NpuFunction.LARGER,
-                second=SecondInput(small, packed=packed[box.tensor]),
-            )
-            found.append(Step(op, target, target, source))
-        else:
-            found.append(
-                Step(_copy(offloaded, box.shape, (packed[box.tensor], packed_out)), source, target)
-            )
-    inputs = shapes[:-1]
-    sizes = (row_bytes(x.width, x.depth, p) for x, p in zip(inputs, packed, strict=True))
-    return Steps(tuple(found), tuple(x.height for x in inputs), tuple(sizes), shapes[-1].height)
-
-
-def _copy(
-    offloaded: Offloaded, shape: MapShape, packed: tuple[bool, bool], constant: int | None = None
-) -> Operation:
-    """The operation that copies a box, or fills it with a constant.
-
-    packed: whether the layouts of input and output are NHCWB16 instead of NHWC."""
-    op = Operation(hardware(offloaded), NpuFunction.COPY, *shape, *shape)
-    op = replace(op, packed_in=packed[0], packed_out=packed[1])
-    return op if constant is None else replace(op, least=constant, most=constant)
-
-
-def _view(tensor: int, lines: Lines, shape: MapShape, packed: bool) -> View:
-    """The box of a tensor with these rows and columns.
-
-    shape: rows, columns and channels of the tensor."""
-    if not packed:
-        return View(tensor, lines, lines.pixel_bytes)
-    column, channel = divmod(lines.offset, shape.depth)
-    block = BLOCK_CHANNELS * shape.width
-    offset = channel // BLOCK_CHANNELS * block + column * BLOCK_CHANNELS
-    return View(tensor, lines._replace(offset=offset), block)

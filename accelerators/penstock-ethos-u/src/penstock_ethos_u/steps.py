@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.uma import StreamRows
 from penstock_ethos_u.movement import Lines
-from penstock_ethos_u.operation import Operation
+from penstock_ethos_u.operation import STEP, Operation
 from penstock_ethos_u.tiles import MapTiles, tiles_of
 
 RESULT = -1  # Index of the output. Inputs have indices from 0 on, tensors in scratch those below.
@@ -60,16 +60,24 @@ class Step:
 
     op: the operation that would compute the whole box. Its extents are those of the boxes.
     source, second: the inputs of the operation; its second input may be a scalar.
-    target: the output of the operation. Rows of scratch correspond to rows of the output."""
+    target: the output of the operation.
+    constants: its look-up table, or its encoded biases and weights; empty if it has none.
+    bias_bytes: size of the biases.
+    whole: whether each call computes all rows of the box, whatever its output rows."""
 
     op: Operation
     source: View
     target: View
     second: View | None = None
+    constants: bytes = b""
+    bias_bytes: int = 0
+    whole: bool = False
 
     def rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the box that belong to output rows [first, end)."""
         row, step = self.target.lines[:2]
+        if self.whole:
+            return 0, self.op.out_h
         if not step:
             return (0, self.op.out_h if first <= row < end else 0)
         lower, upper = -((row - first) // step), -((row - end) // step)
@@ -82,6 +90,16 @@ class Step:
             yield self.second, *self.op.second_rows(lower, upper)
 
 
+class Scratch(NamedTuple):
+    """A tensor in scratch.
+
+    row_bytes: size of a row.
+    height: number of rows; 0 if its rows correspond to rows of the output."""
+
+    row_bytes: int
+    height: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The operations that compute an operator, in order.
@@ -90,24 +108,38 @@ class Steps:
     extents: number of rows of each input of the operator.
     row_bytes: size of a row of each input.
     out_h: number of rows of the output.
-    scratch_row_bytes: size of a row of each tensor in scratch."""
+    scratch: tensors in scratch."""
 
     steps: tuple[Step, ...]
     extents: tuple[int, ...]
     row_bytes: tuple[int, ...]
     out_h: int
-    scratch_row_bytes: tuple[int, ...] = ()
+    scratch: tuple[Scratch, ...] = ()
 
     @property
     def rows_at_a_time(self) -> int:
         """The number of output rows that all steps compute before the next rows are begun."""
-        size = sum(self.scratch_row_bytes)
+        size = sum(tensor.row_bytes for tensor in self.scratch if not tensor.height)
         return min(self.out_h, max(1, SCRATCH_BYTES // size)) if size else self.out_h
 
     @property
     def scratch_bytes(self) -> int:
         """Size of the working memory of a call in bytes."""
-        return sum(self.scratch_row_bytes) * self.rows_at_a_time
+        return sum(map(self._size, self.scratch))
+
+    @property
+    def constants(self) -> bytes:
+        """The constants of all steps, in order; equal ones are stored once."""
+        return b"".join(dict.fromkeys(step.constants for step in self.steps))
+
+    def constants_offset(self, step: Step) -> int:
+        """Return where the constants of a step begin in `constants`."""
+        every = list(dict.fromkeys(one.constants for one in self.steps))
+        return sum(map(len, every[: every.index(step.constants)]))
+
+    def _size(self, tensor: Scratch) -> int:
+        size = tensor.row_bytes * (tensor.height or self.rows_at_a_time)
+        return -(-size // STEP) * STEP
 
     def chunks(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Divide output rows [first, end) into intervals of `rows_at_a_time` rows."""
@@ -115,15 +147,17 @@ class Steps:
         return ((at, min(at + most, end)) for at in range(first, end, most))
 
     def scratch_rows(self, base: int, begin: int, tensor: int, first: int, end: int) -> StreamRows:
-        """Return the addresses of the rows in scratch that correspond to output rows [first, end).
+        """Return the addresses of the rows of a tensor in scratch, in a call for output rows
+        [first, end).
 
         base: number of the memory region.
         begin: offset of scratch in the region.
         tensor: index of the tensor, SCRATCH or below."""
         k = SCRATCH - tensor
-        size = self.scratch_row_bytes[k]
-        at = begin + sum(self.scratch_row_bytes[:k]) * self.rows_at_a_time
-        return StreamRows(base, first, range(at, at + (end - first) * size, size))
+        size, height = self.scratch[k]
+        at = begin + sum(map(self._size, self.scratch[:k]))
+        lower, count = (0, height) if height else (first, end - first)
+        return StreamRows(base, lower, range(at, at + count * size, size))
 
     def rows_read(self, tensor: int, first: int, end: int) -> tuple[int, int]:
         """Return the smallest interval of rows of an input that contains what output rows

@@ -1,0 +1,369 @@
+"""sequences: the steps of operators that several NPU operations compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.uma import Array, Offloaded, TensorType, multiply
+from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
+from penstock_ethos_u.encoding import HIGH_BITS, WeightOrder, encoded
+from penstock_ethos_u.movement import FILL, Box, Lines, boxes
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, row_bytes
+from penstock_ethos_u.operators import (
+    EXTREMES,
+    MOVEMENTS,
+    PRELU,
+    RESIZE,
+    extents,
+    hardware,
+    is_packed,
+    reduced_extents,
+)
+from penstock_ethos_u.schedule import scheduled
+from penstock_ethos_u.steps import RESULT, SCRATCH, Scratch, Step, Steps, View
+
+ELEMENTS = np.arange(-128, 128, dtype=np.int64)
+WHOLE = Lines(0, 1, 0, 0, 0)  # Whole rows of a tensor.
+
+
+def steps_of(offloaded: Offloaded) -> Steps | None:
+    """Return the operations that compute an operator, or None if a single one does."""
+    if "steps" not in offloaded.cache:
+        kind = offloaded.main.kind
+        find = _moving_steps if kind in MOVEMENTS else FINDERS.get(kind)
+        offloaded.cache["steps"] = find and find(offloaded)
+    return offloaded.cache["steps"]
+
+
+class _Tensors:
+    """The tensors of an operator.
+
+    inputs, output: rows, columns in bytes of channels, of each.
+    packed: whether the layout of each input is NHCWB16 instead of NHWC; packed_out: of the output.
+    """
+
+    def __init__(self, offloaded: Offloaded) -> None:
+        main = offloaded.main
+        self.offloaded = offloaded
+        self.inputs = tuple(byte_extents(v.type) for v in main.inputs)
+        self.output = byte_extents(main.output.type)
+        self.packed = tuple(is_packed(offloaded, k) for k in range(len(main.inputs)))
+        self.packed_out = offloaded.output.layout is not None
+
+    def steps(self, found: Sequence[Step], scratch: tuple[Scratch, ...] = ()) -> Steps:
+        pairs = zip(self.inputs, self.packed, strict=True)
+        sizes = tuple(row_bytes(x.width, x.depth, packed) for x, packed in pairs)
+        return Steps(
+            tuple(found), tuple(x.height for x in self.inputs), sizes, self.output.height, scratch
+        )
+
+    def copy(
+        self, shape: MapShape, packed_in: bool, packed_out: bool, constant: int | None = None
+    ) -> Operation:
+        """The operation that copies a box, or fills it with a constant."""
+        op = Operation(hardware(self.offloaded), NpuFunction.COPY, *shape, *shape)
+        op = replace(op, packed_in=packed_in, packed_out=packed_out)
+        return op if constant is None else replace(op, least=constant, most=constant)
+
+
+def byte_extents(type: TensorType) -> MapShape:
+    """Return rows, columns and channels of a tensor, where a channel is a byte."""
+    shape = extents(type.shape)
+    return shape._replace(depth=shape.depth * type.dtype.size_bytes)
+
+
+def moved_boxes(offloaded: Offloaded) -> tuple[Box, ...]:
+    """Return the boxes of an operator that only moves elements."""
+    of = _Tensors(offloaded)
+    return boxes(offloaded.main, (*of.inputs, of.output))
+
+
+def is_natural(offloaded: Offloaded) -> bool:
+    """Return whether tensors of an operator that only moves elements may have layout NHCWB16: its
+    boxes consist of whole blocks of 16 adjacent channels, and of adjacent columns."""
+    of = _Tensors(offloaded)
+
+    def fits(lines: Lines, shape: MapShape, tensor: MapShape) -> bool:
+        channel = lines.offset % tensor.depth
+        return (
+            not (lines.row_bytes or channel % BLOCK_CHANNELS)
+            and channel + shape.depth <= tensor.depth
+            and (shape.width == 1 or lines.pixel_bytes == tensor.depth)
+            and (shape.depth % BLOCK_CHANNELS == 0 or channel + shape.depth == tensor.depth)
+        )
+
+    return all(
+        fits(box.target, box.shape, of.output)
+        and not box.is_broadcast
+        and (box.tensor == FILL or fits(box.source, box.shape, of.inputs[box.tensor]))
+        for box in moved_boxes(offloaded)
+    )
+
+
+def _moving_steps(offloaded: Offloaded) -> Steps:
+    of, found = _Tensors(offloaded), list[Step]()
+    packed_out = of.packed_out
+    for box in moved_boxes(offloaded):
+        target = _view(RESULT, box.target, of.output, packed_out)
+        if box.tensor == FILL or box.is_broadcast:
+            # Whatever the operation reads, it writes the constant, to which it limits its results.
+            value = box.source.offset if box.tensor == FILL else -128
+            found.append(Step(of.copy(box.shape, packed_out, packed_out, value), target, target))
+        if box.tensor == FILL:
+            continue
+        packed = of.packed[box.tensor]
+        source = _view(box.tensor, box.source, of.inputs[box.tensor], packed)
+        if box.is_broadcast:  # the larger of -128 and an element is the element
+            small = MapShape(
+                box.shape.height if box.source.row_step or box.source.row_bytes else 1,
+                box.shape.width if box.source.pixel_bytes else 1,
+                1 if box.one_channel else box.shape.depth,
+            )
+            op = replace(
+                of.copy(box.shape, packed_out, packed_out),
+                function=NpuFunction.LARGER,
+                second=SecondInput(small, packed=packed),
+            )
+            found.append(Step(op, target, target, source))
+        else:
+            found.append(Step(of.copy(box.shape, packed, packed_out), source, target))
+    return of.steps(found)
+
+
+def _view(tensor: int, lines: Lines, shape: MapShape, packed: bool) -> View:
+    """The box of a tensor with these rows and columns.
+
+    shape: rows, columns and channels of the tensor."""
+    if not packed:
+        return View(tensor, lines, lines.pixel_bytes)
+    column, channel = divmod(lines.offset, shape.depth)
+    block = BLOCK_CHANNELS * shape.width
+    offset = channel // BLOCK_CHANNELS * block + column * BLOCK_CHANNELS
+    return View(tensor, lines._replace(offset=offset), block)
+
+
+def _prelu_steps(offloaded: Offloaded) -> Steps:
+    """The larger of the element and its product with the slope, both requantised. That is what the
+    operator computes if no slope exceeds 1 (`slopes_are_exact`)."""
+    p, of = offloaded.parameters, _Tensors(offloaded)
+    slope = offloaded.main.inputs[1]
+    shape = (1,) * (offloaded.main.output.type.rank - slope.type.rank) + slope.type.shape
+    second = SecondInput(extents(shape), p["zero1"], of.packed[1])
+    below = replace(
+        of.copy(of.output, of.packed[0], of.packed_out),
+        function=NpuFunction.MULTIPLY,
+        in_zero=p["zero0"],
+        out_zero=p["out_zero"],
+        second=second,
+        out_multiplier=p["below_multiplier"],
+        out_shift=p["below_shift"],
+        constant_bytes=0 if slope.data is None else slope.type.elements,
+    )
+    larger = replace(
+        of.copy(of.output, of.packed[0], of.packed_out),
+        function=NpuFunction.LARGER,
+        second=SecondInput(of.output, packed=of.packed_out),
+    )
+    image, slopes, result = View(0, WHOLE), View(1, WHOLE), View(RESULT, WHOLE)
+    if (_above(p) == ELEMENTS).all():
+        return of.steps((Step(below, image, result, slopes), Step(larger, image, result, result)))
+    above = replace(
+        below,
+        second=SecondInput(MapShape(1, 1, 1), scalar=1),
+        out_multiplier=p["above_multiplier"],
+        out_shift=p["above_shift"],
+        constant_bytes=0,
+    )
+    aside = View(SCRATCH, WHOLE)
+    return of.steps(
+        (
+            Step(below, image, aside, slopes),
+            Step(above, image, result),
+            Step(replace(larger, packed_in=of.packed_out), result, result, aside),
+        ),
+        (Scratch(below.out_row_bytes),),
+    )
+
+
+def _above(p: Mapping[str, int]) -> Array:
+    """What a PRELU computes for each element, if all were positive."""
+    found = multiply(ELEMENTS - p["zero0"], p["above_multiplier"], p["above_shift"])
+    return np.clip(found + p["out_zero"], -128, 127)
+
+
+def slopes_are_exact(offloaded: Offloaded) -> bool:
+    """Return whether the larger of the element and its product is a PRELU's result, for all
+    elements and slopes."""
+    p, above = offloaded.parameters, _above(offloaded.parameters)[:, None]
+    constant = offloaded.main.inputs[1].data is not None
+    slopes = np.unique(offloaded.constant(1)).astype(np.int64) if constant else ELEMENTS
+    x = (ELEMENTS - p["zero0"])[:, None]
+    below = multiply(x * (slopes - p["zero1"])[None], p["below_multiplier"], p["below_shift"])
+    below = np.clip(below + p["out_zero"], -128, 127)
+    return bool((np.where(x >= 0, above, below) == np.maximum(above, below)).all())
+
+
+def _extreme_steps(offloaded: Offloaded) -> Steps:
+    """The maximum of a window. For a minimum, tables complement the elements before and after."""
+    of = _Tensors(offloaded)
+    height, width, depth = reduced_extents(offloaded)
+    image, packed = of.inputs[0], of.packed[0]
+    source, target = View(0, WHOLE), View(RESULT, WHOLE)
+    every = [(image, of.output, source, target)]
+    if depth > 1 and width == image.width:  # a row is columns of one channel
+        image = MapShape(image.height, image.width * depth, 1)
+        width, every = image.width, [(image, of.output, source, target)]
+    elif depth > 1:  # the columns of a row are rows of one channel
+        image = MapShape(image.width, depth, 1)
+        shapes = image, MapShape(image.height, 1, 1)
+        every = [
+            (*shapes, View(0, Lines(r, 0, 0, depth, 1)), View(RESULT, Lines(r, 0, 0, 1, 1)))
+            for r in range(of.output.height)
+        ]
+        width = depth
+    smallest = offloaded.main.kind == "ReduceMin"
+    function = NpuFunction.LOOKUP if smallest else NpuFunction.MAXIMUM
+    table = (-1 - ELEMENTS).astype(np.int8).tobytes() if smallest else b""
+    found = list[Step]()
+    aligned = of.inputs[0].height == of.output.height
+    whole = of.inputs[0]
+    if smallest:
+        op = replace(of.copy(whole, packed, packed), function=NpuFunction.LOOKUP)
+        found.append(Step(op, source, View(SCRATCH, WHOLE), constants=table, whole=not aligned))
+    for x, y, one, other in every:
+        op = Operation(hardware(offloaded), function, *x, *y, height, width)
+        op = replace(op, packed_in=packed, packed_out=of.packed_out)
+        view = one._replace(tensor=SCRATCH) if smallest else one
+        found.append(Step(op, view, other, constants=table))
+    size = row_bytes(whole.width, whole.depth, packed)
+    scratch = Scratch(size, 0 if aligned else whole.height)
+    return of.steps(found, (scratch,) if smallest else ())
+
+
+class _Phase(NamedTuple):
+    """Outputs along an axis of a resized image that have the same weights.
+
+    first, step, outputs: the outputs: the first, their distance and number.
+    read, stride: first input of the first output, and the distance of those of the next ones.
+    weights: of one or two adjacent inputs."""
+
+    first: int
+    step: int
+    outputs: int
+    read: int
+    stride: int
+    weights: tuple[int, ...]
+
+
+def _phases(extent: int, outputs: int, scale: int, offset: int) -> list[_Phase]:
+    """The phases of an axis.
+
+    extent: number of inputs.
+    scale, offset: output o is at position o * scale + offset of the inputs, in units of 2**-10."""
+    kinds = dict[tuple[int, ...], list[tuple[int, int]]]()
+    for o in range(outputs):
+        position = o * scale + offset
+        before = min(max(position >> POSITION_BITS, 0), extent - 1)
+        after = min(max(-(-position >> POSITION_BITS), before), extent - 1)
+        upper = position - (before << POSITION_BITS)
+        one = 1 << POSITION_BITS
+        weights = (one,) if before == after else (one - upper, upper)
+        kinds.setdefault(weights, []).append((o, before))
+    found = list[_Phase]()
+    for weights, pairs in kinds.items():
+        while pairs:
+            (o, before), count, step = pairs[0], 1, (1, 1)
+            if len(pairs) > 1 and 1 <= pairs[1][1] - before <= MOST_STRIDE:
+                step = pairs[1][0] - o, pairs[1][1] - before
+                count = next(
+                    (
+                        n
+                        for n, q in enumerate(pairs)
+                        if q != (o + n * step[0], before + n * step[1])
+                    ),
+                    len(pairs),
+                )
+            found.append(_Phase(o, step[0], count, before, step[1], weights))
+            del pairs[:count]
+    return found
+
+
+POSITION_BITS = 10
+MOST_STRIDE = 3
+MOST_WEIGHT = 127
+
+
+def _pairs_of_phases(offloaded: Offloaded) -> Iterator[tuple[_Phase, _Phase]]:
+    p = offloaded.parameters
+    rows, columns = (
+        _phases(p[f"in_{a}"], p[f"out_{a}"], p[f"scale_{a}"], p[f"offset_{a}"]) for a in "hw"
+    )
+    return product(rows, columns)
+
+
+def phase_count(offloaded: Offloaded) -> int:
+    """Return the number of operations that resize an image."""
+    return sum(1 for _ in _pairs_of_phases(offloaded))
+
+
+def resize_weights(rows: Sequence[int], columns: Sequence[int]) -> tuple[Array, int] | None:
+    """Return the int8 weights of a window, and the number of fraction bits; None if they do not
+    exist. There are more fraction bits than the weights need, unless there is a single weight.
+
+    rows, columns: weights along both axes, with 10 fraction bits."""
+    found = np.multiply.outer(np.array(rows), np.array(columns))
+    bits = 2 * POSITION_BITS
+    while bits and not (found % 2).any():
+        found, bits = found // 2, bits - 1
+    if not bits:
+        return found, 0
+    # One more bit makes the two roundings of the NPU equal to one, half away from zero.
+    return (2 * found, bits + 1) if 2 * found.max() <= MOST_WEIGHT else None
+
+
+def _resize_steps(offloaded: Offloaded) -> Steps:
+    of, found = _Tensors(offloaded), list[Step]()
+    depth = of.inputs[0].depth
+    for rows, columns in _pairs_of_phases(offloaded):
+        weights = resize_weights(rows.weights, columns.weights)
+        if weights is None:
+            continue
+        kernel, bits = weights
+        source = Lines(rows.read, 1, columns.read * depth, 0, depth)
+        target = Lines(rows.first, rows.step, columns.first * depth, 0, columns.step * depth)
+        views = View(0, source, depth), View(RESULT, target, columns.step * depth)
+        taps: tuple[int, int] = kernel.shape
+        reach = [(p.outputs - 1) * p.stride + n for p, n in zip((rows, columns), taps, strict=True)]
+        image = MapShape(reach[0], reach[1], depth)
+        function = NpuFunction.DEPTHWISE if depth > 1 else NpuFunction.CONVOLUTION
+        op = Operation(
+            hardware(offloaded),
+            function if bits else NpuFunction.MAXIMUM,
+            *image,
+            *MapShape(rows.outputs, columns.outputs, depth),
+            kernel_h=taps[0],
+            kernel_w=taps[1],
+            stride_h=rows.stride if rows.outputs > 1 else 1,
+            stride_w=columns.stride if columns.outputs > 1 else 1,
+        )
+        if not bits:
+            found.append(Step(op, *views))
+            continue
+        every = np.broadcast_to(kernel, (depth, *taps))[..., None].astype(np.int16)
+        op = scheduled(op, every.size, buffered=False)
+        scaling = (1 << HIGH_BITS - 1,) * depth, (1 - bits,) * depth
+        made = encoded(
+            WeightOrder.of_operation(op), every.tobytes(), every.shape, (0,) * depth, *scaling
+        )
+        (segment,) = made.segments
+        op = replace(op, constant_bytes=segment.size_bytes, segment_bytes=(segment.size_bytes,))
+        found.append(Step(op, *views, constants=made.raw, bias_bytes=segment.bias_bytes))
+    return of.steps(found)
+
+
+FINDERS = {PRELU: _prelu_steps, RESIZE: _resize_steps, **dict.fromkeys(EXTREMES, _extreme_steps)}

@@ -12,9 +12,10 @@ and columns of a box need not be rows and columns of the tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,8 @@ from penstock_ethos_u.configurations import MapShape
 
 FILL = -1  # The index of the input of a box that is filled with a constant.
 FIRST_INDEX = 1 << 16  # Indices of elements begin here; smaller numbers are constants.
-# Output rows, and columns, are also considered with every second, third .. of them as a box.
-PERIODS = (1, 2, 3, 4, 8)
+# Every second, third .. output row and column may form a box: pairs of periods that are considered.
+PERIODS = tuple(product((1, 2, 3, 4, 8), repeat=2))[1:]
 MOST_BOXES = 64  # The most boxes of an operator.
 
 
@@ -97,9 +98,14 @@ def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]
     if size > 1:  # elements of several bytes
         moved = (found[..., None] - FIRST_INDEX) * size + np.arange(size) + FIRST_INDEX
         found = np.where(found[..., None] < FIRST_INDEX, found[..., None], moved)
-    planes = _Planes.of(found.reshape(extents[-1]), extents[:-1])
-    tried = [planes.boxes(rows, columns) for rows in PERIODS for columns in PERIODS]
-    return min(tried, key=lambda every: sum(box.copies for box in every))
+    kinds = list(_kinds(_Planes.of(found.reshape(extents[-1]), extents[:-1])))
+    best = _boxes_of(kinds, 1, 1, MOST_BOXES)
+    for rows, columns in PERIODS:
+        fewest = sum(box.copies for box in best)
+        found = _boxes_of(kinds, rows, columns, fewest)
+        if sum(box.copies for box in found) < fewest:
+            best = found
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,35 +128,7 @@ class _Planes:
             begin += height * width * depth
         return _Planes(tensor, row, offset)
 
-    def boxes(self, row_period: int, column_period: int) -> tuple[Box, ...]:
-        """The boxes, if every `row_period`-th row and every `column_period`-th column may form a
-        box."""
-        found = list[Box]()
-        for (tensor, row, offset), rows, bases in self._kinds():
-            plane = _Planes(tensor, row, offset)
-            for box in plane._rectangles(column_period):
-                found += _over_rows(box, rows, bases, row_period)
-                if len(found) > MOST_BOXES:
-                    return tuple(found)
-        return tuple(found)
-
-    def _kinds(self) -> Iterator[tuple[tuple[Array, Array, Array], list[int], list[int]]]:
-        """(plane, output rows, input rows): output rows whose planes differ only in the input row
-        at which they begin."""
-        kinds = dict[bytes, tuple[tuple[Array, Array, Array], list[int], list[int]]]()
-        for r, (tensor, row, offset) in enumerate(
-            zip(self.tensor, self.row, self.offset, strict=True)
-        ):
-            moved = tensor != FILL
-            base = int(row[moved][0]) if moved.any() else 0
-            relative = np.where(moved, row - base, 0)
-            key = tensor.tobytes() + relative.tobytes() + offset.tobytes()
-            _, rows, bases = kinds.setdefault(key, ((tensor, relative, offset), [], []))
-            rows.append(r)
-            bases.append(base)
-        yield from kinds.values()
-
-    def _rectangles(self, period: int) -> Iterator[Box]:
+    def rectangles(self, period: int) -> Iterator[Box]:
         """The boxes of one output row; their rows of the input are relative."""
         columns, channels = self.tensor.shape
         left = np.ones((columns, channels), np.bool_)
@@ -189,6 +167,51 @@ class _Planes:
 
 
 Line = tuple[Array, Array, Array]  # The arrays of `_Planes`, for channels of one column.
+
+
+class _Kind(NamedTuple):
+    """Output rows that contain the same elements, but for the row of the input, and the offset in
+    it, at which they begin.
+
+    plane: one row, relative to its begin.
+    rows: indices of the output rows.
+    begins: row and offset at which each begins."""
+
+    plane: _Planes
+    rows: list[int]
+    begins: list[tuple[int, int]]
+
+
+def _kinds(planes: _Planes) -> Iterable[_Kind]:
+    kinds = dict[bytes, _Kind]()
+    for r, line in enumerate(zip(planes.tensor, planes.row, planes.offset, strict=True)):
+        tensor, row, offset = line
+        moved = tensor != FILL
+        begin = 0, 0
+        if moved.any():
+            first = np.unravel_index(int(moved.argmax()), moved.shape)
+            begin = int(row[first]), int(offset[first])
+            row = np.where(moved, row - begin[0], 0)
+            offset = np.where(moved, offset - begin[1], offset)
+        key = tensor.tobytes() + row.tobytes() + offset.tobytes()
+        kind = kinds.setdefault(key, _Kind(_Planes(tensor, row, offset), [], []))
+        kind.rows.append(r)
+        kind.begins.append(begin)
+    return kinds.values()
+
+
+def _boxes_of(
+    kinds: Iterable[_Kind], row_period: int, column_period: int, most: int
+) -> tuple[Box, ...]:
+    """The boxes, if every `row_period`-th row and every `column_period`-th column may form a box;
+    the first ones if there are more than `most`."""
+    found = list[Box]()
+    for plane, rows, begins in kinds:
+        for box in plane.rectangles(column_period):
+            found += _over_rows(box, rows, begins, row_period)
+            if len(found) > most:
+                return tuple(found)
+    return tuple(found)
 
 
 def _box(
@@ -256,32 +279,61 @@ def _distance(one: Line, other: Line) -> tuple[int, int] | None:
     return int(rows[0]), int(bytes[0])
 
 
-def _over_rows(box: Box, rows: list[int], bases: list[int], period: int) -> Iterator[Box]:
+def _over_rows(
+    box: Box, rows: list[int], begins: list[tuple[int, int]], period: int
+) -> Iterator[Box]:
     """The box in each of several output rows, as few boxes.
 
-    rows, bases: the output rows, and the rows of the input relative to which the box is given."""
+    rows: the output rows.
+    begins: row and offset of the input, relative to which the box is given."""
     constant = box.tensor == FILL
-    for first in range(period):
-        every = zip(rows, bases, strict=True)
-        pairs = [(r, 0 if constant else q) for r, q in every if r % period == first]
-        while pairs:
-            (r, q), count, step = pairs[0], 1, (0, 0)
-            if box.shape.height == 1 and len(pairs) > 1:
-                step = pairs[1][0] - r, pairs[1][1] - q
-                count = next(
-                    (
-                        n
-                        for n, pair in enumerate(pairs)
-                        if pair != (r + n * step[0], q + n * step[1])
-                    ),
-                    len(pairs),
-                )
+    every = [(r, *((0, 0) if constant else b)) for r, b in zip(rows, begins, strict=True)]
+    runs = [
+        run
+        for first in range(period)
+        for run in _progressions([x for x in every if x[0] % period == first])
+    ]
+    height = box.shape.height
+    if height > 1 and len(every) <= height * len(runs):
+        for r, row, offset in every:  # its rows are within one output row
+            target = box.target._replace(row=r)
+            source = box.source._replace(
+                row=box.source.row + row, offset=box.source.offset + offset
+            )
+            yield replace(box, target=target, source=source)
+        return
+    for k in range(height):
+        source, target = box.source, box.target
+        begin = source.row + k * source.row_step, source.offset + k * source.row_bytes
+        for (r, row, offset), count, (step, row_step, row_bytes) in runs:
+            place = target.offset + k * target.row_bytes
             yield replace(
                 box,
-                shape=box.shape._replace(height=max(count, box.shape.height)),
-                target=box.target._replace(row=r, row_step=step[0]),
-                source=box.source._replace(
-                    row=box.source.row + q, row_step=step[1] or box.source.row_step
+                shape=box.shape._replace(height=count),
+                target=Lines(r, step, place, 0, target.pixel_bytes),
+                source=Lines(
+                    begin[0] + row, row_step, begin[1] + offset, row_bytes, source.pixel_bytes
                 ),
             )
-            del pairs[:count]
+
+
+Row = tuple[int, int, int]  # An output row, and the row and offset of the input at which it begins.
+
+
+def _progressions(rows: list[Row]) -> Iterator[tuple[Row, int, Row]]:
+    """(first, count, step) of the arithmetic progressions of which the rows consist."""
+    begin = 0
+    while begin < len(rows):
+        first, count, step = rows[begin], 1, (0, 0, 0)
+        if begin + 1 < len(rows):
+            a, b, c = (y - x for x, y in zip(first, rows[begin + 1], strict=True))
+            step = a, b, c
+            count = 2
+            while begin + count < len(rows) and rows[begin + count] == (
+                first[0] + count * a,
+                first[1] + count * b,
+                first[2] + count * c,
+            ):
+                count += 1
+        yield first, count, step
+        begin += count

@@ -115,7 +115,7 @@ def test_the_benchmark_prints_a_table_and_draws_a_picture(
     out = capsys.readouterr().out
     assert out.count("a quarter of VGG16 conv 5 on smv") == 1
     assert [out.count(moved) for moved in ("2,439,424", "2,693,376", "896,768")] == [2, 2, 4]
-    assert b"any bandwidth and lanes" in picture.read_bytes()
+    assert b"2 bytes/cycle, 4 lanes" in picture.read_bytes()
     nowhere = api.SweptConfiguration(
         {**dict.fromkeys(SIZES, 64), "bytes_per_cycle": 8, "processing_elements": 8},
         9, 0, {}, {}, 0, ("conv5",),

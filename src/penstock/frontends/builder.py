@@ -18,6 +18,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+import numpy as np
+
 from penstock.frontends.calibrated_graph import (
     CalibratedGraph,
     WeightedLayer,
@@ -31,14 +33,21 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
+from penstock.opkit.lookup import Numerics
 from penstock.opkit.sliding import Window
-from penstock.ops.binary import Add
+from penstock.ops.batch_matmul import BatchMatmul
+from penstock.ops.binary import Add, Maximum, Minimum, Mul, Sub
+from penstock.ops.comparisons import Compare, Relation
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.conversions import Quantize
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.row_vectors import Softmax
+from penstock.ops.slice import Slice
+from penstock.ops.unary import Elu, LeakyRelu, Logistic, Relu, Tanh
 
 Pair = int | tuple[int, int]  # (rows, columns), or one number for both.
 Padding = Literal["same", "valid"]
@@ -91,6 +100,7 @@ def _valid(_: int, size: int, stride: int, dilation: int) -> Window:
 
 
 SOFTMAX = Quantisation((1 / 256,), (-128,))  # Source: TFLite quantisation specification, SOFTMAX.
+TANH = Quantisation((1 / 128,), (0,))  # Source: TFLite quantisation specification, TANH.
 
 
 class GraphBuilder:
@@ -217,6 +227,181 @@ class GraphBuilder:
         """Element-wise sum."""
         op = Add(clamped(self._graph, activation))
         return self.apply(op, a, b, quantisation=quantisation, name=name)
+
+    def subtract(
+        self,
+        a: Value,
+        b: Value,
+        activation: Clamp = "none",
+        quantisation: Quantisation | None = None,
+        name: str = "subtract",
+    ) -> Value:
+        """Element-wise difference a - b."""
+        op = Sub(clamped(self._graph, activation))
+        return self.apply(op, a, b, quantisation=quantisation, name=name)
+
+    def multiply(
+        self,
+        a: Value,
+        b: Value,
+        activation: Clamp = "none",
+        quantisation: Quantisation | None = None,
+        name: str = "multiply",
+    ) -> Value:
+        """Element-wise product."""
+        op = Mul(clamped(self._graph, activation))
+        return self.apply(op, a, b, quantisation=quantisation, name=name)
+
+    def maximum(self, a: Value, b: Value, name: str = "maximum") -> Value:
+        """Element-wise maximum, in a quantisation that covers both inputs."""
+        a, b = self._alike((a, b))
+        return self.apply(Maximum(), a, b, quantisation=a.type.quantisation, name=name)
+
+    def minimum(self, a: Value, b: Value, name: str = "minimum") -> Value:
+        """Element-wise minimum, in a quantisation that covers both inputs."""
+        a, b = self._alike((a, b))
+        return self.apply(Minimum(), a, b, quantisation=a.type.quantisation, name=name)
+
+    def less(self, a: Value, b: Value, name: str = "less") -> Value:
+        """Whether a < b, as booleans."""
+        return self.apply(Compare(Relation.LESS), a, b, name=name)
+
+    def less_equal(self, a: Value, b: Value, name: str = "less_equal") -> Value:
+        """Whether a <= b, as booleans."""
+        return self.apply(Compare(Relation.LESS_EQUAL), a, b, name=name)
+
+    def greater(self, a: Value, b: Value, name: str = "greater") -> Value:
+        """Whether a > b, as booleans."""
+        return self.apply(Compare(Relation.GREATER), a, b, name=name)
+
+    def greater_equal(self, a: Value, b: Value, name: str = "greater_equal") -> Value:
+        """Whether a >= b, as booleans."""
+        return self.apply(Compare(Relation.GREATER_EQUAL), a, b, name=name)
+
+    def equal(self, a: Value, b: Value, name: str = "equal") -> Value:
+        """Whether a = b, as booleans."""
+        return self.apply(Compare(Relation.EQUAL), a, b, name=name)
+
+    def relu(self, x: Value, name: str = "relu") -> Value:
+        """max(x, 0)."""
+        return self.apply(Relu(), x, name=name)
+
+    def leaky_relu(self, x: Value, alpha: float = 0.2, name: str = "leaky_relu") -> Value:
+        """x, times alpha where it is negative."""
+        return self.apply(LeakyRelu(alpha), x, name=name)
+
+    def elu(self, x: Value, alpha: float = 1.0, name: str = "elu") -> Value:
+        """x, or alpha * (exp(x) - 1) where it is negative."""
+        numerics = Numerics.TFLITE if alpha == 1 else Numerics.REAL  # TFLite's has no alpha.
+        return self.apply(Elu(alpha, numerics), x, name=name)
+
+    def tanh(self, x: Value, name: str = "tanh") -> Value:
+        """Hyperbolic tangent."""
+        return self.apply(Tanh(), x, quantisation=TANH, name=name)
+
+    def sigmoid(self, x: Value, name: str = "sigmoid") -> Value:
+        """1 / (1 + exp(-x))."""
+        return self.apply(Logistic(), x, quantisation=SOFTMAX, name=name)
+
+    def matmul(
+        self,
+        a: Value,
+        b: Value,
+        a_transposed: bool = False,
+        b_transposed: bool = False,
+        quantisation: Quantisation | None = None,
+        name: str = "matmul",
+    ) -> Value:
+        """Products of matrices (.., M, K) and (.., K, N), of rank 3 or 4."""
+        op = BatchMatmul(a_transposed, b_transposed)
+        return self.apply(op, a, b, quantisation=quantisation, name=name)
+
+    def concatenate(self, xs: Sequence[Value], axis: int = -1, name: str = "concatenate") -> Value:
+        """All values one after the other along an axis, in a quantisation that covers them."""
+        if not xs:
+            raise self._graph.usage("there is no value to concatenate")
+        alike = self._alike(xs)
+        op = Concatenation(self._axis(xs[0], axis))
+        return self.apply(op, *alike, quantisation=alike[0].type.quantisation, name=name)
+
+    def split(
+        self, x: Value, parts: int | Sequence[int], axis: int = -1, name: str = "split"
+    ) -> tuple[Value, ...]:
+        """The parts of x along an axis: a number of equal parts, or parts of the given sizes."""
+        axis = self._axis(x, axis)
+        shape, extent = x.type.shape, x.type.shape[axis]
+        if isinstance(parts, int):
+            if parts < 1 or extent % parts:
+                raise self._graph.usage(f"{extent} elements along axis {axis} in {parts} parts")
+            parts = [extent // parts] * parts
+        if sum(parts) != extent or min(parts) < 1:
+            sizes = ", ".join(map(str, parts))
+            raise self._graph.usage(f"{extent} elements along axis {axis} in parts of {sizes}")
+        found: list[Value] = []
+        for k, size in enumerate(parts):
+            start, part = [0] * len(shape), list(shape)
+            start[axis], part[axis] = sum(parts[:k]), size
+            op = Slice(tuple(start), tuple(part), (1,) * len(shape))
+            found.append(self.apply(op, x, quantisation=x.type.quantisation, name=name))
+        return tuple(found)
+
+    def batch_norm(
+        self,
+        x: Value,
+        mean: Array | None = None,
+        variance: Array | None = None,
+        gamma: Array | None = None,
+        beta: Array | None = None,
+        epsilon: float = 1e-5,
+        activation: Clamp = "none",
+        quantisation: Quantisation | None = None,
+        name: str = "batch_norm",
+    ) -> Value:
+        """(x - mean) / sqrt(variance + epsilon) * gamma + beta, per channel: a product with one
+        int8 constant and a sum with another.
+
+        Real numbers of shape (C,).  Gamma and beta are random if they are omitted, mean and
+        variance 0 and 1."""
+        channels = x.type.shape[-1]
+        given = {"mean": mean, "variance": variance, "gamma": gamma, "beta": beta}
+        for role, found in given.items():
+            if found is not None and np.shape(found) != (channels,):
+                raise self._graph.usage(
+                    f"{role} has shape {list(np.shape(found))}, must be {[channels]}"
+                )
+        drawn = self._graph.random().weights((2, channels)) / 127
+        variance = np.ones(channels) if variance is None else variance
+        factor = (drawn[0] if gamma is None else gamma) / np.sqrt(variance + epsilon)
+        mean = np.zeros(channels) if mean is None else mean
+        offset = (drawn[1] if beta is None else beta) - mean * factor
+        scaled = self.apply(Mul(), x, self._real(factor, f"{name}/factor"), name=f"{name}/scaled")
+        op = Add(clamped(self._graph, activation))
+        shift = self._real(offset, f"{name}/offset")
+        return self.apply(op, scaled, shift, quantisation=quantisation, name=name)
+
+    def _real(self, elements: Array, name: str) -> Value:
+        """A constant of real numbers, rounded to int8 with one scale."""
+        scale = float(np.abs(elements).max()) / 127 or 1.0
+        rounded = np.rint(elements / scale).astype(np.int8)
+        return self.constant(rounded, one_quantisation(scale, 0), name)
+
+    def _axis(self, x: Value, axis: int) -> int:
+        if not -x.type.rank <= axis < x.type.rank:
+            raise self._graph.usage(f"axis is {axis}, must be {-x.type.rank} to {x.type.rank - 1}")
+        return axis % x.type.rank
+
+    def _alike(self, xs: Sequence[Value]) -> tuple[Value, ...]:
+        """The int8 values in one quantisation, which covers the range of each."""
+        if len({x.type.quantisation for x in xs}) == 1:
+            return tuple(xs)
+        lower = min(x.type.scale * (-128 - x.type.zero_point) for x in xs)
+        upper = max(x.type.scale * (127 - x.type.zero_point) for x in xs)
+        scale = (upper - lower) / 255
+        common = one_quantisation(scale, round(-128 - lower / scale))
+        return tuple(
+            x if x.type.quantisation == common else self.apply(Quantize(), x, quantisation=common)
+            for x in xs
+        )
 
     def average_pool2d(
         self,

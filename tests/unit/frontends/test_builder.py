@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from penstock.errors import ModelError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibrated_graph import Weights
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
@@ -256,3 +258,86 @@ def test_activation_names_are_those_of_the_operators() -> None:
     assert isinstance(op, Conv2D)
     assert op.activation is Activation.RELU_N1_TO_1
     assert y.type.dtype is DType.INT8
+
+
+def real(value: Value, elements: Array) -> Array:
+    """The real numbers of int8 elements, or booleans as they are."""
+    if value.type.dtype is DType.BOOL:
+        return elements
+    return (elements.astype(np.float64) - value.type.zero_point) * value.type.scale
+
+
+def test_further_methods_compute_what_their_names_say() -> None:
+    """Judged by NumPy on real numbers, within steps of the output (two of each operand)."""
+    net = GraphBuilder("further")
+    a = net.input((1, 6, 5, 8), name="a")
+    b = net.input((1, 6, 5, 8), scale=0.01, zero_point=4, name="b")
+    mean, variance = np.linspace(-0.2, 0.3, 8), np.linspace(0.5, 2, 8)
+    gamma, beta = np.linspace(0.5, 1.5, 8), np.linspace(-1, 1, 8)
+    rows = {
+        "sub": (net.subtract(a, b), lambda p, q: p - q),
+        "mul": (net.multiply(a, b), lambda p, q: p * q),
+        "max": (net.maximum(a, b), np.maximum),
+        "min": (net.minimum(a, b), np.minimum),
+        "relu": (net.relu(a), lambda p, q: np.maximum(p, 0)),
+        "leaky": (net.leaky_relu(a, 0.2), lambda p, q: np.where(p < 0, 0.2 * p, p)),
+        "elu": (net.elu(a, 0.5), lambda p, q: np.where(p < 0, 0.5 * np.expm1(p), p)),
+        "tanh": (net.tanh(a), lambda p, q: np.tanh(p)),
+        "sigmoid": (net.sigmoid(a), lambda p, q: 1 / (1 + np.exp(-p))),
+        "concat": (net.concatenate([a, b]), lambda p, q: np.concatenate([p, q], 3)),
+        "columns": (net.concatenate([a, b], axis=2), lambda p, q: np.concatenate([p, q], 2)),
+        "matmul": (net.matmul(a, b, b_transposed=True), lambda p, q: p @ np.swapaxes(q, -1, -2)),
+        "norm": (
+            net.batch_norm(a, mean, variance, gamma, beta, epsilon=0.0),
+            lambda p, q: (p - mean) / np.sqrt(variance) * gamma + beta,
+        ),
+    }
+    split = net.split(a, 2) + net.split(a, [1, 3, 2], axis=1)
+    truths = {
+        "less": (net.less(a, b), np.less),
+        "less_equal": (net.less_equal(a, b), np.less_equal),
+        "greater": (net.greater(a, b), np.greater),
+        "greater_equal": (net.greater_equal(a, b), np.greater_equal),
+        "equal": (net.equal(a, b), np.equal),
+    }
+    values = [*(v for v, _ in rows.values()), *split, *(v for v, _ in truths.values())]
+    graph = net.build(*values)
+    inputs = noise(graph)
+    found = run_graph(graph, inputs)
+    p, q = real(a, inputs["a"]), real(b, inputs["b"])
+    for name, (value, expected) in rows.items():
+        steps = 2 * value.type.scale + 2 * max(a.type.scale, b.type.scale)
+        within = 8 * 0.01 if name == "matmul" else 0
+        assert np.abs(real(value, found[value.name]) - expected(p, q)).max() < steps + within, name
+    parts = [*np.split(p, 2, axis=3), *np.split(p, [1, 4], axis=1)]
+    for value, part in zip(split, parts, strict=True):
+        assert (real(value, found[value.name]) == part).all()
+    for name, (value, expected) in truths.items():
+        agreeing = found[value.name] == expected(p, q)
+        assert agreeing.mean() > 0.999, name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda net, x: net.split(x, 3), "8 elements along axis 3 in 3 parts"),
+        (lambda net, x: net.split(x, [1, 2], axis=1), "6 elements along axis 1 in parts of 1, 2"),
+        (lambda net, x: net.concatenate([]), "no value to concatenate"),
+        (lambda net, x: net.concatenate([x], axis=4), "axis is 4, must be -4 to 3"),
+        (lambda net, x: net.batch_norm(x, mean=np.zeros(3)), "mean has shape"),
+    ],
+)
+def test_wrong_arguments_of_further_methods_are_usage_errors(
+    wrong: Callable[[GraphBuilder, Value], object], message: str
+) -> None:
+    net = GraphBuilder("wrong")
+    with pytest.raises(UsageError, match=message):
+        wrong(net, net.input((1, 6, 5, 8)))
+
+
+def test_what_is_not_given_to_a_batch_normalisation_is_random() -> None:
+    net = GraphBuilder("norm")
+    graph = net.build(net.batch_norm(net.input((1, 4, 4, 8))))
+    (constants, offsets) = (node.inputs[1] for node in graph.nodes)
+    assert len(np.unique(constants.data.array(constants.type))) > 4
+    assert len(np.unique(offsets.data.array(offsets.type))) > 4

@@ -208,7 +208,9 @@ from typing import Literal, TypedDict
 
 from penstock.choices import Optimize
 from penstock.hardware.quantities import Size
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
+from penstock.scheduling.stated import Cascade
 
 
 class Settings(TypedDict, total=False):

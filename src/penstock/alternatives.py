@@ -140,7 +140,9 @@ def streamed_model(model: Graph, request: Request) -> Elsewhere[Planned | None]:
 
 def is_planned(part_count: int, request: Request) -> bool:
     """Whether a network is also planned with other options: as the request states, or else if that
-    is cheap."""
+    is cheap; a stated schedule is of the network as it is."""
+    if request.schedule is not None:
+        return False
     if request.plan_streaming is not None:
         return request.plan_streaming
     several = len(request.target.memories_for("arena")) > 1

@@ -29,8 +29,8 @@ Source: TVM RFC 0037, "Arm Ethos-U Cascading Scheduler".  See docs/tutorials/cas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
 
 from penstock.backends.processor_parts import assign
 from penstock.errors import UnsupportedError
@@ -38,32 +38,31 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
+from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import band_source, cost_model_and_memories, schedule
+from penstock.pipeline.stated_schedules import costed_schedule, stated_schedule
 from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.program.writer import Addresses
 from penstock.scheduling.bands import band_schedule as configs
-from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands
+from penstock.scheduling.bands.band_schedule import can_run_in_bands
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
-from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
+from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
-from penstock.scheduling.simulate.cost_accounting import CostAccounting
-from penstock.scheduling.simulate.expanded_schedule import (
-    ExpandedSchedule,
-    live_bytes,
-    placement_problems,
-)
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
+from penstock.scheduling.stated import Cascade, StatedChain, StatedPrefetch, StatedSchedule
 
 __all__ = [
     "Affine",
     "BufferMode",
+    "Cascade",
     "Frontier",
     "MemoryRegion",
     "Part",
@@ -72,10 +71,14 @@ __all__ = [
     "Proposal",
     "Region",
     "Schedule",
+    "StatedChain",
+    "StatedPrefetch",
     "StripeConfig",
     "TensorConfig",
     "Value",
+    "cascades",
     "frontier",
+    "make_schedule",
     "needed_stripes",
     "parts",
     "program",
@@ -114,11 +117,19 @@ def single_cascade(
     columns: number of columns per stripe; None: all columns.  Stripes of some columns are computed
         band by band; columns that two bands need are computed twice.
 
-    Raises UnsupportedError if a part cannot run in bands of this width.
+    The stripes of an output of several images are of one image each.
+
+    Raises UnsupportedError if a part cannot run in bands of this width, or in stripes of images.
     """
     chip = load_target(target)
-    model, memories = cost_model_and_memories(chip)
-    memory = memories.default_assignment
+    shape = parts.parts[-1].output.type.shape
+    names = tuple(part.name for part in parts.parts)
+    if rows is not None and row_count(shape) > shape[row_axis(len(shape))]:
+        axis = row_axis(len(shape))
+        width = shape[axis + 1] if columns is None else columns
+        stripe = (*(1,) * axis, rows, *(width, *shape[axis + 2 :])[: len(shape) - axis - 1])
+        return make_schedule(parts, Cascade(names, stripe), target)
+    memory = cost_model_and_memories(chip)[1].default_assignment
     order = tuple(range(len(parts.parts)))
     scratch = max(part.kernel.scratch_bytes for part in parts.parts)
     plan = Plan(order, rows, scratch_bytes=scratch, columns=columns)
@@ -135,26 +146,30 @@ def single_cascade(
                 "later parts may read them, and a band has at most the columns of the output",
                 help="cascade fewer parts, use fewer columns, or leave out `columns`",
             )
-    composed, plans, bands = with_bands(parts, ((plan, banded),))
-    bare = Schedule(
-        composed,
-        plans,
-        memory,
-        keep_inputs=False,
-        peak_bytes=0,
-        gaps=Gaps(0.0, 0.0),
-        bands=bands,
-        assigned=parts if bands else None,
-    )
-    bare = band_source(chip).costed(bare)
-    accounting = CostAccounting(composed, model, memories)
-    expanded = ExpandedSchedule(bare)
-    costed = tuple(accounting.costed(bare, cascade) for cascade in expanded.cascades)
-    peak = int(live_bytes(expanded).max())
-    bound = sum(composed.rows.storages[k].size_bytes for k in composed.rows.outputs)
-    gap = peak / max(1, bound) - 1.0
-    updating = accounting.update_costs(memory)
-    return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap), updating=updating)
+    return costed_schedule(parts, ((plan, banded),), memory, chip)
+
+
+def make_schedule(
+    parts: Parts, cascades: Cascade | Sequence[Cascade] | Schedule, target: str = "host"
+) -> Schedule:
+    """Return the schedule that runs cascades, in execution order, and all other parts whole.
+
+    A schedule of other parts of the same names, such as those of another target, is made of them.
+
+    Raises UsageError for parts, memories and stripes that do not exist, and UnsupportedError for
+    stripes that the parts cannot compute.
+    """
+    chip = load_target(target)
+    if isinstance(cascades, Schedule):
+        stated = StatedSchedule.of(cascades)
+    else:
+        stated = StatedSchedule((cascades,) if isinstance(cascades, Cascade) else tuple(cascades))
+    return stated_schedule(parts, stated, chip, lambda graph: assign(graph, chip))
+
+
+def cascades(schedule: Schedule) -> tuple[Cascade, ...]:
+    """Return the cascades of a schedule, to be changed and compiled."""
+    return StatedSchedule.of(schedule).cascades
 
 
 def frontier(parts: Parts, target: str = "host", options: Options | None = None) -> Frontier:
@@ -166,8 +181,37 @@ def frontier(parts: Parts, target: str = "host", options: Options | None = None)
 
 
 def tensor_configs(schedule: Schedule) -> tuple[TensorConfig, ...]:
-    """Return the stripes of each tensor that a schedule computes, in execution order."""
-    return tuple(configs.tensor_configs(ExpandedSchedule(schedule)))
+    """Return the stripes of each tensor that a schedule computes, in execution order.
+
+    If stripes are nodes of their own, those of a tensor are listed together, in the place of the
+    first one.  Copies, by which such nodes read and join boxes, are left out.
+    """
+    boxes = {box.node: box for box in schedule.boxes}
+    computed = [box for box in schedule.boxes if not box.is_copy]
+    made: dict[str, TensorConfig] = {}
+    for config in configs.tensor_configs(ExpandedSchedule(schedule)):
+        box = boxes.get(config.tensor)
+        if box is None:
+            made[config.tensor] = config
+        elif not box.is_copy and box.tensor not in made:
+            every = [one.region for one in computed if one.tensor == box.tensor]
+            made[box.tensor] = _config_of_boxes(box.tensor, every, config.memory, schedule)
+    return tuple(made.values())
+
+
+def _config_of_boxes(
+    tensor: str, boxes: Sequence[Region], memory: str, schedule: Schedule
+) -> TensorConfig:
+    rank = len(boxes[0].upper)
+    extent = tuple(max(box.upper[axis] for box in boxes) for axis in range(rank))
+    none, one = (0,) * rank, (1,) * rank
+    stripes = tuple(
+        StripeConfig(box.shape, extent, box.shape, none, one, box.lower) for box in boxes
+    )
+    several = sum(box.elements for box in boxes) > math.prod(extent)
+    is_whole = tensor in schedule.parts.names
+    mode = BufferMode.RECOMPUTE if several else BufferMode.ROLLING
+    return TensorConfig(tensor, memory, BufferMode.FULL if is_whole else mode, stripes)
 
 
 def program(schedule: Schedule) -> Program:

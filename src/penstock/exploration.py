@@ -22,8 +22,7 @@ from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import schedule
-from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
+from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY, frontier
 from penstock.reports.formats import number
 from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
 from penstock.reports.html import framed, render_frontier
@@ -83,12 +82,13 @@ def explore_request(
     on_progress(SIMPLIFY.name)
     graph = simplify(model, request.rounding, request.io)
     requests = [request]
-    if not request.stream_input:
+    with_streaming = not request.stream_input and request.schedule is None
+    if with_streaming:
         requests.append(replace(request, stream_input=True))
     frontiers = mapped(partial(outcome, partial(_frontier, graph)), requests, executor)
     points = _points(frontiers, request, on_progress, executor)
     streamed = None
-    if not request.stream_input:
+    if with_streaming:
         place_other = partial(_points, frontiers, request, on_progress, executor, " streamed")
         other = attempt("a streamed input", place_other, lambda: None)
         streamed = None if other is None else _choices(other, request)
@@ -113,12 +113,7 @@ def explore_request(
 
 
 def _frontier(graph: Graph, request: Request) -> Frontier:
-    return schedule(
-        assign_engines(graph, request),
-        request.target,
-        request.options,
-        request.accelerators,
-    )
+    return frontier(assign_engines(graph, request), request)
 
 
 def _points(
@@ -130,10 +125,10 @@ def _points(
 ) -> tuple[PlacedPoint, ...]:
     """Place the next frontier; `note` distinguishes its stages in the progress."""
     on_progress(f"{SCHEDULE.name}{note}")
-    frontier = succeeded(next(frontiers))
-    count = len(frontier.schedules)
+    found = succeeded(next(frontiers))
+    count = len(found.schedules)
     return place(
-        frontier,
+        found,
         request.target,
         request.options,
         executor,

@@ -25,7 +25,7 @@ from installed import install
 from penstock import api, execution
 from penstock.backends import discovery
 from penstock.backends.processor_parts import assign
-from penstock.cascader import single_cascade
+from penstock.cascader import BufferMode, Cascade, StatedPrefetch, single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.open import graph_from_text
@@ -39,10 +39,12 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
+from penstock.pipeline.stated_schedules import stated_schedule
 from penstock.reports.report import InterfaceTensor
 from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
+from penstock.scheduling.stated import StatedSchedule
 from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
@@ -235,6 +237,24 @@ def _with_a_sum_along_five_axes() -> None:
     graph.add(graph.input((2, 1, 3, 1, 2)), graph.input((1, 3, 1, 2, 1)))
 
 
+def _stated(
+    cascades: tuple[Cascade, ...],
+    target: str = "host",
+    *,
+    alternative: int = 0,
+    rows: int = 0,
+    columns: int = 0,
+) -> None:
+    """A schedule of `towers`, or of a convolution of a larger image and a softmax."""
+    graph, chip = towers(), load_target(target)
+    if rows:
+        net = GraphBuilder("large")
+        stem = net.conv2d(net.input((1, rows, columns, 1)), 1, 3, name="stem")
+        graph = net.build(net.softmax(stem, name="soft"))
+    stated = StatedSchedule(cascades, alternative)
+    stated_schedule(assign(graph, chip), stated, chip, lambda graph: assign(graph, chip))
+
+
 def _with_a_task_that_cannot_be_sent() -> None:
     generator = (k for k in range(3))
     with ThreadPoolExecutor(1) as threads, executor_of(threads) as executor:
@@ -245,6 +265,20 @@ CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "capacity-004": _with_a_group_too_large,
     "cascader-001": lambda: single_cascade(assign(towers(), load_target("host")), 1, 99),
+    "cascader-003": lambda: _stated((Cascade(("sum",)),), alternative=9),
+    "cascader-004": lambda: _stated((Cascade(("stem",)), Cascade(("stem", "wide0")))),
+    "cascader-005": lambda: _stated((Cascade(("wide0",)), Cascade(("stem",)))),
+    "cascader-006": lambda: _stated((Cascade(("stern",)),)),
+    "cascader-007": lambda: _stated(
+        (Cascade(("wide0", "slim0"), (1, 2, 8, 2), modes={"wide0": BufferMode.FULL}),)
+    ),
+    "cascader-008": lambda: _stated((Cascade(("wide0", "slim0"), (1, 2, 8)),)),
+    "cascader-009": lambda: _stated((Cascade(("stem",), prefetches=(StatedPrefetch("stem"),)),)),
+    "cascader-010": lambda: _stated((Cascade(("stem", "wide0"), (1, 2, 2, 16)),)),
+    "cascader-011": lambda: _stated((Cascade(("stem",), (1, 1, 1, 1)),), rows=70, columns=70),
+    "cascader-012": lambda: _stated((Cascade(("stem", "soft"), (1, 8, 4, 1)),), rows=8, columns=8),
+    "cascader-013": lambda: _stated((Cascade(("stem",), memory={"stem": "tcm"}),)),
+    "cascader-014": lambda: _stated((Cascade(("sum",), memory={"sum": "tcm"}),), "two-region"),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
         Traffic(

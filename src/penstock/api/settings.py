@@ -12,7 +12,9 @@ from typing import Literal, TypedDict
 
 from penstock.choices import Optimize
 from penstock.hardware.quantities import Size
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
+from penstock.scheduling.stated import Cascade
 
 
 class Settings(TypedDict, total=False):
@@ -34,6 +36,7 @@ class Settings(TypedDict, total=False):
     accelerators: str | Sequence[str]
     strict: bool
     evaluate: str | Path | None
+    schedule: Cascade | Schedule | Sequence[Cascade] | None
     assume_int8: bool
     quantise: str | Path | None
     size_limit: Size

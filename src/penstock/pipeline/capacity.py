@@ -65,13 +65,13 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
     subject = f"the network needs {ram_bytes} bytes of RAM, the budget is {limit_bytes}"
     where = least.schedule.parts.graph.name
     why = (
-        f"the smallest schedule{_form(least)} needs {least.height_bytes} bytes for tensors and "
+        f"{_schedule(least, request)} needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack"
     )
     if ram_bytes <= limit_bytes and full is not None:
         memory, used_bytes, size_bytes = full
         subject = f"the network needs {used_bytes} bytes of {memory}, there are {size_bytes}"
-        why = f"the smallest schedule{_form(least)} needs them for tensors"
+        why = f"{_schedule(least, request)} needs them for tensors"
     if conflict is not None:
         why += f"; {_conflict_text(conflict)}"
     flash = _flash_shortage(least, request)
@@ -171,6 +171,8 @@ def _lowering(
     if parts.is_for_speed and parts.network is not None:
         parts = parts.network  # with the changes, the network itself may need less
     changes = {"with --stream-input": replace(request, stream_input=True)}
+    if request.schedule is not None:
+        changes = {"with a schedule of the search": replace(request, schedule=None)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():
         if other != request:
@@ -184,11 +186,13 @@ def _lowering(
         yield f"--max-parts above {options.max_parts} may reduce it"
 
 
-def _form(least: PlacedPoint) -> str:
-    """Return words that say that a schedule is one of an equivalent network, if it is."""
+def _schedule(least: PlacedPoint, request: Request) -> str:
+    """Return words for the schedule of a point, which say if it is one of an equivalent network."""
+    if request.schedule is not None:
+        return "the stated schedule"
     if not least.schedule.assigned_parts.alternative:
-        return ""
-    return " (of an equivalent network, see --no-alternatives)"
+        return "the smallest schedule"
+    return "the smallest schedule (of an equivalent network, see --no-alternatives)"
 
 
 def _planes(least: PlacedPoint) -> Iterator[str]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.backends.accelerator import Accelerator
     from penstock.hardware.target import Target
     from penstock.ir.graph import Graph
+    from penstock.scheduling.model.schedule import Schedule
+    from penstock.scheduling.stated import Cascade, StatedSchedule
 
 STAGE_NAMES: Final = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
 """The stages, in order, as `--stop-after` names them."""
@@ -60,6 +62,21 @@ _ACCELERATORS: Kind[tuple[Accelerator, ...]] = Kind(
     words=lambda opened: tuple(map(_spelled, opened)),
 )
 _OPTIMIZE = choice(Optimize)
+
+
+def _stated(given: Cascade | Schedule | Sequence[Cascade], _: str) -> StatedSchedule:
+    """Return what a user states about a schedule."""
+    from penstock.scheduling.model.schedule import Schedule  # help texts need no schedules
+    from penstock.scheduling.stated import Cascade, StatedSchedule
+
+    if isinstance(given, Schedule):
+        return StatedSchedule.of(given)
+    return StatedSchedule((given,) if isinstance(given, Cascade) else tuple(given))
+
+
+_SCHEDULE: Kind[StatedSchedule] = Kind(
+    python="Cascade | Schedule | Sequence[Cascade]", read=_stated
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -260,6 +277,16 @@ class Request(Brief):
             name="evaluate",
             metavar="FILE.npz",
             commands=("compile",),
+        ),
+    )
+    schedule: StatedSchedule | None = declared(
+        None,
+        Setting(
+            _SCHEDULE,
+            "",
+            "the schedule to compile instead of those that the search finds: cascades in execution "
+            "order, or a schedule (penstock.cascader); None: the search",
+            example='penstock.cascader.Cascade(("conv1", "conv2"), stripe=(1, 4, 16, 8))',
         ),
     )
     reading: Reading = declared(AS_IT_IS)

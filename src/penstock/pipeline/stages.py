@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
-from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.assignment import assign_engines, assign_kernels
 from penstock.pipeline.choosing import choose, has_spare_memory, simplest, with_point
 from penstock.pipeline.emission import draft, final, finished, lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
@@ -24,6 +24,7 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import STAGE_NAMES, Request
 from penstock.pipeline.search import schedule
+from penstock.pipeline.stated_schedules import stated_schedule
 from penstock.program.program import Program
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
@@ -71,13 +72,28 @@ class Stage(Generic[_Input, _Result]):
     run: Callable[[_Input, Context], _Result]
 
 
-def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
+def frontier(parts: Parts, request: Request) -> Frontier:
+    """Return the schedule that the request states, or those that the search finds."""
+    if request.schedule is None:
+        return schedule(parts, request.target, request.options, request.accelerators)
+    stated = stated_schedule(
+        parts,
+        request.schedule,
+        request.target,
+        partial(assign_kernels, request=request),
+        request.accelerators,
+        keep_inputs=request.options.keep_input,
+    )
+    return Frontier((stated,))
+
+
+def _place_and_choose(found: Frontier, context: Context) -> Placed:
     request = context.request
-    points = place(frontier, request.target, request.options, context.executor)
+    points = place(found, request.target, request.options, context.executor)
     placed = _chosen(points, request)
 
     def with_less_code() -> Placed:
-        point, program = simplest(frontier, placed.chosen, request, context.executor)
+        point, program = simplest(found, placed.chosen, request, context.executor)
         return Placed(with_point(placed.points, point), point, program)
 
     if has_spare_memory(request):
@@ -122,12 +138,7 @@ ASSIGN: Stage[Graph, Parts] = Stage(
 )
 SCHEDULE: Stage[Parts, Frontier] = Stage(
     "schedule",
-    lambda parts, context: schedule(
-        parts,
-        context.request.target,
-        context.request.options,
-        context.request.accelerators,
-    ),
+    lambda parts, context: frontier(parts, context.request),
 )
 PLACE: Stage[Frontier, Placed] = Stage(
     "place",

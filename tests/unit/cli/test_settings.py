@@ -51,7 +51,7 @@ def test_each_setting_is_a_keyword_with_its_default_and_description(one: Setting
 def test_every_option_is_a_keyword_or_an_option_of_the_search() -> None:
     own = {one.name for one in WITH_OPTION if one not in OF_SEARCH}
     keywords = {one.name for one in KEYWORDS}
-    assert own | {"options"} == keywords == Settings.__annotations__.keys()
+    assert own | {"options", "schedule"} == keywords == Settings.__annotations__.keys()
 
 
 def test_search_options_are_on_their_page_and_in_the_list(penstock: CommandLine) -> None:

@@ -197,11 +197,14 @@ class BufferMode(Enum):
     RECOMPUTE: only the columns of the band that is being computed and, in a chain, only the rows
         that the current call needs.  Elements that several bands or calls need are computed several
         times, except columns that a band keeps for the next one.
+    DOUBLE: of constants, which the accelerator of a part copies while earlier calls run: as much as
+        the next calls read, beside what the current ones read (`Prefetch`).
     """
 
     FULL = "full"
     ROLLING = "rolling"
     RECOMPUTE = "recompute"
+    DOUBLE = "double"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

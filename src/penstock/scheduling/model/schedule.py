@@ -12,6 +12,7 @@ from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.stripe import ComputedBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Schedule(Brief):
         None if there are no such single parts.
     pace_cycles: for a schedule of an alternative for speed, the least cycles of others that need no
         more memory; None: its own.  See `pace`.
+    boxes: if some stripes of the network's tensors are nodes of their own: what they compute.
     """
 
     parts: Parts
@@ -60,6 +62,7 @@ class Schedule(Brief):
     bands: tuple[Bands, ...] = ()
     assigned: Parts | None = None
     pace_cycles: int | None = field(default=None, compare=False)
+    boxes: tuple[ComputedBox, ...] = ()
 
     @property
     def assigned_parts(self) -> Parts:

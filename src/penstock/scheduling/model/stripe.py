@@ -26,6 +26,17 @@ Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedBox:
+    """A box of a tensor of the network, and the node that computes it in a graph with a node for
+    each stripe; or a node that copies it, to read it as an array."""
+
+    tensor: str
+    region: Region
+    node: str
+    is_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StripeConfig:
     """Stripes of a tensor.  Each field has one number per axis, in elements unless noted otherwise.
 

@@ -473,7 +473,7 @@ def _is_possible(parts: Parts, plan: Plan) -> bool:
     )
 
 
-MODES = tuple(mode.value for mode in BufferMode)
+MODES = tuple(mode.value for mode in BufferMode if mode is not BufferMode.DOUBLE)
 """Names of the buffer modes: how much of a tensor is in memory while its cascade runs."""
 
 

@@ -1,0 +1,276 @@
+"""stripes: computes a tensor in boxes (stripes) along any axes, in any order of loops.
+
+For each stripe, the rewritten graph has the nodes of a cascade for the boxes that the stripe needs:
+
+    x --- Slice --- conv, cropped --- conv, cropped --- stripe 0 of y ---+
+    x --- Slice --- conv, cropped --- conv, cropped --- stripe 1 of y ---+--- Concatenation --- y
+            :             :                 :                            :
+
+Elements of a tensor between two nodes that several stripes need are either computed for each of
+them, or once: the graph then computes only the boxes that no earlier stripe has computed, and joins
+boxes of several stripes where a node reads them.  Nodes are in the order in which they are to run.
+
+This is no pass of the stage `simplify`: the caller chooses the stripes.  Stripes of rows alone, and
+bands of columns, are plans of the scheduler, which need no copies (`scheduling/model/plan.py`).
+
+Source: the stripes of TVM's RFC 0037 (cascading scheduler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from penstock.errors import ModelError
+from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.op import Croppable, Op
+from penstock.ir.region import Region
+from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.layers import Layer
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.pool import AveragePool2D, MaxPool2D
+from penstock.ops.slice import Slice
+from penstock.scheduling.model.stripe import ComputedBox
+
+CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D
+"""Operators whose attributes hold for any selection of channels."""
+
+
+class IndivisibleError(Exception):
+    """A node cannot compute a box of its output by itself; the axis is None if it is not known."""
+
+    def __init__(self, node: Node, axis: int | None) -> None:
+        super().__init__(node.name)
+        self.node, self.axis = node, axis
+
+
+@dataclass(frozen=True, slots=True)
+class StripedGraph:
+    """graph: with the stripes.  boxes: what the nodes that replace the cascade compute or copy, in
+    order."""
+
+    graph: Graph
+    boxes: tuple[ComputedBox, ...]
+
+
+def in_stripes(
+    graph: Graph, cascade: Sequence[Node], stripes: Sequence[Region], recomputed: Set[str]
+) -> StripedGraph:
+    """Return the graph with a cascade in stripes.
+
+    cascade: in execution order.  Only the output of the last node is read by other nodes.
+    stripes: disjoint boxes that cover this output, in the order in which they are to be computed.
+    recomputed: names of the tensors between these nodes of which each stripe computes all it needs.
+
+    Raises IndivisibleError.
+    """
+    writer = _Writer(cascade, graph.names(), recomputed)
+    for stripe in stripes:
+        writer.write(stripe)
+    output = cascade[-1].output
+    writer.join(output)
+    names = {node.name for node in cascade}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name == output.name:
+            nodes += writer.nodes
+        elif node.name not in names:
+            nodes.append(node)
+    return StripedGraph(graph.with_nodes(tuple(nodes)), tuple(writer.boxes))
+
+
+def needed_boxes(cascade: Sequence[Node], stripe: Region) -> dict[str, Region]:
+    """Return the smallest box of each tensor but constants that the nodes need for a stripe of the
+    last one's output."""
+    needed = {cascade[-1].name: stripe}
+    for node in reversed(cascade):
+        out = needed.get(node.name)
+        if out is None or out.empty:
+            continue
+        for value, read in zip(node.inputs, node.op.needs(node.site, out), strict=True):
+            if value.data is None:
+                known = needed.get(value.name)
+                needed[value.name] = read if known is None else known.hull(read)
+    return needed
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the nodes of the stripes.
+
+    pieces: the boxes of each tensor that are computed, with their values, by tensor; they are
+        disjoint.
+    """
+
+    cascade: Sequence[Node]
+    taken: frozenset[str]
+    recomputed: Set[str]
+    nodes: list[Node] = field(default_factory=list[Node])
+    boxes: list[ComputedBox] = field(default_factory=list[ComputedBox])
+    pieces: dict[str, list[tuple[Region, Value]]] = field(
+        default_factory=dict[str, list[tuple[Region, Value]]]
+    )
+    # Boxes of tensors that this stripe reads.
+    read: dict[tuple[str, Region], Value] = field(default_factory=dict[tuple[str, Region], Value])
+    names: set[str] = field(default_factory=set[str])
+
+    def write(self, stripe: Region) -> None:
+        self.read.clear()
+        needed = needed_boxes(self.cascade, stripe)
+        for node in self.cascade:
+            out = needed.get(node.name)
+            if out is None or out.empty:
+                continue
+            if node.name in self.recomputed:
+                self.pieces[node.name] = []
+            known = [region for region, _ in self.pieces.get(node.name, ())]
+            for box in _remaining(out, known):
+                value = self._computed(node, box)
+                self.pieces.setdefault(node.name, []).append((box, value))
+
+    def join(self, output: Value) -> None:
+        """Append the nodes that make the whole output of the boxes computed."""
+        self.read.clear()
+        whole = Region.whole(output.type.shape)
+        self._value(output, whole, output)
+
+    def _computed(self, node: Node, out: Region) -> Value:
+        op = _divided(node, out)
+        name = self._name(f"{node.name}[{_text(out)}]")
+        inputs: list[Value] = []
+        for k, (value, read) in enumerate(
+            zip(node.inputs, node.op.needs(node.site, out), strict=True)
+        ):
+            if value.data is not None:
+                inputs.append(value.section(read, self._name(f"{name}/input{k}")))
+            else:
+                inputs.append(self._value(value, read))
+        whole = Region.whole(node.output.type.shape)
+        output = node.output if out == whole else Value(name, node.output.type.of_region(out))
+        try:
+            fits = op.result_type(tuple(value.type for value in inputs)).shape == out.shape
+        except ModelError:
+            fits = False
+        if not fits:
+            raise IndivisibleError(node, None)
+        self.nodes.append(Node(op, tuple(inputs), output, node.origin))
+        self.boxes.append(ComputedBox(node.name, out, output.name))
+        return output
+
+    def _value(self, tensor: Value, box: Region, output: Value | None = None) -> Value:
+        """The value of a box of a tensor, which is joined of what is computed; with the name of
+        `output`, unless it is None."""
+        whole = Region.whole(tensor.type.shape)
+        pieces = self.pieces.get(tensor.name) or [(whole, tensor)]
+        key = tensor.name, box
+        if key not in self.read:
+            self.read[key] = self._joined(tensor, box, pieces, output)
+        return self.read[key]
+
+    def _joined(
+        self,
+        tensor: Value,
+        box: Region,
+        pieces: Sequence[tuple[Region, Value]],
+        output: Value | None,
+    ) -> Value:
+        met = [(region, value) for region, value in pieces if not region.meet(box).empty]
+        for region, value in met:
+            if region == box:
+                return value
+            if region.contains(box):
+                start = tuple(a - b for a, b in zip(box.lower, region.lower, strict=True))
+                op: Op = Slice(start, box.shape, (1,) * len(start))
+                return self._copied(tensor, box, op, (value,), output)
+        axis, cuts = _cuts(box, [region for region, _ in met])
+        bounds = [box.lower[axis], *cuts, box.upper[axis]]
+        parts = tuple(
+            self._value(tensor, box.replace(axis, (lower, upper)))
+            for lower, upper in pairwise(bounds)
+        )
+        return self._copied(tensor, box, Concatenation(axis), parts, output)
+
+    def _copied(
+        self, tensor: Value, box: Region, op: Op, inputs: tuple[Value, ...], output: Value | None
+    ) -> Value:
+        if output is None:
+            name = self._name(f"{tensor.name}[{_text(box)}] copied")
+            output = Value(name, tensor.type.of_region(box))
+        self.nodes.append(Node(op, inputs, output))
+        self.boxes.append(ComputedBox(tensor.name, box, output.name, is_copy=True))
+        return output
+
+    def _name(self, wanted: str) -> str:
+        name = free_name(wanted, self.taken | self.names)
+        self.names.add(name)
+        return name
+
+
+def _text(box: Region) -> str:
+    return ",".join(f"{lower}:{upper}" for lower, upper in box.intervals)
+
+
+def _remaining(box: Region, known: Sequence[Region]) -> Iterator[Region]:
+    """Disjoint boxes that cover what of a box no known one covers."""
+    if box.empty:
+        return
+    other = next((region for region in known if not region.meet(box).empty), None)
+    if other is None:
+        yield box
+        return
+    rest = box
+    for axis, (lower, upper) in enumerate(other.meet(box).intervals):
+        first, end = rest.intervals[axis]
+        yield from _remaining(rest.replace(axis, (first, lower)), known)
+        yield from _remaining(rest.replace(axis, (upper, end)), known)
+        rest = rest.replace(axis, (lower, upper))
+
+
+def _cuts(box: Region, pieces: Sequence[Region]) -> tuple[int, list[int]]:
+    """An axis, and where to cut a box along it, so that the cuts divide no piece if possible."""
+    found: list[tuple[int, list[int]]] = []
+    for axis, (lower, upper) in enumerate(box.intervals):
+        inside = {c for piece in pieces for c in piece.intervals[axis] if lower < c < upper}
+        clean = sorted(
+            c for c in inside if not any(p.lower[axis] < c < p.upper[axis] for p in pieces)
+        )
+        if clean:
+            return axis, clean
+        if inside:
+            found.append((axis, sorted(inside)))
+    return found[0]
+
+
+def _divided(node: Node, out: Region) -> Op:
+    """The operator that computes a box of a node's output.  Raises IndivisibleError."""
+    op, whole = node.op, Region.whole(node.output.type.shape)
+    last = len(whole.lower) - 1
+    divided = [a for a in range(last + 1) if out.intervals[a] != whole.intervals[a]]
+    if last in divided and not _divides_channels(node):
+        raise IndivisibleError(node, last)
+    if 0 in divided and not isinstance(op, Croppable | FullyConnected):
+        raise IndivisibleError(node, 0)
+    between = [a for a in divided if 0 < a < last]
+    if not between:
+        return op
+    spatial = out.replace(0, whole.intervals[0]).replace(last, whole.intervals[last])
+    cropped = op.cropped(node.site, spatial) if isinstance(op, Croppable) else None
+    if cropped is None:
+        raise IndivisibleError(node, between[0])
+    return cropped
+
+
+def _divides_channels(node: Node) -> bool:
+    """Whether a node computes some channels with its attributes and some of its constants."""
+    op, x = node.op, node.inputs[0].type
+    if isinstance(op, Layer) and op.stated is not None:
+        return False
+    if isinstance(op, Conv2D):
+        return x.shape[3] == node.inputs[1].type.shape[3]
+    if isinstance(op, DepthwiseConv2D):
+        return x.shape == (*x.shape[:3], node.output.type.shape[3])
+    return isinstance(op, FullyConnected | CHANNELWISE)

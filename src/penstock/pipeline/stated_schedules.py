@@ -1,0 +1,597 @@
+"""Schedules that users state: checks the cascades, and makes a schedule with costs of them.
+
+A cascade is a plan of the scheduler if its stripes are rows, or columns whose tensors between the
+parts are recomputed.  All others are rewritten as graphs in which each stripe of a part is a node
+(`passes/stripes.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.accelerator import Accelerator
+from penstock.errors import UnsupportedError, UsageError, did_you_mean
+from penstock.hardware.target import Target
+from penstock.ir.columns import COLUMNS, IMAGE_RANK, ROWS
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph
+from penstock.ir.op import row_axis, row_count
+from penstock.passes.share_constants import share_constants
+from penstock.passes.stripes import IndivisibleError, in_stripes
+from penstock.pipeline.search import band_source, cost_model_and_memories
+from penstock.scheduling.bands.band_schedule import BandSource, can_run_in_bands, with_bands
+from penstock.scheduling.model.access import works_by_rows
+from penstock.scheduling.model.bands import Bands
+from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import BufferMode, Chain, Plan, Prefetch, PrefetchStart
+from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stripe import ComputedBox, StripeConfig
+from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
+from penstock.scheduling.stated import Cascade, StatedPrefetch, StatedSchedule
+
+MOST_STRIPES = 4096
+"""Maximum number of stripes of a cascade that is rewritten, with a node for each stripe."""
+MOST_NAMES = 8
+"""Maximum number of names that a message lists."""
+AXES = ("batch", "rows", "columns", "channels")
+
+Reassign = Callable[[Graph], Parts]
+"""Returns the parts of a graph, with the engines and kernels of a target."""
+
+
+def stated_schedule(
+    parts: Parts,
+    stated: StatedSchedule,
+    target: Target,
+    reassign: Reassign,
+    accelerators: tuple[Accelerator, ...] = (),
+    *,
+    keep_inputs: bool = False,
+) -> Schedule:
+    """Return the schedule that runs the parts of a network as stated, with its costs.
+
+    Raises UsageError for names and numbers that do not exist, and UnsupportedError for stripes that
+    the parts, or the memories of the target, do not allow.
+    """
+    parts = _alternative(parts, stated)
+    cascades = [_with_part_names(parts, one) for one in stated.cascades]
+    _, memories = cost_model_and_memories(target)
+    builder = _Builder(parts, band_source(target, accelerators), memories.default_assignment)
+    for one in _every(parts, cascades):
+        builder.add(one)
+    new, plans = builder.finished(reassign)
+    memory = _assignment(new, cascades, builder, memories)
+    return costed_schedule(
+        new, plans, memory, target, accelerators, keep_inputs=keep_inputs, boxes=builder.boxes
+    )
+
+
+def costed_schedule(
+    parts: Parts,
+    plans: Sequence[tuple[Plan, Sequence[Bands]]],
+    memory: MemoryAssignment,
+    target: Target,
+    accelerators: tuple[Accelerator, ...] = (),
+    *,
+    keep_inputs: bool = False,
+    boxes: tuple[ComputedBox, ...] = (),
+) -> Schedule:
+    """Return the schedule of some plans, each with its bands, in execution order."""
+    model, memories = cost_model_and_memories(target)
+    composed, run, bands = with_bands(parts, plans)
+    accounting = CostAccounting(composed, model, memories)
+    bare = Schedule(
+        composed,
+        run,
+        memory,
+        keep_inputs,
+        peak_bytes=0,
+        gaps=Gaps(0.0, 0.0),
+        updating=accounting.update_costs(memory),
+        bands=bands,
+        assigned=parts if bands else None,
+        boxes=boxes,
+    )
+    bare = band_source(target, accelerators).costed(bare)
+    expanded = ExpandedSchedule(bare)
+    cascades = expanded.cascades
+    costed = tuple(accounting.costed(bare, cascade) for cascade in cascades)
+    if not bands:
+        costed = with_cold_starts(model, bare, cascades, costed)
+        costed = accounting.with_prefetch_costs(cascades, costed)
+    peak = int(live_bytes(expanded).max())
+    bound = max(1, sum(composed.rows.storages[k].size_bytes for k in composed.rows.outputs))
+    gap = max(0.0, peak / bound - 1.0)
+    return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A plan in terms of the original parts, and its bands."""
+
+    plan: Plan
+    bands: Sequence[Bands]
+
+
+@dataclass(frozen=True, slots=True)
+class _Striped:
+    """A cascade that is rewritten: the names of its new nodes, in execution order."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Makes plans of cascades, in execution order.
+
+    graph: with the nodes of the cascades that are rewritten.
+    inside: names of the tensors in the scratch memory of bands.
+    """
+
+    parts: Parts
+    source: BandSource
+    memory: MemoryAssignment  # of tensors and constants without a choice
+    graph: Graph = field(init=False)
+    boxes: tuple[ComputedBox, ...] = ()
+    inside: set[str] = field(default_factory=set[str])
+    pending: list[_Planned | _Striped] = field(default_factory=list["_Planned | _Striped"])
+
+    def __post_init__(self) -> None:
+        self.graph = self.parts.graph
+
+    def add(self, one: Cascade) -> None:
+        """Add a cascade.  Raises UsageError, UnsupportedError."""
+        stripes = _stripes(self.parts, one)
+        plan = _plan(self.parts, one, stripes, self.memory, self._previous())
+        bands = self._bands(one, plan) if plan is not None else None
+        if plan is not None and bands is not None:
+            self.pending.append(_Planned(plan, bands))
+            for each in bands:
+                self.inside |= {self.parts.parts[k].name for k in each.members[:-1]}
+        elif stripes is None:
+            raise _indivisible(one, one.parts[-1], COLUMNS)
+        else:
+            self._rewrite(one, stripes)
+
+    def _previous(self) -> Part | None:
+        last = self.pending[-1] if self.pending else None
+        return self.parts.parts[last.plan.parts[0]] if isinstance(last, _Planned) else None
+
+    def _bands(self, one: Cascade, plan: Plan) -> Sequence[Bands] | None:
+        if not plan.in_bands:
+            return ()
+        for chain in plan.chains or (Chain(plan.parts, plan.columns or 0),):
+            if not can_run_in_bands(self.parts, chain.parts, chain.columns, plan.stripe):
+                return None
+        return self.source.bands(self.parts, plan)
+
+    def _rewrite(self, one: Cascade, stripes: StripeConfig) -> None:
+        members = [self.parts.parts[k] for k in _numbers(self.parts, one)]
+        _check_can_be_rewritten(self.parts, one, members, stripes)
+        nodes = [part.nodes[0] for part in members]
+        recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
+        try:
+            found = in_stripes(self.graph, nodes, tuple(stripes.regions()), recomputed)
+        except IndivisibleError as error:
+            raise _indivisible(one, error.node.name, error.axis) from error
+        self.graph, self.boxes = found.graph, (*self.boxes, *found.boxes)
+        self.pending.append(_Striped(tuple(box.node for box in found.boxes)))
+
+    def finished(self, reassign: Reassign) -> tuple[Parts, list[tuple[Plan, Sequence[Bands]]]]:
+        """Return the parts of the new graph, and the plans in terms of them."""
+        new = self.parts
+        if self.graph is not new.graph:
+            new = replace(
+                reassign(share_constants(self.graph)),
+                accelerators=new.accelerators,
+                cpu_fallbacks=new.cpu_fallbacks,
+            )
+        number = {part.name: k for k, part in enumerate(new.parts)}
+        index = {k: number.get(part.name, -1) for k, part in enumerate(self.parts.parts)}
+        plans: list[tuple[Plan, Sequence[Bands]]] = []
+        for one in self.pending:
+            if isinstance(one, _Striped):
+                for k in (number[name] for name in one.nodes):
+                    scratch = new.parts[k].kernel.scratch_bytes
+                    plans.append((Plan((k,), None, scratch_bytes=scratch), ()))
+            else:
+                members = (tuple(index[k] for k in bands.members) for bands in one.bands)
+                bands = map(_with_members, one.bands, members)
+                plans.append((_renumbered(one.plan, index), tuple(bands)))
+        return new, plans
+
+
+def _with_members(bands: Bands, members: tuple[int, ...]) -> Bands:
+    return replace(bands, members=members)
+
+
+def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
+    return replace(
+        plan,
+        parts=tuple(index[k] for k in plan.parts),
+        chains=tuple(replace(c, parts=tuple(index[k] for k in c.parts)) for c in plan.chains),
+        prefetches=tuple(replace(p, part=index[p.part]) for p in plan.prefetches),
+    )
+
+
+# Names.
+
+
+def _alternative(parts: Parts, stated: StatedSchedule) -> Parts:
+    """Return the parts that a schedule names."""
+    if not stated.alternative:
+        return parts
+    names = {name for one in stated.cascades for name in one.parts}
+    for other in parts.alternatives:
+        if names == {part.name for part in other.parts}:
+            return other
+    raise UsageError(
+        "cascader-003",
+        f"the schedule runs the equivalent graph {stated.alternative}, which does not exist here",
+        where="the schedule",
+        why="equivalent graphs depend on the target and on the options of the search",
+        help="state the cascades of the network's own parts",
+    )
+
+
+def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
+    """Return a cascade in which a layer that an accelerator claims has the name of its part."""
+    known = {part.name: part.name for part in parts.parts}
+    for part in parts.parts:
+        op = part.nodes[-1].op if part.nodes else None
+        if isinstance(op, Composite):
+            for node in op.nodes:
+                known.setdefault(node.name, part.name)
+
+    def name(given: str) -> str:
+        return known.get(given, given)
+
+    return replace(
+        one,
+        parts=tuple(dict.fromkeys(map(name, one.parts))),
+        modes={name(given): mode for given, mode in one.modes.items()},
+        memory={name(given): region for given, region in one.memory.items()},
+        prefetches=tuple(replace(each, part=name(each.part)) for each in one.prefetches),
+        chains=tuple(replace(c, parts=tuple(map(name, c.parts))) for c in one.chains),
+    )
+
+
+def _numbers(parts: Parts, one: Cascade) -> tuple[int, ...]:
+    number = {part.name: k for k, part in enumerate(parts.parts)}
+    return tuple(number[name] for name in one.parts)
+
+
+def _every(parts: Parts, cascades: Sequence[Cascade]) -> Iterator[Cascade]:
+    """Yield all cascades in execution order, those of parts that none names included."""
+    made = {name: one for one in cascades for name in _checked(parts, one).parts}
+    if sum(len(one.parts) for one in cascades) > len(made):
+        every = [name for one in cascades for name in one.parts]
+        twice = next(name for name in every if every.count(name) > 1)
+        raise UsageError(
+            "cascader-004",
+            f'the part "{twice}" is in two cascades',
+            where="the schedule",
+            why="each part runs once",
+            help="name it in one of them",
+        )
+    units = [*cascades, *(Cascade((p.name,)) for p in parts.parts if p.name not in made)]
+    first = {one.parts: min(_numbers(parts, one)) for one in units}
+    before = {one.parts: set(_read_parts(parts, one)) for one in units}
+    waiting, done = list(units), set[str]()
+    stated = [one for one in units if one.parts[0] in made]
+    while waiting:
+        ready = [one for one in waiting if before[one.parts] <= done]
+        # stated cascades keep their order
+        next_stated = next((one for one in stated if one in waiting), None)
+        ready = [one for one in ready if one.parts[0] not in made or one is next_stated]
+        if not ready:
+            assert next_stated is not None
+            raise UsageError(
+                "cascader-005",
+                f'the cascade of "{next_stated.parts[-1]}" runs before what it reads',
+                where="the schedule",
+                why="cascades run one after the other, and each part after those whose outputs it "
+                "reads",
+                help="state the cascades, and the parts of each, in an order of execution",
+            )
+        found = min(ready, key=lambda one: first[one.parts])
+        waiting.remove(found)
+        done |= set(found.parts)
+        yield found
+
+
+def _read_parts(parts: Parts, one: Cascade) -> Iterator[str]:
+    """Yield the names of the parts outside of a cascade whose outputs it reads."""
+    makers = {parts.owners[part.name]: part.name for part in parts.parts}
+    for k in _numbers(parts, one):
+        for value in parts.parts[k].variable_inputs:
+            maker = makers.get(parts.owners[value.name])
+            if maker is not None and maker not in one.parts:
+                yield maker
+
+
+def _checked(parts: Parts, one: Cascade) -> Cascade:
+    """Return a cascade whose names are checked.  Raises UsageError."""
+    known = [part.name for part in parts.parts]
+    for name in one.parts:
+        if name not in known:
+            raise UsageError(
+                "cascader-006",
+                f'there is no part "{name}"',
+                where=_where(one),
+                why=f"the parts are {_listed(known)}",
+                help=did_you_mean(name, known).rstrip()
+                or "use names of parts (penstock.cascader.parts)",
+            )
+    if not one.parts:
+        raise UsageError(
+            "cascader-006",
+            "a cascade has no parts",
+            where="the schedule",
+            why="a cascade runs one part or several",
+            help=f"name parts: {_listed(known)}",
+        )
+    for name, mode in one.modes.items():
+        inner = one.parts[:-1]
+        if mode is BufferMode.FULL or (mode is not BufferMode.DOUBLE and name not in inner):
+            raise UnsupportedError(
+                "cascader-007",
+                f'"{name}" cannot have the buffer mode {mode.value}',
+                where=_where(one),
+                why=f"tensors between the parts are rolling or recompute: {_listed(inner)}; all "
+                "others, such as the output, are in memory as a whole"
+                if inner
+                else "the cascade has one part, so that no tensor is between parts",
+                help="to hold a tensor as a whole, end a cascade with it and begin another one",
+            )
+    return one
+
+
+# Stripes.
+
+
+def _stripes(parts: Parts, one: Cascade) -> StripeConfig | None:
+    """Return the stripes of a cascade's output; None if the cascade states none."""
+    shape = parts.parts[_numbers(parts, one)[-1]].output.type.shape
+    if one.stripe is not None and (one.rows is not None or one.chains or one.columns is not None):
+        raise _wrong_stripes(one, shape, "a cascade states `stripe` and also `rows` or bands")
+    if one.rows is not None and one.rows < 1:
+        raise _wrong_stripes(one, shape, f"a stripe has {one.rows} rows")
+    if isinstance(one.stripe, StripeConfig):
+        given = one.stripe
+        wanted = _config(one, shape, given.shape, _nest(given))
+        if (given.extent, given.stripes) != (shape, wanted.stripes) or any(given.offset) or any(
+            a != b for a, b, n in zip(given.strides, given.shape, given.stripes, strict=True)
+            if n > 1
+        ):  # fmt: skip
+            raise _wrong_stripes(
+                one, shape, f"the stripes {given.stripes} of {given.shape} do not divide the output"
+            )
+        return wanted
+    if one.stripe is None:
+        if BufferMode.RECOMPUTE not in one.modes.values():
+            return None
+        axis = row_axis(len(shape))
+        rows = shape[axis] if one.rows is None else one.rows
+        return _config(one, shape, (*shape[:axis], rows, *shape[axis + 1 :]), None)
+    return _config(one, shape, tuple(one.stripe), one.loops)
+
+
+def _nest(given: StripeConfig) -> tuple[int, ...]:
+    """The axes with several stripes, the outermost loop first."""
+    several = [axis for axis, count in enumerate(given.stripes) if count > 1]
+    return tuple(sorted(several, key=lambda axis: given.order[axis]))
+
+
+def _config(
+    one: Cascade, shape: tuple[int, ...], stripe: tuple[int, ...], loops: Sequence[int] | None
+) -> StripeConfig:
+    if len(stripe) != len(shape) or min(stripe, default=1) < 1:
+        raise _wrong_stripes(one, shape, f"a stripe of {stripe} is no box of the output")
+    stripe = tuple(map(min, stripe, shape))
+    counts = tuple(-(-extent // size) for extent, size in zip(shape, stripe, strict=True))
+    several = [axis for axis, count in enumerate(counts) if count > 1]
+    nest = several if loops is None else [axis for axis in loops if axis in several]
+    if sorted(nest) != several or len(set(loops or ())) < len(loops or ()):
+        raise _wrong_stripes(
+            one, shape, f"the loops {tuple(loops or ())} are not those of the axes {several}"
+        )
+    order = tuple(nest.index(axis) + 1 if axis in nest else 0 for axis in range(len(shape)))
+    return StripeConfig(stripe, shape, stripe, order, counts, (0,) * len(shape))
+
+
+def _wrong_stripes(one: Cascade, shape: tuple[int, ...], what: str) -> UsageError:
+    return UsageError(
+        "cascader-008",
+        what,
+        where=_where(one),
+        why=f"stripes divide the output {list(shape)} from its first element on, without gaps and "
+        "overlaps; the last one along an axis may be smaller",
+        help=f"state {len(shape)} numbers of at least 1, such as stripe={shape}, and in `loops` "
+        "each axis with several stripes once, the outermost loop first",
+    )
+
+
+def _plan(
+    parts: Parts,
+    one: Cascade,
+    stripes: StripeConfig | None,
+    memory: MemoryAssignment,
+    previous: Part | None,
+) -> Plan | None:
+    """Return the plan of a cascade, with its bands still to be made; None if no plan expresses it.
+
+    previous: the part of the first call of the previous cascade.
+
+    Raises UnsupportedError if a part cannot compute the stripes that a plan expresses.
+    """
+    numbers = _numbers(parts, one)
+    members = [parts.parts[k] for k in numbers]
+    stated = (StatedPrefetch(n) for n, mode in one.modes.items() if mode is BufferMode.DOUBLE)
+    prefetches = tuple(
+        _prefetch(parts, one, each, memory, previous) for each in (*one.prefetches, *stated)
+    )
+    copies = {each.part: each.copy for each in prefetches}
+    scratch = one.scratch_bytes
+    if scratch is None:
+        kernels = (
+            part.kernel_for(copies[k]) if k in copies else part.kernel
+            for k, part in zip(numbers, members, strict=True)
+        )
+        scratch = max(kernel.scratch_bytes for kernel in kernels)
+    plan = Plan(numbers, one.rows, one.nearest_first, prefetches=prefetches, scratch_bytes=scratch)
+    if stripes is None:
+        index = dict(zip(one.parts, numbers, strict=True))
+        chains = tuple(
+            Chain(tuple(index[name] for name in c.parts), c.columns, c.keeps_halos)
+            for c in one.chains
+        )
+        return replace(plan, columns=one.columns, chains=chains)
+    divided = [axis for axis, count in enumerate(stripes.stripes) if count > 1]
+    if not divided:
+        return plan
+    shape, modes = stripes.extent, [one.modes.get(n, BufferMode.ROLLING) for n in one.parts[:-1]]
+    axis = row_axis(len(shape))
+    rows = stripes.shape[axis] if axis in divided else None
+    if divided == [axis] and all(mode is BufferMode.ROLLING for mode in modes):
+        able = all(
+            works_by_rows(part) or row_count(part.output.type.shape) == 1 for part in members
+        )
+        return replace(plan, stripe=rows) if able and row_count(shape) == shape[axis] else None
+    if len(shape) != IMAGE_RANK or not {*divided} <= {ROWS, COLUMNS}:
+        return None
+    if any(mode is not BufferMode.RECOMPUTE for mode in modes):
+        return None
+    width = stripes.shape[COLUMNS]
+    if stripes.order[COLUMNS] == 1:
+        return replace(plan, stripe=rows, columns=width)
+    return replace(plan, stripe=rows, chains=(Chain(numbers, width),)) if len(numbers) > 1 else None
+
+
+def _prefetch(
+    parts: Parts,
+    one: Cascade,
+    stated: StatedPrefetch,
+    source: MemoryAssignment,
+    previous: Part | None,
+) -> Prefetch:
+    """Return a copy of constants that a cascade states.  Raises UnsupportedError."""
+    k = _numbers(parts, replace(one, parts=(stated.part,)))[0] if stated.part in one.parts else None
+    copies = [] if k is None else [kernel.prefetch for kernel in parts.parts[k].prefetching]
+    able = [
+        copy
+        for copy in copies
+        if copy is not None
+        and stated.table in (None, copy.table)
+        and stated.size_bytes in (None, copy.size_bytes)
+    ]
+    can_be_early = (
+        k is not None and previous is not None and (previous.engine == parts.parts[k].engine)
+    )
+    if k is None or not able or (stated.early and not can_be_early):
+        raise UnsupportedError(
+            "cascader-009",
+            f'no constants are copied for "{stated.part}" while other parts run',
+            where=_where(one),
+            why="an accelerator copies constants that it reads from slow memory; processors do not",
+            help="leave out the copy, or state one that the accelerator of the part makes",
+        )
+    early = can_be_early if stated.early is None else stated.early
+    start = PrefetchStart.PREVIOUS_CASCADE if early else PrefetchStart.OWN_CASCADE
+    copy = max(able, key=lambda one: one.size_bytes)
+    return Prefetch(k, copy, source.constants, source.default, start)
+
+
+def _check_can_be_rewritten(
+    parts: Parts, one: Cascade, members: Sequence[Part], stripes: StripeConfig
+) -> None:
+    """Raise UnsupportedError unless each part is a node of the processor, and is read as needed."""
+    for part in members:
+        if len(part.nodes) != 1 or part.engine in parts.accelerators:
+            raise _indivisible(one, part.name, None)
+    consumers = parts.graph.consumers()
+    results = {value.name for value in parts.graph.results}
+    for part in members[:-1]:
+        readers = {node.name for node in consumers.get(part.name, ())}
+        if part.name in results or not readers <= {*one.parts}:
+            raise UnsupportedError(
+                "cascader-010",
+                f'"{part.name}" is read outside of the cascade',
+                where=_where(one),
+                why="stripes of it are in memory only while the cascade runs",
+                help="add its other readers to the cascade, or begin a cascade after it",
+            )
+    count = math.prod(stripes.stripes)
+    if count > MOST_STRIPES:
+        raise UnsupportedError(
+            "cascader-011",
+            f"the cascade has {count} stripes, at most {MOST_STRIPES} are possible",
+            where=_where(one),
+            why="stripes of other axes than rows, and of columns that are kept, are nodes of their "
+            "own",
+            help="use larger stripes",
+        )
+
+
+def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
+    name = "" if axis is None else f" along axis {axis} ({AXES[axis]})" if axis < 4 else ""
+    return UnsupportedError(
+        "cascader-012",
+        f'"{part}" cannot be computed in these stripes{name}',
+        where=_where(one),
+        why="an operator must compute a box of its output by itself, from boxes of its inputs; "
+        "parts of accelerators are divided into rows, or into columns that are recomputed, alone",
+        help="divide other axes, or leave the part out of the cascade: it then runs as a whole",
+    )
+
+
+# Memory.
+
+
+def _assignment(
+    parts: Parts, cascades: Iterable[Cascade], builder: _Builder, memories: MemorySystem
+) -> MemoryAssignment:
+    """Return the memory region of each tensor.  Raises UsageError, UnsupportedError."""
+    regions = [memory.name for memory in memories.tensors]
+    start = memories.default_assignment
+    ends = {parts.owners[value.name] for value in (*parts.inputs, *parts.graph.results)}
+    pairs: dict[str, str] = {}
+    for one in cascades:
+        for name, region in one.memory.items():
+            if region not in regions:
+                raise UsageError(
+                    "cascader-013",
+                    f'there is no memory "{region}" for tensors',
+                    where=_where(one),
+                    why=f"the memories for tensors are {_listed(regions)}",
+                    help=did_you_mean(region, regions).rstrip() or "use one of them",
+                )
+            nodes = [box.node for box in builder.boxes if box.tensor == name] or [name]
+            owners = [parts.owners.get(node, "") for node in nodes]
+            is_fixed = name in builder.inside or any(owner in ends for owner in owners)
+            if name not in one.parts or (is_fixed and region != start.default):
+                raise UnsupportedError(
+                    "cascader-014",
+                    f'"{name}" cannot be in {region}',
+                    where=_where(one),
+                    why=f"inputs and outputs of the network, and tensors of which bands hold some "
+                    f"columns, are in {start.default}; a cascade states the memory of tensors that "
+                    "its parts compute",
+                    help="leave it out, or put that memory first in the target file",
+                )
+            pairs |= dict.fromkeys(owners, region)
+    return start.extended(sorted(pairs.items()))
+
+
+def _where(one: Cascade) -> str:
+    return f'the cascade of "{one.parts[-1]}"' if one.parts else "the schedule"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"

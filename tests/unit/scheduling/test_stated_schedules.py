@@ -1,0 +1,207 @@
+"""Schedules that users state: every axis, any order of loops, any buffer mode; compiled exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boards import FLASH, BoardMemory, board
+from penstock import api, cascader
+from penstock.cascader import BufferMode, Cascade, StripeConfig
+from penstock.errors import CapacityError, UnsupportedError, UsageError
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Counts, Machine
+
+BOTH = ("first", "second")
+RECOMPUTE = {"first": BufferMode.RECOMPUTE}
+
+
+def two(images: int = 1) -> Graph:
+    net = GraphBuilder("two")
+    x = net.conv2d(net.input((images, 13, 13, 8)), 8, 3, name="first")
+    return net.build(net.conv2d(x, 4, 3, padding="valid", name="second"))
+
+
+def counted(graph: Graph, schedule: cascader.Schedule) -> Counts:
+    """What the machine counts; the outputs are those of the operators."""
+    machine = Machine(cascader.program(schedule))
+    random = np.random.default_rng(0)
+    inputs = {v.name: random.integers(-128, 128, v.type.shape, np.int8) for v in graph.inputs}
+    expected = run_graph(graph, inputs)
+    for name, elements in machine.run(inputs).items():
+        np.testing.assert_array_equal(elements, expected[name])
+    assert machine.counts.macs == schedule.cost.macs
+    return machine.counts
+
+
+@pytest.mark.parametrize(
+    ("images", "cascade"),
+    [
+        (1, Cascade(BOTH, (1, 3, 11, 4))),
+        (2, Cascade(BOTH, (1, 3, 11, 4))),
+        (3, Cascade(BOTH, (2, 11, 11, 4))),
+        (1, Cascade(BOTH, (1, 3, 3, 4))),
+        (1, Cascade(BOTH, (1, 11, 11, 1))),
+        (2, Cascade(BOTH, (1, 4, 4, 3), loops=(3, 2, 0, 1))),
+        (1, Cascade(BOTH, (1, 3, 3, 4), modes=RECOMPUTE)),
+        (1, Cascade(BOTH, (1, 3, 3, 4), loops=(2, 1), modes=RECOMPUTE)),
+        (2, Cascade(BOTH, (1, 3, 5, 2), loops=(1, 3, 2, 0), modes=RECOMPUTE)),
+    ],
+)
+def test_stripes_along_any_axes_cover_the_output_exactly(images: int, cascade: Cascade) -> None:
+    graph = two(images)
+    schedule = cascader.make_schedule(cascader.parts(graph), cascade)
+    counted(graph, schedule)
+    configs = {config.tensor: config for config in cascader.tensor_configs(schedule)}
+    shape = graph.outputs[0].type.shape
+    stripe = cascade.stripe
+    assert isinstance(stripe, tuple)
+    counts = [-(-extent // size) for extent, size in zip(shape, stripe, strict=True)]
+    assert configs["second"].count == math.prod(counts)
+    assert {*configs} == {*BOTH}
+    first = sum(region.elements for region in configs["first"].regions())
+    recomputed = configs["first"].mode is BufferMode.RECOMPUTE
+    assert (first > images * 13 * 13 * 8) == recomputed == bool(cascade.modes)
+
+
+def test_loops_determine_the_order_of_stripes() -> None:
+    parts = cascader.parts(two())
+    for loops in ((3, 1, 2), (2, 1, 3)):
+        schedule = cascader.make_schedule(parts, Cascade(BOTH, (1, 4, 4, 2), loops=loops))
+        second = cascader.tensor_configs(schedule)[-1]
+        order = [tuple(region.lower[axis] for axis in loops) for region in second.regions()]
+        assert order == sorted(order)
+
+
+def test_a_single_cascade_divides_every_image() -> None:
+    """It used to run whole layers without a word."""
+    schedule = cascader.single_cascade(cascader.parts(two(2)), rows=2)
+    counted(two(2), schedule)
+    second = cascader.tensor_configs(schedule)[-1]
+    assert second.count == 2 * 6
+    assert all(region.shape[:2] in ((1, 2), (1, 1)) for region in second.regions())
+
+
+def test_a_stripe_configuration_states_stripes_and_loops() -> None:
+    config = StripeConfig(
+        (1, 4, 4, 2), (1, 11, 11, 4), (1, 4, 4, 2), (0, 3, 2, 1), (1, 3, 3, 2), (0,) * 4
+    )
+    schedule = cascader.make_schedule(cascader.parts(two()), Cascade(BOTH, config))
+    second = cascader.tensor_configs(schedule)[-1]
+    assert [*second.regions()] == [*config.regions()]
+
+
+def test_a_stated_schedule_runs_on_every_rung() -> None:
+    for cascade in (
+        Cascade(BOTH, (1, 3, 5, 2), loops=(3, 1, 2, 0)),
+        Cascade(BOTH, (1, 3, 3, 4), loops=(2, 1), modes=RECOMPUTE),
+    ):
+        found = api.verify(two(), schedule=cascade, last_rung="host")
+        compared = [rung.compared for rung in found.rungs if rung.step != "reference"]
+        assert len(compared) >= 2
+        assert all(one.elements and not one.mismatches for one in compared)
+
+
+def test_the_report_states_the_bytes_and_cycles_of_the_schedule() -> None:
+    graph = two()
+    cascade = Cascade(BOTH, (1, 3, 11, 4))
+    schedule = cascader.make_schedule(cascader.parts(graph), cascade)
+    report = api.compile(graph, "host", schedule=[cascade]).report
+    assert report.cycles.estimated == schedule.cost.cycles
+    assert [point.ram_bytes for point in report.frontier] == [report.ram_bytes.total]
+    assert report.ram_bytes.arena >= schedule.peak_bytes
+    assert report == api.compile(graph, "host", schedule=schedule).report
+
+
+def test_every_schedule_of_the_search_can_be_stated_by_names() -> None:
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 12, 20, 2)), 4, 3, name="stem")
+    wide = net.depthwise_conv2d(net.conv2d(x, 16, 1, name="expand"), 3, name="depthwise")
+    parts = cascader.parts(net.build(net.conv2d(wide, 2, 1, 2, name="project")))
+    schedules = cascader.frontier(parts).schedules
+    assert any(schedule.bands for schedule in schedules)
+    for schedule in schedules:
+        again = cascader.make_schedule(parts, cascader.cascades(schedule))
+        assert (again.peak_bytes, again.cost) == (schedule.peak_bytes, schedule.cost)
+
+
+def test_a_schedule_of_the_search_can_be_changed() -> None:
+    parts = cascader.parts(two())
+    found = cascader.cascades(cascader.frontier(parts).schedules[0])
+    changed = [replace(one, rows=1) for one in found]
+    schedule = cascader.make_schedule(parts, changed)
+    counted(two(), schedule)
+    assert all(plan.stripe == 1 for plan in schedule.plans)
+
+
+def test_each_tensor_is_in_the_memory_that_is_stated(tmp_path: Path) -> None:
+    slow, fast = BoardMemory("slow", 65536, bandwidth=1, latency=8), BoardMemory("fast", 65536)
+    target = board(tmp_path, slow, fast, FLASH)
+    cycles: list[int] = []
+    for memory in ({}, {"first": "fast"}):
+        for stripe in ((1, 3, 11, 4), (1, 3, 3, 2)):
+            cascade = Cascade(BOTH, stripe, memory=memory)
+            report = api.compile(two(), target, schedule=cascade).report
+            assert ("fast" in report.memory_bytes) == bool(memory)
+            cycles.append(report.cycles.estimated)
+    assert cycles[2] < cycles[0]
+    assert cycles[3] < cycles[1]
+
+
+def test_parts_without_a_cascade_run_whole() -> None:
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 8, 8, 4)), 8, 3, name="a")
+    x = net.conv2d(net.conv2d(x, 8, 3, name="b"), 8, 3, name="c")
+    graph = net.build(net.fully_connected(net.reshape(x, (1, 512)), 4, name="d"))
+    schedule = cascader.make_schedule(
+        cascader.parts(graph), Cascade(("b", "c"), stripe=(1, 8, 4, 4))
+    )
+    counted(graph, schedule)
+    configs = {config.tensor: config.count for config in cascader.tensor_configs(schedule)}
+    assert (configs["a"], configs["c"], configs["d"]) == (1, 4, 1)
+
+
+WRONG = {
+    "cascader-004": [Cascade(("first",)), Cascade(("first", "second"))],
+    "cascader-005": [Cascade(("second",)), Cascade(("first",))],
+    "cascader-006": [Cascade(("frist",))],
+    "cascader-007": [Cascade(BOTH, (1, 3, 11, 4), modes={"first": BufferMode.FULL})],
+    "cascader-008": [Cascade(BOTH, (1, 3, 11))],
+    "cascader-013": [Cascade(BOTH, (1, 3, 11, 4), memory={"first": "tcm"})],
+}
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_what_does_not_exist_is_refused(code: str) -> None:
+    with pytest.raises((UsageError, UnsupportedError)) as caught:
+        api.compile(two(), schedule=WRONG[code])
+    assert caught.value.code == code
+    assert all((caught.value.where, caught.value.why, caught.value.help))
+
+
+def test_what_cannot_be_divided_is_refused_and_says_which_axis() -> None:
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 8, 8, 4)), 4, 3, name="first")
+    graph = net.build(net.softmax(x, name="soft"))
+    with pytest.raises(UnsupportedError) as caught:
+        api.compile(graph, schedule=Cascade(("first", "soft"), (1, 8, 8, 2)))
+    assert caught.value.what == '"soft" cannot be computed in these stripes along axis 3 (channels)'
+
+
+def test_a_stated_schedule_that_does_not_fit_names_the_search_as_a_remedy() -> None:
+    with pytest.raises(CapacityError) as caught:
+        api.compile(two(), "host", schedule=Cascade(BOTH, (1, 11, 11, 1)), sram=3700)
+    assert "the stated schedule needs" in caught.value.why
+    assert "with a schedule of the search" in caught.value.help
+    api.compile(two(), "host", sram=3700)
+
+
+def test_the_front_of_a_stated_schedule_is_one_point() -> None:
+    found = api.explore(two(), "host", schedule=Cascade(BOTH, (1, 3, 11, 4))).choices
+    assert len(found.choices) == 1

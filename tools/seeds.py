@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "docs" / "seeds"
-DOCUMENTS = ("rfc-0037", "pr-13242", "tcad-2020", "rfc-0060")
+DOCUMENTS = ("rfc-0037", "pr-13242", "tcad-2020", "rfc-0060", "smaug")
 """The files of the documents, in the order of the page."""
 STATES = {
     "works": "penstock does what the sentence says",

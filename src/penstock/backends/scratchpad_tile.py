@@ -116,13 +116,24 @@ class ScratchpadTile:
 
         If the rows of the tensor are contiguous in memory, one command may copy several rows.
         Otherwise, each row is copied on its own; `memory` must then have the shape of the tile's
-        tensor (`operand`), else the method raises ValueError."""
+        tensor (`operand`), or more rows of a single image, else the method raises ValueError."""
         rank = len(self.operand.shape)
         if isinstance(memory, Operand):
-            if not memory.contiguous and memory.type.shape == self.operand.shape:
-                return self._rows(memory, rank - (2 if rank >= 3 else 1), command)
+            outer = rank - (2 if rank >= 3 else 1)
+            if not memory.contiguous and self._has_rows_of(memory.type.shape, outer):
+                return self._rows(memory, outer, command)
             memory = memory.address
         return self._pieces(memory, self.base, range(rank), command)
+
+    def _has_rows_of(self, shape: tuple[int, ...], outer: int) -> bool:
+        """Whether row r of a tensor in memory is row r of the tile's tensor.
+
+        The tensor in memory may have rows that the layer does not read, if it is a single image.
+
+        outer: the number of axes that number the rows."""
+        own = self.operand.shape
+        is_image = set(shape[: outer - 1]) | set(own[: outer - 1]) <= {1}
+        return shape == own or (is_image and shape[outer:] == own[outer:])
 
     def _rows(self, memory: Operand, outer: int, command: CopyCommand) -> tuple[Command, ...]:
         names = ("image", "row")[-outer:] if outer <= 2 else [f"row{k}" for k in range(outer)]

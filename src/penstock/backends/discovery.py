@@ -38,6 +38,7 @@ PUBLISHED: Mapping[str, str] = {
     "ethos_u65": "ethos-u",
     "ethos_u65_256": "ethos-u",
     "nvdla": "nvdla",
+    "pe_array": "pe-array",
     "smv": "smv",
     "ultra_trail": "ultra-trail",
     "vanilla": "vanilla",

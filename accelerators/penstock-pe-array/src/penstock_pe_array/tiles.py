@@ -1,0 +1,238 @@
+"""tiles: a call as a loop nest, its tiles in the buffers, and what they cost.
+
+The tiles are those that move the fewest bytes (`LeastTraffic`).  The output buffer holds a sum for
+each element of a tile; its size is counted in sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from penstock.uma import (
+    Breakdown,
+    CapacityError,
+    Copies,
+    Layer,
+    LayerOperand,
+    LeastTraffic,
+    Node,
+    Offloaded,
+    Region,
+    Scratchpads,
+    Tiling,
+    layer_of,
+)
+from penstock_pe_array.dataflow import (
+    SUM_BYTES,
+    depthwise_cycles,
+    product_cycles,
+)
+from penstock_pe_array.hardware import Hardware, hardware_of
+from penstock_pe_array.timeline import Bank, BufferNumber, Timeline
+
+PARAMETER_BYTES = 12
+"""Bias, multiplier and shift of an output channel, as int32."""
+MOST_TILES = 4096
+"""The most tiles of a layer; a stream states each of them."""
+WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
+"""Operators with weights and parameters."""
+
+
+def buffers(hardware: Hardware) -> Scratchpads:
+    """Return the buffers as a tiler takes them, the output buffer in sums."""
+    return Scratchpads.separate(
+        hardware.input.size_bytes,
+        hardware.weights.size_bytes,
+        hardware.output.size_bytes // SUM_BYTES,
+        double_buffered=hardware.banks == 2,
+        spills=False,
+        copies=Copies(
+            hardware.memory_bytes_per_cycle,
+            hardware.memory_run_cycles,
+            hardware.memory_latency_cycles,
+        ),
+    )
+
+
+def bank_size(hardware: Hardware, buffer: BufferNumber) -> int:
+    """Return the size of a bank: in bytes, or in sums if it is of the output buffer."""
+    return buffers(hardware).scratchpads[buffer].size_bytes // hardware.banks
+
+
+def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
+    """Return the loop nest of a call that computes `rows` output rows, or all rows.
+
+    Biases are parameters, which are in no buffer."""
+    hardware = hardware_of(offloaded.target)
+    if offloaded.main.kind == "FullyConnected":
+        layer = _matrix_product(offloaded.main)
+        layer = layer if rows is None else layer.stripe("n", rows)
+    else:
+        layer = offloaded.layer(rows)
+    if offloaded.main.kind in WEIGHTED:
+        layer = replace(layer, inputs=layer.inputs[:2])
+    layer = replace(layer, output=replace(layer.output, partial_bytes=1))
+    lanes = hardware.columns
+    layer = layer.with_axis("c", least=lanes, step=lanes, lanes=lanes)
+    if layer.reduced:
+        layer = layer.with_axis("sum", least=hardware.rows, step=hardware.rows, lanes=hardware.rows)
+    return layer
+
+
+def _matrix_product(node: Node) -> Layer:
+    """Return the loop nest of a fully connected node, with its input reshaped to (N, C)."""
+    x, w, bias = node.site.inputs
+    flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
+    return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
+
+
+def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
+    """Return the tiling of a call that computes `rows` output rows, or all rows.
+
+    Raises CapacityError if no tile fits the buffers."""
+    return _tiling(layer_on_array(offloaded, rows), buffers(hardware_of(offloaded.target)))
+
+
+@lru_cache(maxsize=4096)
+def _tiling(layer: Layer, memories: Scratchpads) -> Tiling:
+    return LeastTraffic().tile(layer, memories)
+
+
+def why_no_tile(offloaded: Offloaded) -> str:
+    """Return why the array cannot compute a layer tile by tile, or "" if it can."""
+    try:
+        count = tiling_of(offloaded).count
+    except CapacityError as error:
+        return error.what
+    return f"there are {count} tiles, at most {MOST_TILES} are run" if count > MOST_TILES else ""
+
+
+def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
+    """Return the cycles of a call that computes `rows` output rows, and those in which the array
+    and the channels of memory work."""
+    hardware, p = hardware_of(offloaded.target), offloaded.parameters
+    taps = p.get("kernel_h", 1) * p.get("kernel_w", 1)
+    work = Work(offloaded.main.kind, taps)
+    total, busy = _timed(hardware, work, layer_on_array(offloaded, rows))
+    peak = hardware.rows * hardware.columns
+    return Breakdown(total, dict(busy), peak if offloaded.macs(rows) else None)
+
+
+def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
+    """Return the bytes that a call for output rows [first, end) moves, by tensor."""
+    tiling, found = tiling_of(offloaded, end - first), Counter[str]()
+    for moved in tiling.moved:
+        found[moved.operand.role] += moved.bytes
+    if offloaded.main.kind in WEIGHTED:
+        finished = math.prod(
+            len(tiling.tiles[axis.name])
+            for axis in tiling.layer.axes
+            if axis.name != "c" and axis not in tiling.layer.reduced
+        )
+        found["parameters"] = PARAMETER_BYTES * finished * tiling.layer.axis("c").extent
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the array computes: the kind of the operator, and the taps of its window."""
+
+    kind: str
+    taps: int
+
+    def cycles(self, hardware: Hardware, pixels: int, depth: int, channels: int) -> int:
+        """Return the cycles of a tile of `pixels` x `channels` output elements, each the sum of
+        `depth` channels."""
+        if self.kind == "DepthwiseConv2D":
+            return depthwise_cycles(hardware, pixels, self.taps, channels)
+        return product_cycles(hardware, pixels, self.taps * depth, channels)
+
+
+@lru_cache(maxsize=16384)
+def _timed(
+    hardware: Hardware, work: Work, layer: Layer
+) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Return the time of a call, and the busy cycles by unit."""
+    tiling, timeline = _tiling(layer, buffers(hardware)), Timeline()
+    held = {
+        moved.operand.name: _Held.of(hardware, tiling, k) for k, moved in enumerate(tiling.moved)
+    }
+    for step in tiling.steps():
+        for load in step.loads:
+            tile = held[load.operand.name]
+            tile.advance()
+            timeline.load(tile.banks, copy_cycles(hardware, load.operand, load.region))
+        box = {name: upper - lower for name, (lower, upper) in step.box.items()}
+        sums = [axis.name for axis in layer.reduced]
+        finish = all(step.box[name][1] == layer.axis(name).extent for name in sums)
+        channels, depth = box.pop("c"), math.prod(box.pop(name) for name in sums)
+        if finish and work.kind in WEIGHTED:
+            timeline.parameters(parameter_cycles(hardware, channels))
+        inputs = [bank for operand in layer.inputs for bank in held[operand.name].banks]
+        outputs = held[layer.output.name]
+        if outputs.number < 0:
+            outputs.advance()
+        pixels = math.prod(box.values())
+        timeline.compute(inputs, outputs.banks, work.cycles(hardware, pixels, depth, channels))
+        for store in step.stores:
+            timeline.store(outputs.banks, copy_cycles(hardware, store.operand, store.region))
+            outputs.advance()
+    return timeline.end, tuple(timeline.busy.items())
+
+
+class _Held:
+    """The banks that the current tile of a tensor occupies."""
+
+    def __init__(self, buffer: BufferNumber, whole: tuple[Bank, ...], *, alternates: bool) -> None:
+        self.number = -1
+        self._buffer, self._whole, self._alternates = buffer, whole, alternates
+
+    @staticmethod
+    def of(hardware: Hardware, tiling: Tiling, k: int) -> _Held:
+        """Return the banks of operand `k` of a tiling, before the first tile."""
+        moved = tiling.moved[k]
+        buffer = BufferNumber(
+            [memory.roles[0] for memory in tiling.scratchpads.scratchpads].index(moved.operand.role)
+        )
+        count = -(-moved.held_bytes // bank_size(hardware, buffer))
+        alternates = tiling.scratchpads.double_buffered and moved.tiles > 1
+        return _Held(
+            buffer, tuple((buffer.value, bank) for bank in range(count)), alternates=alternates
+        )
+
+    def advance(self) -> None:
+        """Go to the next tile."""
+        self.number += 1
+
+    @property
+    def banks(self) -> tuple[Bank, ...]:
+        """The banks of the current tile."""
+        return ((self._buffer.value, self.number % 2),) if self._alternates else self._whole
+
+
+def copy_cycles(hardware: Hardware, operand: LayerOperand, region: Region) -> float:
+    """Return the cycles of a copy of a region of a tensor whose rows are contiguous."""
+    shape = region.shape
+    parts = [k for k, (n, size) in enumerate(zip(shape, operand.shape, strict=True)) if n < size]
+    runs = math.prod(shape[: parts[-1]]) if parts else 1
+    return transfer_cycles(hardware, runs, math.prod(shape) * operand.element_bytes)
+
+
+def transfer_cycles(
+    hardware: Hardware, runs: int, size_bytes: int, *, queued: bool = False
+) -> float:
+    """Return the cycles of a copy of `size_bytes` bytes in `runs` runs.
+
+    queued: whether it continues the copy of a tile, so that its latency is hidden."""
+    latency = 0 if queued else hardware.memory_latency_cycles
+    moved = size_bytes / hardware.memory_bytes_per_cycle
+    return latency + hardware.memory_run_cycles * runs + moved
+
+
+def parameter_cycles(hardware: Hardware, channels: int) -> float:
+    """Return the cycles in which the parameters of output channels are read."""
+    return transfer_cycles(hardware, 1, PARAMETER_BYTES * channels)

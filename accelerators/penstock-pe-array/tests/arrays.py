@@ -38,7 +38,10 @@ latency_cycles = 30
 run_cycles = 2
 """
 DATAFLOWS = ("weight-stationary", "output-stationary", "input-stationary")
-OPERATORS = ("conv2d", "depthwise_conv2d", "fully_connected")
+OPERATORS = (
+    *("conv2d", "depthwise_conv2d", "fully_connected"),
+    *("max_pool2d", "average_pool2d", "add"),
+)
 TINY = {"input": 896, "weights": 480, "output": 320}
 """Sizes of buffers in bytes, so small that rows, columns and channels of most layers are tiled."""
 
@@ -77,7 +80,8 @@ def windows() -> Graph:
     x = net.conv2d(x, 7, (3, 2), (1, 2), activation="relu", name="strided")
     x = net.depthwise_conv2d(x, 3, padding="same", activation="relu6", name="depthwise")
     x = net.conv2d(x, 10, 3, dilation=2, padding="same", name="dilated")
+    x = net.add(x, net.max_pool2d(x, 3, 1, "same", name="maximum"), activation="relu", name="sum")
     x = net.depthwise_conv2d(x, (2, 3), (2, 1), padding="valid", name="valid")
     x = net.conv2d(x, 5, 1, name="pointwise")
-    x = net.conv2d(x, 9, (1, 4), name="even")
+    x = net.average_pool2d(net.conv2d(x, 9, (1, 4), name="even"), 2, 1, "same", name="mean")
     return net.build(net.fully_connected(net.fully_connected(x, 11, name="dense"), 4, name="last"))

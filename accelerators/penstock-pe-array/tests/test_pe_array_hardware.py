@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock_pe_array
-from arrays import DATAFLOWS, described
+from arrays import DATAFLOWS, OPERATORS, described
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
 from penstock.uma import UsageError
@@ -37,7 +37,7 @@ def test_every_key_has_its_place() -> None:
         4,
         30,
         2,
-        ("conv2d", "depthwise_conv2d", "fully_connected"),
+        OPERATORS,
     )
     assert [parse(described(flow), "x").dataflow.text for flow in DATAFLOWS] == list(DATAFLOWS)
 

@@ -21,6 +21,7 @@ from penstock.uma import (
     AcceleratorTarget,
     Offloaded,
     OpStrategy,
+    Pattern,
     UMABackend,
     is_constant,
     is_op,
@@ -30,6 +31,14 @@ from penstock_pe_array import kernels, stream, tiles
 from penstock_pe_array.hardware import OPERATORS, hardware_of
 from penstock_pe_array.model import SUBMIT
 
+WEIGHTED = (wildcard(), is_constant(), is_constant())
+OPERANDS: Mapping[str, tuple[Pattern, ...]] = {
+    "nn.max_pool2d": (wildcard(),),
+    "nn.avg_pool2d": (wildcard(),),
+    "add": (wildcard(), wildcard()),
+}
+"""The operands of the operators that are not `WEIGHTED`, in patterns."""
+
 
 class PeArray(UMABackend):
     """Backend of PE arrays."""
@@ -38,10 +47,9 @@ class PeArray(UMABackend):
         super().__init__()
         self._register_target_attr("file", default="")
         for name, op in OPERATORS.items():
-            operands = (wildcard(), is_constant(), is_constant())
-            self._register_pattern(name, is_op(op)(*operands))
+            self._register_pattern(name, is_op(op)(*OPERANDS.get(op, WEIGHTED)))
             self._register_operator_strategy(op, strategy_of(op))
-        for rule in (listed, one_image, one_group, double_rounding, tiles_fit):
+        for rule in (listed, one_image, one_group, double_rounding, equal_shapes, tiles_fit):
             self._register_constraint(rule)
         self._register_codegen(
             fmt="stream",
@@ -94,6 +102,20 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
     )
 
 
+def equal_shapes(offloaded: Offloaded) -> bool | str:
+    """The inputs of a sum must be tensors of the shape of the output, not constants.
+
+    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
+    if offloaded.main.kind != "Add":
+        return True
+    for k, value in enumerate(offloaded.main.inputs):
+        if value.data is not None:
+            return f"input {k} is constant"
+        if value.type.shape != offloaded.output.shape:
+            return f"input {k} has shape {list(value.type.shape)}"
+    return True
+
+
 def tiles_fit(offloaded: Offloaded) -> bool | str:
     """The smallest tiles of all tensors must fit the buffers, and must not be too many.
 
@@ -103,7 +125,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 
 def strategy_of(op: str) -> Any:
     """Return the strategy function of an operator, which has a single kernel."""
-    is_dense = op == "nn.dense"
+    is_dense, has_weights = op == "nn.dense", op not in OPERANDS
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
         del attrs, inputs, out_type, target
@@ -114,7 +136,7 @@ def strategy_of(op: str) -> Any:
             cost=tiles.cycles,
             traffic=tiles.traffic,
             tables=kernels.parameters,
-            folded=(2,),
+            folded=(2,) if has_weights else (),
             by_rows=not is_dense,
             by_columns=not is_dense,
         )

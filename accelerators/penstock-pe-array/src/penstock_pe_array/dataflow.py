@@ -14,6 +14,9 @@ A depthwise layer is such a product for each channel, with a depth of its taps a
 channel.  Where columns are output channels, they are channels: each column receives inputs of its
 own.
 
+Pools and sums use one row of elements: each column computes a channel of a pixel, and reads an
+element of each tensor in a step.
+
 The cycles of a fold of r rows, c columns and t steps:
 
     transfer    what the elements hold, row by row: loaded before the steps, or, if it is sums,
@@ -62,16 +65,18 @@ def depthwise_cycles(hardware: Hardware, pixels: int, taps: int, channels: int) 
             return channels * _folds_cycles(hardware, taps, pixels, 1)
 
 
-def vector_cycles(hardware: Hardware, pixels: int, operands: int, channels: int) -> int:
-    """Return the cycles of a pool or a sum, in which each column computes a channel.
+def vector_cycles(hardware: Hardware, pixels: int, taps: int, channels: int, inputs: int) -> int:
+    """Return the cycles of a pool or a sum: each column computes a channel, a tap per step.
 
-    operands: the number of elements from which an output element is computed."""
-    used = min(hardware.columns, channels)
-    step = max(
-        1, _busy(hardware.input, used), -(-_busy(hardware.output, SUM_BYTES * used) // operands)
-    )
-    groups = -(-channels // hardware.columns)
-    return pixels * operands * groups * step + hardware.input.latency_cycles
+    taps: the elements of a window.
+    inputs: the number of tensors, of which the first is in the input buffer and the second in that
+        of the weights."""
+    total = 0
+    for used, count in _folds(channels, hardware.columns):
+        sources = (hardware.input, hardware.weights)[:inputs]
+        read = max(_busy(buffer, used) for buffer in sources)
+        total += count * max(taps * read, _busy(hardware.output, SUM_BYTES * used))
+    return pixels * total + max(hardware.input.latency_cycles, hardware.output.latency_cycles)
 
 
 def _folds_cycles(

@@ -42,6 +42,9 @@ OPERATORS: Final = {
     "conv2d": "nn.conv2d",
     "depthwise_conv2d": "nn.depthwise_conv2d",
     "fully_connected": "nn.dense",
+    "max_pool2d": "nn.max_pool2d",
+    "average_pool2d": "nn.avg_pool2d",
+    "add": "add",
 }
 """The operators that a file may list, each with its name in patterns."""
 

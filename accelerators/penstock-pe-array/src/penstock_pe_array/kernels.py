@@ -20,7 +20,16 @@ from penstock.uma import (
     TilePiece,
 )
 from penstock_pe_array.hardware import hardware_of
-from penstock_pe_array.stream import DRIVERS, Configure, Convolve, ConvolveChannels, Load, Store
+from penstock_pe_array.stream import (
+    DRIVERS,
+    AddTiles,
+    Configure,
+    Convolve,
+    ConvolveChannels,
+    Load,
+    Pool,
+    Store,
+)
 from penstock_pe_array.tiles import (
     PARAMETER_BYTES,
     WEIGHTED,
@@ -30,6 +39,10 @@ from penstock_pe_array.tiles import (
 )
 from penstock_pe_array.timeline import BufferNumber
 
+SCALES = (
+    *("zero0", "zero1", "multiplier0", "shift0", "multiplier1", "shift1"),
+    *("out_multiplier", "out_shift", "out_zero"),
+)
 WINDOW = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w")
 
 
@@ -191,9 +204,33 @@ def _fully_connected(
     )
 
 
+def _pool(
+    call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
+) -> Pool[Expr, Address]:
+    del tiles
+    return Pool(**_tile(call, *operands), is_mean=int(call.main.kind == "AveragePool2D"))
+
+
+def _sum(
+    call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
+) -> AddTiles[Expr, Address]:
+    del tiles
+    x, w, y = operands
+    return AddTiles(
+        **_tile(call, x, y),
+        w=w.start,
+        w_row=w.pitches[1],
+        w_tap=w.pitches[2],
+        **{name: call.parameters[name] for name in SCALES},
+    )
+
+
 TILES: Mapping[str, Callable[[KernelCall, CallTiles, Sequence[ScratchpadTile]], Any]] = {
     "Conv2D": _convolution,
     "DepthwiseConv2D": _channel_convolution,
     "FullyConnected": _fully_connected,
+    "MaxPool2D": _pool,
+    "AveragePool2D": _pool,
+    "Add": _sum,
 }
 """By kind of operator, the function that returns the operation of a tile."""

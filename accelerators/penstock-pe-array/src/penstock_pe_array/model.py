@@ -9,14 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from penstock.uma import Array, Driver, Place, convolved, elements, requantise, sliding_windows
-from penstock_pe_array.dataflow import depthwise_cycles, product_cycles
+from penstock.uma import (
+    Array,
+    Driver,
+    Place,
+    convolved,
+    elements,
+    multiply,
+    requantise,
+    sliding_windows,
+)
+from penstock_pe_array.dataflow import depthwise_cycles, product_cycles, vector_cycles
 from penstock_pe_array.hardware import Buffer, Dataflow, Hardware
 from penstock_pe_array.stream import (
+    AddTiles,
     Configure,
     Convolve,
     ConvolveChannels,
     Load,
+    Pool,
     Store,
     Tile,
     decode,
@@ -59,6 +70,10 @@ class PeArrayDevice:
                     self._convolve(operation, bases)
                 case ConvolveChannels():
                     self._convolve_channels(operation, bases)
+                case Pool():
+                    self._pool(operation)
+                case AddTiles():
+                    self._add(operation)
                 case _:
                     raise AssertionError(operation)
             self._previous = operation
@@ -152,6 +167,33 @@ class PeArrayDevice:
             sums = (found * inside * w.astype(np.int64)).sum((2, 3))
         y[:] = self._finished(op, sums, bases)
         work = depthwise_cycles(self.hardware, op.out_h * op.out_w, taps, op.out_c)
+        self._timeline.compute((*used, *also), banks, work)
+
+    def _pool(self, op: Pool[int, Place]) -> None:
+        x, used = self._image(op, op.out_c)
+        y, banks = self._output(op)
+        if 0 not in y.shape:
+            found, inside = self._windows(op, x.astype(np.int64))
+            if op.is_mean:
+                count, total = inside.sum((2, 3)), (found * inside).sum((2, 3))
+                rounded = (np.abs(total) + count // 2) // count * np.sign(total)
+            else:
+                rounded = np.where(inside, found, -128).max((2, 3))
+            y[:] = rounded.clip(op.least, op.most)
+        taps = op.kernel_h * op.kernel_w
+        work = vector_cycles(self.hardware, op.out_h * op.out_w, taps, op.out_c, 1)
+        self._timeline.compute(used, banks, work)
+
+    def _add(self, op: AddTiles[int, Place]) -> None:
+        x, used = self._image(op, op.out_c)
+        w, also = self._part(BufferNumber.WEIGHTS, op.w, x.shape, (op.w_row, op.w_tap, 1))
+        y, banks = self._output(op)
+        left, right = x.astype(np.int64) - op.zero0, w.astype(np.int64) - op.zero1
+        total = multiply(left << 20, op.multiplier0, op.shift0)
+        total = total + multiply(right << 20, op.multiplier1, op.shift1)
+        bounds = op.least, op.most
+        y[:] = requantise(total, op.out_multiplier, op.out_shift, op.out_zero, bounds)
+        work = vector_cycles(self.hardware, op.out_h * op.out_w, 1, op.out_c, 2)
         self._timeline.compute((*used, *also), banks, work)
 
     def _image(self, op: Tile[int, Place], channels: int) -> tuple[Array, tuple[Bank, ...]]:

@@ -137,11 +137,50 @@ static int32_t convolved_channel(int32_t row, int32_t column, int32_t o) {
     return sum;
 }
 
+/* The maximum or the mean of channel o of a window. */
+static int32_t pooled(int32_t row, int32_t column, int32_t o) {
+    int32_t largest = INT8_MIN, sum = 0, count = 0;
+    for (int32_t tap = 0; tap < registers[PE_KERNEL_H] * registers[PE_KERNEL_W]; tap++) {
+        const int32_t at = pixel(row, column, tap);
+        if (at >= 0) {
+            const int32_t element = *part(inputs, PE_ARRAY_INPUT_BYTES, at + o, 1);
+            largest = element > largest ? element : largest;
+            sum += element;
+            count++;
+        }
+    }
+    if (registers[PE_IS_MEAN] != 0) {
+        largest = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+    }
+    return penstock_clamp(largest, registers[PE_LEAST], registers[PE_MOST]);
+}
+
+static int32_t added(int32_t row, int32_t column, int32_t o) {
+    const int32_t x =
+        registers[PE_X] + row * registers[PE_X_ROW] + column * registers[PE_X_COLUMN] + o;
+    const int32_t w =
+        registers[PE_W] + row * registers[PE_W_ROW] + column * registers[PE_W_TAP] + o;
+    const int32_t left = *part(inputs, PE_ARRAY_INPUT_BYTES, x, 1) - registers[PE_ZERO0];
+    const int32_t right = *part(weights, PE_ARRAY_WEIGHTS_BYTES, w, 1) - registers[PE_ZERO1];
+    const int32_t sum =
+        penstock_multiply(left * (1 << 20), registers[PE_MULTIPLIER0], registers[PE_SHIFT0]) +
+        penstock_multiply(right * (1 << 20), registers[PE_MULTIPLIER1], registers[PE_SHIFT1]);
+    const int32_t scaled =
+        penstock_multiply(sum, registers[PE_OUT_MULTIPLIER], registers[PE_OUT_SHIFT]);
+    return penstock_clamp(scaled + registers[PE_OUT_ZERO], registers[PE_LEAST], registers[PE_MOST]);
+}
+
 static int32_t computed(int32_t operation, int32_t row, int32_t column, int32_t o, int32_t before) {
     if (operation == PE_DO_CONVOLVE) {
         const int32_t sum =
             convolved(row, column, o) + (registers[PE_ACCUMULATE] != 0 ? before : 0);
         return registers[PE_FINISH] != 0 ? requantised(sum, o) : sum;
+    }
+    if (operation == PE_DO_POOL) {
+        return pooled(row, column, o);
+    }
+    if (operation == PE_DO_ADD) {
+        return added(row, column, o);
     }
     require(operation == PE_DO_CONVOLVE_CHANNELS);
     return requantised(convolved_channel(row, column, o), o);

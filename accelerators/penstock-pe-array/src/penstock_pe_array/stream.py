@@ -173,8 +173,48 @@ class ConvolveChannels(Tile[Number, Memory]):
     parameters: Memory
 
 
-OPERATIONS: Final[tuple[type[Any], ...]] = (Configure, Load, Store, Convolve, ConvolveChannels)
-"""The classes of operations; the number of each is its index + 1."""
+@dataclass(frozen=True, slots=True)
+class Pool(Tile[Number, Memory]):
+    """Computes the maximum or the mean of each window of a tile, without its padding.
+
+    is_mean: 1 for the mean, rounded to the nearest integer, ties away from zero."""
+
+    is_mean: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddTiles(Tile[Number, Memory]):
+    """Adds two tiles, with TFLite's arithmetic; the window is 1 x 1.
+
+    w: offset in bytes of the second tile in the buffer of weights; its rows and columns are w_row
+        and w_tap bytes apart.
+    zero0, zero1, multiplier0, shift0, multiplier1, shift1: zero points and scales of the tiles.
+    out_multiplier, out_shift, out_zero: scale and zero point of the result."""
+
+    w: Number
+    w_row: int
+    w_tap: int
+    zero0: int
+    zero1: int
+    multiplier0: int
+    shift0: int
+    multiplier1: int
+    shift1: int
+    out_multiplier: int
+    out_shift: int
+    out_zero: int
+
+
+OPERATIONS: Final[Mapping[type[Any], str]] = {
+    Configure: "configure",
+    Load: "load",
+    Store: "store",
+    Convolve: "convolve",
+    ConvolveChannels: "convolve_channels",
+    Pool: "pool",
+    AddTiles: "add",
+}
+"""The names of operations by their classes; the number of an operation counts from 1."""
 REGISTERS: Final = (
     "operation",
     *dict.fromkeys(field.name for kind in OPERATIONS for field in fields(kind)),
@@ -188,7 +228,8 @@ def _unused(*arguments: object) -> None:
 
 
 DRIVERS: Final[Mapping[type[Any], Driver]] = {
-    kind: Driver(f"pe_array_{kind.__name__}", "pe_array", _unused, object) for kind in OPERATIONS
+    kind: Driver(f"pe_array_{name}", "pe_array", _unused, object)
+    for kind, name in OPERATIONS.items()
 }
 """What a kernel invokes to issue an operation, by the class of the operation."""
 
@@ -205,7 +246,7 @@ def encode(commands: Sequence[AnyStreamCommand]) -> bytes:
             if held[field.name] != value:
                 held[field.name] = value
                 found.append(_write(field.name, value))
-        found.append(_write("operation", 1 + OPERATIONS.index(type(operation))))
+        found.append(_write("operation", 1 + [*OPERATIONS].index(type(operation))))
     return b"".join(found)
 
 
@@ -223,15 +264,16 @@ def decode(stream: bytes) -> Iterator[Any]:
         register, base = REGISTERS[word & 0xFF], word >> 8
         held[register] = Place(base - 1, value) if base else value
         if register == "operation":
-            kind = OPERATIONS[value - 1]
+            kind = [*OPERATIONS][value - 1]
             yield kind(*(held[field.name] for field in fields(kind)))
 
 
 def registers_header() -> str:
     """Return the C header with the numbers of registers and operations."""
     registers = ",\n    ".join(f"PE_{name.upper()}" for name in REGISTERS)
-    names = ("CONFIGURE", "LOAD", "STORE", "CONVOLVE", "CONVOLVE_CHANNELS")
-    operations = ", ".join(f"PE_DO_{name} = {k}" for k, name in enumerate(names, 1))
+    operations = ",\n    ".join(
+        f"PE_DO_{name.upper()} = {number}" for number, name in enumerate(OPERATIONS.values(), 1)
+    )
     return f"""/* pe_array_registers.h: the numbers of registers and operations in streams. */
 #ifndef PE_ARRAY_REGISTERS_H
 #define PE_ARRAY_REGISTERS_H
@@ -240,7 +282,9 @@ enum {{
     {registers},
     PE_REGISTERS
 }};
-enum {{ {operations} }};
+enum {{
+    {operations}
+}};
 
 #endif
 """

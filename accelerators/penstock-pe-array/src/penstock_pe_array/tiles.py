@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from penstock.uma import (
+    WEIGHTS,
     Breakdown,
     CapacityError,
     Copies,
@@ -30,6 +31,7 @@ from penstock_pe_array.dataflow import (
     SUM_BYTES,
     depthwise_cycles,
     product_cycles,
+    vector_cycles,
 )
 from penstock_pe_array.hardware import Hardware, hardware_of
 from penstock_pe_array.timeline import Bank, BufferNumber, Timeline
@@ -66,7 +68,8 @@ def bank_size(hardware: Hardware, buffer: BufferNumber) -> int:
 def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
     """Return the loop nest of a call that computes `rows` output rows, or all rows.
 
-    Biases are parameters, which are in no buffer."""
+    Biases are parameters, which are in no buffer.  The second operand of a sum is in the buffer of
+    weights."""
     hardware = hardware_of(offloaded.target)
     if offloaded.main.kind == "FullyConnected":
         layer = _matrix_product(offloaded.main)
@@ -75,6 +78,9 @@ def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
         layer = offloaded.layer(rows)
     if offloaded.main.kind in WEIGHTED:
         layer = replace(layer, inputs=layer.inputs[:2])
+    if offloaded.main.kind == "Add":
+        x, other = layer.inputs
+        layer = replace(layer, inputs=(x, replace(other, role=WEIGHTS)))
     layer = replace(layer, output=replace(layer.output, partial_bytes=1))
     lanes = hardware.columns
     layer = layer.with_axis("c", least=lanes, step=lanes, lanes=lanes)
@@ -149,6 +155,8 @@ class Work:
         `depth` channels."""
         if self.kind == "DepthwiseConv2D":
             return depthwise_cycles(hardware, pixels, self.taps, channels)
+        if self.kind not in WEIGHTED:
+            return vector_cycles(hardware, pixels, self.taps, channels, 1 + (self.kind == "Add"))
         return product_cycles(hardware, pixels, self.taps * depth, channels)
 
 

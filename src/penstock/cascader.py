@@ -7,11 +7,13 @@
     Propagator      Affine         the input box that an output box reads
     StripeConfig    StripeConfig   stripes of one shape at constant distances
     TensorConfig    TensorConfig   the stripes of a tensor, its memory region and its buffer mode
-    BufferMode      BufferMode     FULL, ROLLING, RECOMPUTE
+    BufferMode      BufferMode     FULL, ROLLING, RECOMPUTE, DOUBLE
     Plan            Plan           how one cascade, a group of parts, runs
+                    Candidate      a plan with its estimated memory and cycles
     Proposal        Proposal       plans that cover the graph
                     Frontier       the schedules worth placing
     Schedule        Schedule       the proposal that is placed and lowered
+                    Cascade        a plan as a user states it, by names
     MemoryRegion    MemoryRegion   a memory of the target
 
 Functions, in the order of the RFC's four steps:
@@ -19,10 +21,16 @@ Functions, in the order of the RFC's four steps:
     parts            the CascaderGraph of a graph
     needed_stripes   the stripes of every tensor that given stripes of the output need, by affine
                      transforms alone
+    plans            the Pareto-optimal plans of each group of parts
+    proposals        the Pareto-optimal proposals
+    frontier         all schedules worth placing, those that recompute included; the search
+    make_schedule    the schedule of a proposal, or of cascades that a user states
+    cascades         the cascades of a schedule, to be changed
     single_cascade   the schedule that runs all parts as one plan, in stripes of a given size
-    frontier         all schedules worth placing; the search
     tensor_configs   the stripes of every tensor of a schedule
     program          the program of a schedule, which `penstock.simulators.machine` executes
+
+`penstock.compile(model, schedule=...)` compiles cascades or a schedule.
 
 Source: TVM RFC 0037, "Arm Ethos-U Cascading Scheduler".  See docs/tutorials/cascader.md.
 """
@@ -48,7 +56,8 @@ from penstock.program.program import Program
 from penstock.program.writer import Addresses
 from penstock.scheduling.bands import band_schedule as configs
 from penstock.scheduling.bands.band_schedule import can_run_in_bands
-from penstock.scheduling.cascades.proposals import Proposal
+from penstock.scheduling.cascades.proposals import Candidate, CascadeProblem, Proposal
+from penstock.scheduling.cascades.search import every_proposal, plans_of_groups
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
@@ -62,6 +71,7 @@ from penstock.scheduling.stated import Cascade, StatedChain, StatedPrefetch, Sta
 __all__ = [
     "Affine",
     "BufferMode",
+    "Candidate",
     "Cascade",
     "Frontier",
     "MemoryRegion",
@@ -81,7 +91,9 @@ __all__ = [
     "make_schedule",
     "needed_stripes",
     "parts",
+    "plans",
     "program",
+    "proposals",
     "single_cascade",
     "tensor_configs",
 ]
@@ -150,16 +162,21 @@ def single_cascade(
 
 
 def make_schedule(
-    parts: Parts, cascades: Cascade | Sequence[Cascade] | Schedule, target: str = "host"
+    parts: Parts,
+    cascades: Cascade | Sequence[Cascade] | Proposal | Schedule,
+    target: str = "host",
 ) -> Schedule:
     """Return the schedule that runs cascades, in execution order, and all other parts whole.
 
-    A schedule of other parts of the same names, such as those of another target, is made of them.
+    A proposal becomes its schedule (step 4 of the RFC).  A schedule, such as one of another target,
+    becomes that of these parts, which must have the same names.
 
     Raises UsageError for parts, memories and stripes that do not exist, and UnsupportedError for
     stripes that the parts cannot compute.
     """
     chip = load_target(target)
+    if isinstance(cascades, Proposal):
+        return costed_schedule(parts, [(p, ()) for p in cascades.plans], cascades.memory, chip)
     if isinstance(cascades, Schedule):
         stated = StatedSchedule.of(cascades)
     else:
@@ -170,6 +187,37 @@ def make_schedule(
 def cascades(schedule: Schedule) -> tuple[Cascade, ...]:
     """Return the cascades of a schedule, to be changed and compiled."""
     return StatedSchedule.of(schedule).cascades
+
+
+def plans(
+    parts: Parts, target: str = "host", options: Options | None = None
+) -> Mapping[tuple[str, ...], tuple[Candidate, ...]]:
+    """Return the Pareto-optimal plans of each part group: step 2 of the RFC.
+
+    Keys: names of the parts of a group, which are consecutive in the graph's order.  Each plan has
+    its live bytes (`peak_bytes`) and its cycles beyond the computing time of the parts (`time`), in
+    1/1024 cycle if the target has slow or several memories.
+
+    options: defaults to `Options()`; `max_parts` limits the size of groups.
+    """
+    found = plans_of_groups(_problem(parts, target, options))
+    return {tuple(parts.parts[k].name for k in group): every for group, every in found.items()}
+
+
+def proposals(
+    parts: Parts, target: str = "host", options: Options | None = None
+) -> tuple[Proposal, ...]:
+    """Return the Pareto-optimal proposals, whose plans cover the graph: step 3 of the RFC.
+
+    `make_schedule` takes a proposal.  `frontier` also returns schedules that recompute.
+    options: defaults to `Options()`.
+    """
+    return every_proposal(_problem(parts, target, options))
+
+
+def _problem(parts: Parts, target: str, options: Options | None) -> CascadeProblem:
+    model, memories = cost_model_and_memories(load_target(target))
+    return CascadeProblem(parts, model, memories, options or Options())
 
 
 def frontier(parts: Parts, target: str = "host", options: Options | None = None) -> Frontier:

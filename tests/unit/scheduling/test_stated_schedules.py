@@ -205,3 +205,26 @@ def test_a_stated_schedule_that_does_not_fit_names_the_search_as_a_remedy() -> N
 def test_the_front_of_a_stated_schedule_is_one_point() -> None:
     found = api.explore(two(), "host", schedule=Cascade(BOTH, (1, 3, 11, 4))).choices
     assert len(found.choices) == 1
+
+
+def test_the_steps_of_the_rfc_lead_from_plans_to_a_compiled_schedule() -> None:
+    """Steps 2 to 4: plans of every part group, proposals of them, the fastest within a budget."""
+    graph = two()
+    parts = cascader.parts(graph)
+    plans = cascader.plans(parts)
+    assert plans.keys() == {("first",), ("second",), BOTH}
+    for group, found in plans.items():
+        costs = [(one.peak_bytes, one.time) for one in found]
+        assert costs == sorted(costs)
+        assert [time for _, time in costs] == sorted({time for _, time in costs}, reverse=True)
+        assert all(tuple(parts.parts[k].name for k in one.plan.parts) == group for one in found)
+    proposals = cascader.proposals(parts)
+    known = {plan.bare for found in plans.values() for one in found for plan in (one.plan,)}
+    assert all(plan.bare in known for one in proposals for plan in one.plans)
+    budget = sorted(one.peak_bytes for one in proposals)[1]
+    best = min((p for p in proposals if p.peak_bytes <= budget), key=lambda p: p.time)
+    schedule = cascader.make_schedule(parts, best)
+    assert schedule.peak_bytes == best.peak_bytes
+    counted(graph, schedule)
+    report = api.compile(graph, "host", schedule=schedule).report
+    assert report.cycles.estimated == schedule.cost.cycles

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 
+from penstock.compiled import UNBOUNDED
 from penstock.errors import UsageError
 from penstock.optional import attempt, attempt_each
-from penstock.pareto import is_dominated, near_frontier
+from penstock.pareto import frontier, is_dominated, near_frontier
 from penstock.scheduling.bands.band_schedule import BandSource
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
 from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
 from penstock.scheduling.cascades.proposals import (
+    Candidate,
     CandidateSource,
     CascadeProblem,
     PartOrder,
@@ -158,6 +160,35 @@ def frontier_search(
     return attempt("bands of columns", with_recomputation, lambda: FrontierSearch(builder, chosen))
 
 
+def plans_of_groups(problem: CascadeProblem) -> Mapping[tuple[int, ...], tuple[Candidate, ...]]:
+    """Return the plans of each group of parts, Pareto-optimal in (live bytes, time).
+
+    Keys: indices of the parts of a group, which are consecutive in the order of the graph, and at
+    most `options.max_parts`.  Tensors from outside of a group are in the default memory region.
+    """
+    problem = replace(problem, options=replace(problem.options, prune_by_shorter=False))
+    order = tuple(range(len(problem.parts.parts)))
+    source = _candidates(problem, order, _uniform_searches(problem, (order,), UNBOUNDED))
+    states = [(problem.memories.default_assignment,)] * len(order)
+    found: dict[tuple[int, ...], list[Candidate]] = {}
+    for upper in range(1, len(order) + 1):
+        for one in source(upper, states):
+            found.setdefault(one.plan.parts, []).append(one)
+    return {group: tuple(frontier(every, _peak_and_time)) for group, every in found.items()}
+
+
+def every_proposal(problem: CascadeProblem) -> tuple[Proposal, ...]:
+    """Return the proposals that are Pareto-optimal in (live bytes, time), without recomputation."""
+    _, orders = _orders(problem.parts, problem.options)
+    searches = _uniform_searches(problem, orders, UNBOUNDED)
+    every = (
+        one
+        for order in orders
+        for one in _proposals(problem, order, _candidates(problem, order, searches))
+    )
+    return tuple(frontier(every, _peak_and_time))
+
+
 def _chosen_proposals(
     problem: CascadeProblem,
     builder: ScheduleBuilder,
@@ -252,8 +283,8 @@ def _default_peak(proposal: Proposal) -> float:
     return math.inf if proposal.memory.exceptions else proposal.peak_bytes
 
 
-def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
-    return proposal.peak_bytes, proposal.time
+def _peak_and_time(one: Proposal | Candidate) -> tuple[int, int]:
+    return one.peak_bytes, one.time
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[PartOrder, ...]]:

@@ -13,20 +13,9 @@ from math import ceil, prod
 
 import numpy as np
 
-from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import evaluate
-from penstock.program.program import (
-    END,
-    FIRST,
-    Address,
-    Call,
-    Invoke,
-    Loop,
-    Program,
-    WholeMemory,
-)
-from penstock.program.program import Command as ProgramCommand
-from penstock.program.steps import Variables, iterations, offset_name
+from penstock.program.program import Address, Program, Submission
+from penstock.program.steps import Variables, executions
 from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
 from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock_ethos_u.interpreter import driver_payload
@@ -48,7 +37,6 @@ from penstock_ethos_u.timeline import (
     timing,
 )
 
-SUBMIT = "ethosu_submit"
 KINDS = {
     "conv": ComputeKind.CONVOLUTION,
     "depthwise": ComputeKind.DEPTHWISE,
@@ -68,66 +56,56 @@ def stream_cycles(words: bytes, chip: EthosUConfiguration, constants: Collection
 
 
 def program_cycles(program: Program, chip: EthosUConfiguration) -> int:
-    """Cycles of all streams of a program, in sequence."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    constants = {memory.name for memory in program.memories if not memory.writable}
-    known: dict[tuple[bytes, frozenset[int]], int] = {}
+    """Cycles of all calls in the streams of a program, in sequence."""
+    known: dict[tuple[str, int], int] = {}
     total = 0
-    for invoke, variables in submissions(program):
-        stream, size, *every = invoke.arguments
-        assert isinstance(stream, Address)
-        assert not isinstance(size, Address | WholeMemory)
-        data = buffers[stream.buffer].data
-        assert data is not None
-        at = evaluate(stream.offset, variables)
-        payload = data.raw[at : at + evaluate(size, variables)]
-        regions = frozenset(
-            k
-            for k, base in enumerate(every[::2])
-            if isinstance(base, Address) and buffers[base.buffer].memory in constants
-        )
-        if (payload, regions) not in known:
-            known[payload, regions] = stream_cycles(driver_payload(payload), chip, regions)
-        total += known[payload, regions]
+    for submission, variables, calls in executions(program.run):
+        key = submission.buffer, evaluate(submission.number, variables)
+        if calls and key not in known:
+            known[key] = sum(call_cycles(program, submission, variables, chip))
+        total += known[key] if calls else 0
     return total
 
 
-def submissions(program: Program) -> Iterator[tuple[Invoke, Variables]]:
-    """Every invocation of the driver, in program order."""
-    yield from _submissions(program.run, {}, {})
+def call_cycles(
+    program: Program, submission: Submission, variables: Variables, chip: EthosUConfiguration
+) -> Iterator[int]:
+    """Cycles of each call in the stream that a submission submits, as if it were alone.
+
+    variables: the values of the variables around the submission."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    stream, _, *every = submission.submit.arguments
+    assert isinstance(stream, Address)
+    data = buffers[stream.buffer].data
+    assert data is not None
+    at = evaluate(stream.offset, variables)
+    ends = submission.ends[evaluate(submission.number, variables)]
+    payload = data.raw[at : at + ends[-1]]
+    words = driver_payload(payload)
+    constants = {memory.name for memory in program.memories if not memory.writable}
+    regions = frozenset(
+        k
+        for k, base in enumerate(every[::2])
+        if isinstance(base, Address) and buffers[base.buffer].memory in constants
+    )
+    begins = [end - (len(payload) - len(words)) for end in ends]
+    for part in _parts(words, begins, chip, regions):
+        yield ceil(timing(part, chip))
 
 
-def _submissions(
-    commands: Sequence[ProgramCommand], variables: Variables, counters: dict[str, int]
-) -> Iterator[tuple[Invoke, Variables]]:
-    for command in commands:
-        if isinstance(command, Loop):
-            for inside in iterations(command, variables, counters):
-                yield from _submissions(command.body, inside, counters)
-        elif isinstance(command, Call):
-            first, end = _rows(command, variables)
-            inside = {**variables, **_offsets(command, variables), FIRST.name: first, END.name: end}
-            for invoke in command.body:
-                if first < end and isinstance(invoke, Invoke) and invoke.driver.name == SUBMIT:
-                    yield invoke, inside
-
-
-def _offsets(call: Call, variables: Variables) -> Variables:
-    """The variables of the call's body that stand for offsets, which depend on loops around it."""
-    names = [offset_name(k) for k in range(len(call.inputs))] + [offset_name()]
-    views = zip(names, (*call.inputs, call.output), strict=True)
-    return {
-        name: evaluate(v.offset, variables) for name, v in views if not isinstance(v.offset, int)
-    }
-
-
-def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """The output rows that a call computes."""
-    shape = call.output.type.shape
-    axis = row_axis(len(shape))
-    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
-        return 0, row_count(shape)
-    return evaluate(call.out.lower[axis], variables), evaluate(call.out.upper[axis], variables)
+def _parts(
+    words: bytes, ends: Sequence[int], chip: EthosUConfiguration, constants: Collection[int]
+) -> Iterator[list[Step]]:
+    """Operations, copies and waits of a stream, in parts that end at offsets in bytes."""
+    found: list[Step] = []
+    waiting = list(ends)
+    for word, step in placed_steps(words, chip, constants):
+        while 4 * word >= waiting[0]:
+            yield found
+            del waiting[0]
+            found = []
+        found.append(step)
+    yield found
 
 
 def work_of(
@@ -185,15 +163,22 @@ def stream_steps(
     words: bytes, chip: EthosUConfiguration, constants: Collection[int]
 ) -> Iterator[Step]:
     """Operations, copies and waits of a stream, in order."""
+    yield from (step for _, step in placed_steps(words, chip, constants))
+
+
+def placed_steps(
+    words: bytes, chip: EthosUConfiguration, constants: Collection[int]
+) -> Iterator[tuple[int, Step]]:
+    """Operations, copies and waits of a stream, each with the index of its word."""
     registers = Registers()
     for number, command in enumerate(decode_commands(words)):
         name = command.format.name
         if name.startswith(SET):
             registers.set(command)
         elif name in WAITS:
-            yield QueueWait(WAITS[name], command.fields["outstanding"])
+            yield command.word, QueueWait(WAITS[name], command.fields["outstanding"])
         elif name not in NOT_TIMED:
-            yield _job(registers.operation(command, number), chip, constants)
+            yield command.word, _job(registers.operation(command, number), chip, constants)
 
 
 def _job(operation: Operation, chip: EthosUConfiguration, constants: Collection[int]) -> Job:

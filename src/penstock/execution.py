@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.program.expr import evaluate
 from penstock.program.program import View
-from penstock.program.steps import calls, streams
+from penstock.program.steps import calls, streams, submitted_steps
 from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators import cores
@@ -187,12 +187,15 @@ def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
 @dataclass(frozen=True, slots=True)
 class CoreRun:
     """One inference on a simulated core: tensors, counts in total and per step (without callbacks
-    that supply streamed inputs), stack in bytes."""
+    that supply streamed inputs), stack in bytes.
+
+    The functions that submit several steps as one stream count in `submissions`."""
 
     tensors: Tensors
     counts: ExecutionCounts
     steps: tuple[ExecutionCounts, ...]
     stack_bytes: int
+    submissions: ExecutionCounts = field(default_factory=ExecutionCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,8 @@ class Firmware:
         self._core = core_name(compilation.request.target)
         self._tools = tools
         self._folder = folder
-        self._steps = tuple(self._names.steps.values())
+        hidden = submitted_steps(compilation.program)
+        self._steps = tuple(None if s in hidden else n for s, n in self._names.steps.items())
         self._rams = interface(compilation.program, self._names).rams
         self._streams = len(streams(compilation.program))
         used = {part.engine for part in compilation.parts.parts}
@@ -297,10 +301,15 @@ class Firmware:
         if reset:
             self._reset(self._simulator)
         callbacks = [f"{self._compilation.prefix}_{_FED[0]}_{k}" for k in range(self._streams)]
-        outcome = self._run(self._simulator, inputs, (*self._steps, *callbacks))
+        submissions = tuple(self._names.submissions.values())
+        own = tuple(name for name in self._steps if name is not None)
+        phases = (*own, *submissions, *callbacks)
+        outcome = self._run(self._simulator, inputs, phases)
         outputs = self._outputs(self._simulator)
-        steps = outcome.phases[: len(self._steps)]
-        found = CoreRun(outputs, outcome.counts, steps, outcome.stack_bytes)
+        counts = dict(zip(phases, outcome.phases, strict=True))
+        steps = tuple(counts[n] if n is not None else ExecutionCounts() for n in self._steps)
+        submitting = sum((counts[name] for name in submissions), ExecutionCounts())
+        found = CoreRun(outputs, outcome.counts, steps, outcome.stack_bytes, submitting)
         error = None if any_stack else stack_error(self._compilation, found.stack_bytes)
         if error is not None:
             raise error

@@ -17,7 +17,8 @@ sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a ten
 program passes              Program and its records; calls: all calls of a program, in order
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
-                            the memory regions to which these refer; StreamDriver: what submits
+                            the memory regions to which these refer; StreamDriver: what submits,
+                            JoinedStreams: several calls as one stream
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
@@ -37,6 +38,7 @@ from __future__ import annotations
 
 from penstock.backends.accelerator import (
     AcceleratorTarget,
+    JoinedStreams,
     PassPhase,
     RegionNumbers,
     StreamDriver,
@@ -163,6 +165,7 @@ __all__ = [
     "Graph",
     "Invoke",
     "Issue",
+    "JoinedStreams",
     "KernelCall",
     "Layer",
     "LayerOperand",

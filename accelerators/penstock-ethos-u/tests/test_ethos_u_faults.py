@@ -21,6 +21,7 @@ import pytest
 from ethos_u_layers import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, commands
 from lowered import inputs_of_graph
 from offloading import compiled
+from penstock.backends.accelerator import Accelerator
 from penstock.backends.program_passes import after_placement
 from penstock.errors import BackendError, InternalError
 from penstock.frontends.builder import GraphBuilder
@@ -154,6 +155,11 @@ class Submission:
 
 def bytes_of(words: Sequence[int]) -> bytes:
     return np.array(words, "<u4").tobytes()
+
+
+def apart(done: Compilation) -> tuple[Accelerator, ...]:
+    """The accelerators, with a stream for each call."""
+    return tuple(a.with_separate_calls for a in done.request.accelerators)
 
 
 def submissions(program: Program, inputs: Mapping[str, Array]) -> list[Submission]:
@@ -360,7 +366,7 @@ def with_ring(done: Compilation, point: PlacedPoint, tensor: str, rows: int) -> 
     memories = tuple(
         replace(m, size_bytes=top + size) if m.name == home else m for m in program.memories
     )
-    return after_placement(replace(program, memories=memories), done.request.accelerators)
+    return after_placement(replace(program, memories=memories), apart(done))
 
 
 def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -408,7 +414,7 @@ def test_a_wait_that_is_needed_and_removed_is_caught(
     inputs = inputs_of_graph(done.graph, 3)
     every: dict[tuple[int, ...], Submission] = {}
     for point in done.points:
-        program = lower_point(point, done.request.accelerators)
+        program = lower_point(point, apart(done))
         every |= {s.words: s for s in submissions(program, inputs)}
     counts = Counter[str]()
     for submission in every.values():

@@ -28,7 +28,7 @@ from penstock.ops.sums import Sum
 from penstock.ops.unary import HardSwish, LeakyRelu, Logistic, Relu, Tanh
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.request import Request
-from penstock.program.program import Call, Invoke, Loop
+from penstock.program.steps import submissions
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.toolchains.compiler import compile_objects
@@ -221,24 +221,13 @@ def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     assert why in done.parts.cpu_fallbacks[0].reason
 
 
-def invocations(commands: object) -> list[Invoke]:
-    """Every invocation of a program."""
-    found: list[Invoke] = []
-    for command in commands if isinstance(commands, tuple) else ():
-        if isinstance(command, Call | Loop):
-            found += invocations(command.body)
-        elif isinstance(command, Invoke):
-            found.append(command)
-    return found
-
-
 def test_a_call_has_the_format_of_arm_s_driver() -> None:
     """One payload for the configuration, in which one operation stops and its base is a region."""
     net = GraphBuilder("net")
     graph = net.build(net.conv2d(net.input((1, 6, 6, 3)), 8, 3, name="a"))
     done = compiled(graph, "ethos_u55:macs=64")
-    (call,) = invocations(done.program.run)
-    assert call.driver.name == "ethosu_submit"
+    (submission,) = submissions(done.program)
+    assert submission.submit.driver.name == "ethosu_submit"
     (buffer,) = (b for b in done.program.buffers if b.is_stream)
     assert buffer.data is not None
     assert payload_configuration(buffer.data.raw) == "ethos-u55-64"

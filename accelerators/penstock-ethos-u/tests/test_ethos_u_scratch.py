@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.ethos_u_time import submissions
 from offloading import assert_exact, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -18,6 +17,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Address, Buffer, Kind, Program, WholeMemory
+from penstock.program.steps import executions
 from penstock.scheduling.simulate.expanded_schedule import prefetch_name
 from penstock_ethos_u.configurations import BLOCK_CHANNELS
 from penstock_ethos_u.interpreter import driver_payload
@@ -40,8 +40,8 @@ def payloads(program: Program) -> set[bytes]:
     """The different payloads that a program submits."""
     data = {buffer.name: buffer.data for buffer in program.buffers}
     found: set[bytes] = set()
-    for invoke, variables in submissions(program):
-        stream, size, *_ = invoke.arguments
+    for submission, variables, _ in executions(program.run):
+        stream, size, *_ = submission.submit.arguments
         assert isinstance(stream, Address)
         assert not isinstance(size, Address | WholeMemory)
         raw, at = data[stream.buffer], evaluate(stream.offset, variables)

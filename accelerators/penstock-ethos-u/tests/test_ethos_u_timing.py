@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from available import path_of
 from benchmarks.ethos_u import point_cycles, processor_cycles
-from benchmarks.ethos_u_time import program_cycles, submissions
+from benchmarks.ethos_u_time import program_cycles
 from offloading import compiled
 from penstock import api
 from penstock.backends.program_passes import after_placement
@@ -31,6 +31,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.lower import lower
 from penstock.program.placed_cost import placed_scratch, with_placed_costs
+from penstock.program.steps import executions
 from penstock.program.writer import Addresses
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
@@ -215,7 +216,7 @@ def test_a_cost_of_submissions_is_counted_and_the_search_sees_it() -> None:
         done = compiled(graph, f"ethos_u55:submission={cycles}")
         for point in done.points:
             program = lower_point(point, done.request.accelerators)
-            count = sum(1 for _ in submissions(program))
+            count = sum(1 for *_, ran in executions(program.run) if ran)
             said = point.schedule.cost.cycles - processor_cycles(point)
             assert said == program_cycles(program, chip) + count * cycles
         calls[cycles] = min(point.schedule.cost.calls for point in done.points)

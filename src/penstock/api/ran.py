@@ -222,7 +222,7 @@ def _with_measurements(
 
 
 def _without_stand_ins(run: execution.CoreRun, offloaded: Collection[int]) -> ExecutionCounts:
-    stand_ins = sum((run.steps[k] for k in offloaded), ExecutionCounts())
+    stand_ins = sum((run.steps[k] for k in offloaded), run.submissions)
     return run.counts - stand_ins
 
 

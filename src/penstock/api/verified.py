@@ -189,7 +189,8 @@ def verify(
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
         "core".
-    separate_regions: run each call of a compiler region by itself, and compare all its tensors.
+    separate_regions: run each call of a compiler region, or of a stream of several calls, by
+        itself, and compare all tensors on every rung.
     hops: runs of an incremental network, without ground truth.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
@@ -202,7 +203,7 @@ def verify(
     last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     if separate_regions:
-        apart = tuple(replace(a, merge_compiler_regions=False) for a in wanted.accelerators)
+        apart = tuple(a.with_separate_calls for a in wanted.accelerators)
         wanted = replace(wanted, accelerators=apart)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)

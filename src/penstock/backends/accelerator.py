@@ -20,7 +20,7 @@ from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.program.program import Command, Driver, Program
+from penstock.program.program import Command, Driver, Parts, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.nest import Tiler
 
@@ -169,6 +169,22 @@ class RegionNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedStreams:
+    """How an accelerator executes several calls as one stream.
+
+    encoder: converts the commands of calls to a stream.  It receives a sequence with the commands
+        of each call, in order of execution, and returns the stream, and the offset in bytes at
+        which the part of each call ends.
+    parts: functional model that executes a stream in parts: a generator that yields after each
+        call.  It receives the state of the accelerator, the bytes from the stream's first one on,
+        the offset at which the part of each call ends, and what `submit` receives after the size.
+    """
+
+    encoder: Callable[..., tuple[bytes, tuple[int, ...]]]
+    parts: Parts
+
+
+@dataclass(frozen=True, slots=True)
 class StreamDriver:
     """A driver that receives command streams, and what it is told besides.
 
@@ -183,13 +199,16 @@ class StreamDriver:
         by name.  A value returns the substitute for one program: a function of a CoreAccess,
         through which it reads the arguments in R0, R1, .., and sets R0 to the result.
     cmake: lines that the bundle's CMakeLists.txt contains for the driver.  "{prefix}" stands for
-        the name of the model's library, "{PREFIX}" for the same in capital letters."""
+        the name of the model's library, "{PREFIX}" for the same in capital letters.
+    joined: how consecutive calls run as one stream, also those of several iterations of loops; None
+        if each call is a stream of its own."""
 
     submit: Driver
     regions: RegionNumbers | None = None
     is_status: bool = False
     traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
     cmake: str = ""
+    joined: JoinedStreams | None = None
 
 
 SourceFiles = tuple[tuple[str, str], ...]  # Pairs of a file name and the contents of the file.
@@ -221,7 +240,8 @@ class Codegen(Brief):
     traps: functions of `sources` that a simulator of the processor executes, by name; each value
         creates the substitute, for one program.
     cmake: lines that a bundle's CMakeLists.txt contains for the driver; "{prefix}" stands for the
-        name of the model's library, "{PREFIX}" for the beginning of its options."""
+        name of the model's library, "{PREFIX}" for the beginning of its options.
+    joined: how consecutive calls run as one stream; None if each call is a stream of its own."""
 
     fmt: str = "c"
     includes: str | Callable[[Program], str] = ""
@@ -236,6 +256,7 @@ class Codegen(Brief):
     is_status: bool = False
     traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
     cmake: str = ""
+    joined: JoinedStreams | None = None
 
     def generated(self, program: Program) -> tuple[str, SourceFiles]:
         """Return the texts of `includes` and the files of `sources` for an emitted program."""
@@ -295,6 +316,13 @@ class Accelerator(Brief):
 
         A backend registers them with `holds=("arena", ...)`.  They are not the arena in RAM."""
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
+
+    @property
+    def with_separate_calls(self) -> Accelerator:
+        """The accelerator with each call by itself: neither those of a compiler region nor streams
+        are joined."""
+        codegen = replace(self.codegen, joined=None)
+        return replace(self, merge_compiler_regions=False, codegen=codegen)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
         """Return a copy of the accelerator in which some of its own memories have new sizes.

@@ -19,7 +19,15 @@ from penstock.backends.description import backend_code
 from penstock.backends.partition import REGION
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
-from penstock.program.program import Call, Command, Discard, Invoke, Loop, Program
+from penstock.program.program import (
+    Call,
+    Command,
+    Discard,
+    Invoke,
+    Loop,
+    Program,
+    Submission,
+)
 from penstock.program.region_call import region_call, whole_body
 from penstock.program.steps import as_step, steps, used_buffers
 
@@ -211,7 +219,7 @@ class _Waits:
         for command in commands:
             if isinstance(command, Loop):
                 yield self._loop(command)
-            elif isinstance(command, Call) and command.engine == self.engine:
+            elif self._submits(command):
                 self.pending = True
                 yield command
             else:
@@ -219,6 +227,11 @@ class _Waits:
                     self.pending = False
                     yield self.wait
                 yield command
+
+    def _submits(self, command: Command) -> bool:
+        if isinstance(command, Submission):
+            return command.submit.driver.engine == self.engine
+        return isinstance(command, Call) and command.engine == self.engine
 
     def _loop(self, loop: Loop) -> Loop:
         """A loop with waits in its body; update `pending`."""

@@ -34,7 +34,7 @@ from penstock.program.program import (
     Program,
     View,
 )
-from penstock.program.steps import calls, walk
+from penstock.program.steps import calls, submissions, walk
 from penstock.program.writer import Addresses
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import storage_owners
@@ -191,7 +191,9 @@ def _same_memory_and_cost(old: Call, new: Call) -> bool:
 def _stream_buffers(program: Program, engine: str) -> frozenset[str]:
     streams = {buffer.name for buffer in program.buffers if buffer.is_stream}
     calls = (c for c in walk(program.run) if isinstance(c, Call) and c.engine == engine)
-    submitted = (c for call in calls for c in walk(call.body) if isinstance(c, Invoke))
+    submitted = [c for call in calls for c in walk(call.body) if isinstance(c, Invoke)]
+    joined = (one.submit for one in submissions(program))
+    submitted += (submit for submit in joined if submit.driver.engine == engine)
     used = (a.buffer for c in submitted for a in c.arguments if isinstance(a, Address))
     return frozenset(name for name in used if name in streams)
 

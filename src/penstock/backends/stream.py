@@ -15,19 +15,23 @@ an array.
 
 If the backend states the numbers of memory regions (`RegionNumbers`), submit receives the address
 and the size of each region instead.  All constants of the accelerator form one region.
+
+If the backend states how calls are joined (`JoinedStreams`), one stream contains all consecutive
+calls of the accelerator, also those of several iterations of loops: a `Submission`.  For example,
+the calls of a network that the accelerator computes alone are one stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from penstock.backends.accelerator import Accelerator, Codegen, RegionNumbers
+from penstock.backends.accelerator import Accelerator, Codegen, JoinedStreams, RegionNumbers
 from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.ir.graph import free_name
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_count
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.memory.problem import round_up
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
@@ -39,6 +43,7 @@ from penstock.program.program import (
     Buffer,
     Call,
     Command,
+    Discard,
     Driver,
     Invoke,
     Issue,
@@ -46,6 +51,7 @@ from penstock.program.program import (
     Loop,
     Memory,
     Program,
+    Submission,
     TensorRows,
     Transfer,
     WholeMemory,
@@ -55,12 +61,15 @@ from penstock.program.steps import (
     accessed_views,
     addressed_buffers,
     as_step,
+    computed_rows,
+    executions,
     iterations,
     steps,
     unrolled_calls,
     used_buffers,
     walk,
 )
+from penstock.program.tables import free_variables
 
 # The commands that an encoder converts to bytes, with integers instead of expressions.
 #
@@ -227,30 +236,33 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
         index, count = binary("+", FIRST, END), 2 * rows
         if len({sum(one) for one in intervals}) < len(intervals):
             index, count = binary("+", binary("*", FIRST, rows + 1), END), (rows + 1) ** 2
-    # Each further term, for one offset, is rank * count: `rank` numbers the values of the offset,
-    # and `count` exceeds every value of the sum so far, so different ranks give different sums.
-    for k in sorted(range(len(offsets)), key=lambda k: -len({c.offsets[k] for c in calls})):
-        values = sorted({call.offsets[k] for call in calls})
+    return _distinguishing(index, count, [call.offsets for call in calls], offsets, is_unique)
+
+
+def _distinguishing(
+    index: Expr,
+    count: int,
+    every: Sequence[tuple[int, ...]],
+    variables: Sequence[Var],
+    is_unique: Callable[[Expr], bool],
+) -> Expr:
+    """Return the sum of `index`, which is less than `count`, and terms of variables with which it
+    is unique.
+
+    every: the values of the variables that occur."""
+    # Each further term, for one variable, is rank * count: `rank` numbers the values of the
+    # variable, and `count` exceeds every value of the sum so far, so different ranks give different
+    # sums.
+    for k in sorted(range(len(variables)), key=lambda k: -len({values[k] for values in every})):
+        values = sorted({one[k] for one in every})
         if is_unique(index):
             break
         step = gcd(*(value - values[0] for value in values)) or 1
-        rank = binary("//", binary("-", offsets[k], values[0]), step)
+        rank = binary("//", binary("-", variables[k], values[0]), step)
         index = binary("+", index, binary("*", rank, count))
         count *= (values[-1] - values[0]) // step + 1
     assert is_unique(index)
     return index
-
-
-def computed_rows(call: Call, variables: Mapping[str, int]) -> tuple[int, int]:
-    """Return the interval [first, end) of output rows that a call computes.
-
-    variables: the values of the variables of the loops around the call."""
-    shape = call.output.type.shape
-    axis = row_axis(len(shape))
-    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
-        return 0, row_count(shape)
-    lower, upper = call.out.lower[axis], call.out.upper[axis]
-    return evaluate(lower, variables), evaluate(upper, variables)
 
 
 ALIGNMENT_BYTES = 16  # Alignment of each stream.
@@ -264,35 +276,139 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     if encoder is None or submit is None:
         _require_no_stream_commands(program, accelerator.name)
         return program
-    every = _calls_by_step(program, accelerator.name)
+    own = tuple(s for s in steps(program) if s.engine == accelerator.name and s.body)
     region: _ConstantRegion | None = None
     if accelerator.codegen.regions is not None:
-        region = _ConstantRegion.of(tuple(every), program, accelerator)
+        region = _ConstantRegion.of(own, program, accelerator)
         program = region.joined(program)
-    taken = {buffer.name for buffer in program.buffers}
-    memory = next(m for m in program.memories if not m.writable)
-    address = memory.size_bytes
+    joined = accelerator.codegen.joined
+    if joined is not None and accelerator.target.instances == 1:
+        return _with_submissions(program, accelerator, joined, submit, region)
+    added = _StreamBuffers(program)
     bodies: dict[Call, tuple[Command, ...]] = {}
-    buffers: list[Buffer] = []
-    for number, (step, stepped) in enumerate(every.items()):
-        bases = _Regions.of(step, program, region) if region else _Bases.of(step, program)
+    for step, stepped in _calls_by_step(program, accelerator.name).items():
+        used = tuple(addressed_buffers(step.body))
+        bases = _Regions.of(used, program, region) if region else _Bases.of(used, program)
         encoded = _Streams.of(step, sorted(stepped), bases, encoder, accelerator.name)
-        name = free_name(f"{step.output.tensor}: commands {number}", taken)
-        type = TensorType((len(encoded.raw),), DType.UINT8)
-        data = Data(encoded.raw)
-        size = type.size_bytes
-        buffers.append(
-            Buffer(name, Kind.CONSTANT, memory.name, address, size, data, type, is_stream=True)
-        )
-        address += type.size_bytes
+        name = added.add(step.output.tensor, encoded.raw)
         bodies[step] = (encoded.submission(submit, name),)
-    grown = replace(memory, size_bytes=address)
-    return replace(
-        program,
-        memories=tuple(grown if m is memory else m for m in program.memories),
-        buffers=(*program.buffers, *buffers),
-        run=tuple(_replaced(command, bodies) for command in program.run),
-    )
+    run = tuple(_replaced(command, bodies) for command in program.run)
+    return replace(added.program, run=run)
+
+
+class _StreamBuffers:
+    """Adds the constants that contain command streams to a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._taken = {buffer.name for buffer in program.buffers}
+        self._memory = next(m for m in program.memories if not m.writable)
+        self._end = self._memory.size_bytes
+        self._buffers: list[Buffer] = []
+
+    def add(self, tensor: str, raw: bytes) -> str:
+        """Add the streams of calls of which the first computes `tensor`; return the name of the
+        constant."""
+        name = free_name(f"{tensor}: commands {len(self._buffers)}", self._taken)
+        type = TensorType((len(raw),), DType.UINT8)
+        self._buffers.append(
+            Buffer(
+                name, Kind.CONSTANT, self._memory.name, self._end, len(raw), Data(raw), type,
+                is_stream=True,
+            )
+        )  # fmt: skip
+        self._end += len(raw)
+        return name
+
+    @property
+    def program(self) -> Program:
+        """The program with the constants."""
+        grown = replace(self._memory, size_bytes=self._end)
+        memories = tuple(grown if m is self._memory else m for m in self._program.memories)
+        buffers = (*self._program.buffers, *self._buffers)
+        return replace(self._program, memories=memories, buffers=buffers)
+
+
+def _with_submissions(
+    program: Program,
+    accelerator: Accelerator,
+    joined: JoinedStreams,
+    submit: Driver,
+    region: _ConstantRegion | None,
+) -> Program:
+    """Return the program in which consecutive calls on the accelerator are submissions."""
+    run = tuple(_in_submissions(program.run, accelerator.name, joined, submit))
+    every: dict[int, tuple[Submission, list[_Execution]]] = {}
+    for one, variables, found in executions(run):
+        every.setdefault(id(one), (one, []))[1].append((variables, found))
+    added = _StreamBuffers(program)
+    new: dict[int, Submission] = {}
+    for key, (one, executed) in every.items():
+        inside = (c for c in walk(one.run) if isinstance(c, Call))
+        used = tuple(name for call in inside for name in addressed_buffers(call.body))
+        bases = _Regions.of(used, program, region) if region else _Bases.of(used, program)
+        encoded = _JoinedStreams.of(one, executed, bases, joined, accelerator.name)
+        name = added.add(executed[0][1][0][0].output.tensor, encoded.raw)
+        new[key] = encoded.submission(one, submit, name)
+    return replace(added.program, run=tuple(_encoded_submissions(run, new)))
+
+
+# The values of the variables around a submission, and its calls, each with those of all variables.
+_Execution = tuple[Variables, tuple[tuple[Call, Variables], ...]]
+
+
+def _in_submissions(
+    commands: Sequence[Command], engine: str, joined: JoinedStreams, submit: Driver
+) -> Iterator[Command]:
+    """Yield the commands with consecutive ones that only the accelerator executes in submissions,
+    which have no streams yet."""
+    together: list[Command] = []
+    for command in commands:
+        if _is_alone(command, engine):
+            together.append(command)
+            continue
+        yield from _as_submission(together, joined, submit)
+        together = []
+        if isinstance(command, Loop):
+            inside = tuple(_in_submissions(command.body, engine, joined, submit))
+            command = replace(command, body=inside)
+        yield command
+    yield from _as_submission(together, joined, submit)
+
+
+def _as_submission(
+    together: Sequence[Command], joined: JoinedStreams, submit: Driver
+) -> Iterator[Command]:
+    # Discards at the end, which no engine executes, remain outside.
+    end = len(together)
+    while end and isinstance(together[end - 1], Discard):
+        end -= 1
+    if end:
+        yield Submission(tuple(together[:end]), Invoke(submit, ()), 0, (), joined.parts)
+    yield from together[end:]
+
+
+def _is_alone(command: Command, engine: str) -> bool:
+    """Whether no engine but an accelerator executes a command."""
+    if isinstance(command, Loop):
+        return all(_is_alone(inner, engine) for inner in command.body)
+    if isinstance(command, Call):
+        return command.engine == engine and bool(command.body)
+    return isinstance(command, Discard)
+
+
+def _encoded_submissions(
+    commands: Iterable[Command], new: Mapping[int, Submission]
+) -> Iterator[Command]:
+    """Yield the commands with the submissions `new`, by the identity of those that they replace.
+    Those that are never executed are left out."""
+    for command in commands:
+        if isinstance(command, Loop):
+            yield replace(command, body=tuple(_encoded_submissions(command.body, new)))
+        elif not isinstance(command, Submission):
+            yield command
+        elif id(command) in new:
+            yield new[id(command)]
 
 
 def _require_no_stream_commands(program: Program, engine: str) -> None:
@@ -310,12 +426,12 @@ def _require_no_stream_commands(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The base buffers of a submission: the driver receives their addresses.
+    """The base buffers of a stream: the driver receives their addresses.
 
     They are the same for all calls of a step (calls that differ only in rows and offsets):
 
-    - each constant that the step uses;
-    - for each writable memory, the buffer with the lowest address among those that the step uses.
+    - each constant that the stream uses;
+    - for each writable memory, the buffer with the lowest address among those that the stream uses.
       The stream states addresses in this memory relative to this buffer.
 
     buffers: all buffers of the program, by name.
@@ -327,12 +443,12 @@ class _Bases:
     writable: frozenset[str]
 
     @staticmethod
-    def of(step: Call, program: Program) -> _Bases:
-        """The base buffers for the calls of a step."""
+    def of(addressed: Sequence[str], program: Program) -> _Bases:
+        """The base buffers for commands with addresses in the buffers `addressed`."""
         # They are in the order in which the commands of a call first use each constant or memory.
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
-        used = [buffers[name] for name in dict.fromkeys(addressed_buffers(step.body))]
+        used = [buffers[name] for name in dict.fromkeys(addressed)]
         first: dict[str, Buffer] = {}
         for buffer in used:
             key = buffer.memory if buffer.memory in writable else buffer.name
@@ -417,21 +533,21 @@ class _ConstantRegion:
 
 @dataclass(frozen=True, slots=True)
 class _Regions:
-    """The memory regions of a submission: the driver receives their addresses and sizes.
+    """The memory regions of a stream: the driver receives their addresses and sizes.
 
     buffers: all buffers of the program, by name.
     constants: the region of constants.
-    memories: the writable memories that the step uses, by their numbers."""
+    memories: the writable memories that the stream uses, by their numbers."""
 
     buffers: Mapping[str, Buffer]
     constants: _ConstantRegion
     memories: Mapping[int, Memory]
 
     @staticmethod
-    def of(step: Call, program: Program, constants: _ConstantRegion) -> _Regions:
-        """The regions for the calls of a step."""
+    def of(addressed: Sequence[str], program: Program, constants: _ConstantRegion) -> _Regions:
+        """The regions for commands with addresses in the buffers `addressed`."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        used = [buffers[n].memory for n in addressed_buffers(step.body) if n in buffers]
+        used = {buffers[name].memory for name in addressed if name in buffers}
         writable = [memory for memory in program.memories if memory.writable]
         numbers = constants.numbers.memories
         if len(writable) > len(numbers):
@@ -578,6 +694,85 @@ class _Streams:
         return Invoke(submit, (Address(buffer, begin), size, *self.arguments))
 
 
+@dataclass(frozen=True, slots=True)
+class _JoinedStreams:
+    """The concatenated streams of a submission, one for each combination of the values of the
+    variables around it on which its calls depend.
+
+    raw, number, begin, size, arguments: as in `_Streams`.
+    ends: for each number, the offset at which the part of each call ends, in its stream."""
+
+    raw: bytes
+    number: Expr
+    begin: tuple[int, ...]
+    ends: tuple[tuple[int, ...], ...]
+    arguments: tuple[Argument, ...]
+
+    @staticmethod
+    def of(
+        submission: Submission,
+        executed: Sequence[_Execution],
+        bases: _Bases | _Regions,
+        joined: JoinedStreams,
+        engine: str,
+    ) -> _JoinedStreams:
+        names = sorted(free_variables(submission.run))
+        distinct = {tuple(around[name] for name in names): calls for around, calls in executed}
+
+        def is_unique(number: Expr) -> bool:
+            around = (dict(zip(names, values, strict=True)) for values in distinct)
+            return len({evaluate(number, one) for one in around}) == len(distinct)
+
+        number = _distinguishing(0, 1, [*distinct], tuple(map(Var, names)), is_unique)
+        found: dict[int, tuple[int, tuple[int, ...]]] = {}
+        raw, resolved = b"", _CallResolver(bases)
+        for values, calls in distinct.items():
+            stream, ends = b"", tuple[int, ...]()
+            if calls:
+                where = f'{engine}, "{calls[0][0].output.tensor}" and what follows'
+                commands = [resolved.commands(*call) for call in calls]
+                stream, ends = _encoded(joined.encoder, commands, where)
+            variables = dict(zip(names, values, strict=True))
+            found[evaluate(number, variables)] = len(raw), ends
+            raw += stream + bytes(-len(stream) % ALIGNMENT_BYTES)
+        pairs = [found.get(k, (0, ())) for k in range(max(found) + 1)]
+        begin, every = zip(*pairs, strict=True)
+        return _JoinedStreams(raw, number, begin, every, bases.arguments)
+
+    def submission(self, old: Submission, submit: Driver, buffer: str) -> Submission:
+        """The submission `old` with its streams, which are in `buffer`."""
+        sizes = tuple(ends[-1] if ends else 0 for ends in self.ends)
+        begin, size = (
+            values[0] if len(values) == 1 else TableEntry(values, self.number)
+            for values in (self.begin, sizes)
+        )
+        invoke = Invoke(submit, (Address(buffer, begin), size, *self.arguments))
+        return replace(old, submit=invoke, number=self.number, ends=self.ends)
+
+
+class _CallResolver:
+    """Converts the calls of a submission to commands of a stream."""
+
+    def __init__(self, bases: _Bases | _Regions) -> None:
+        self._bases = bases
+        self._offsets: dict[int, tuple[tuple[str, Expr], ...]] = {}
+
+    def commands(self, call: Call, variables: Variables) -> list[AnyStreamCommand]:
+        """The commands of a call for its rows, with these values of the variables around it."""
+        if id(call) not in self._offsets:
+            pairs = zip(accessed_views(as_step(call)), accessed_views(call), strict=True)
+            self._offsets[id(call)] = tuple(
+                (kept.offset.name, view.offset)
+                for kept, view in pairs
+                if isinstance(kept.offset, Var)
+            )
+        first, end = computed_rows(call, variables)
+        inside = {FIRST.name: first, END.name: end}
+        inside |= {name: evaluate(of, variables) for name, of in self._offsets[id(call)]}
+        flat = _unrolled(call.body, inside)
+        return [_Resolver(self._bases, values).command(each) for each, values in flat]
+
+
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     """Return the function that formats a driver call in C, given the C texts of its arguments.
 
@@ -607,10 +802,14 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     return text
 
 
-def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str) -> bytes:
-    """The stream of bytes for `commands`."""
+_Encoded = TypeVar("_Encoded")
+
+
+def _encoded(encoder: Callable[..., _Encoded], commands: Sequence[object], where: str) -> _Encoded:
+    """What an encoder returns for `commands`: the stream, or, for those of several calls, also the
+    offset at which the part of each ends."""
     try:
-        found = cast(object, encoder(commands))
+        found = encoder(commands)
     except PenstockError:
         raise
     except Exception as error:
@@ -621,10 +820,11 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
             why=f"{type(error).__name__}: {error}",
             help="an encoder takes a sequence of stream commands and returns bytes",
         ) from error
-    if not isinstance(found, bytes) or not found:
+    stream = cast(object, found[0] if isinstance(found, tuple) else found)
+    if not isinstance(stream, bytes) or not stream:
         raise BackendError(
             "backend-084",
-            f"the encoder returns {found!r:.60}, must return bytes",
+            f"the encoder returns {stream!r:.60}, must return bytes",
             where=where,
             help="return at least one byte",
         )

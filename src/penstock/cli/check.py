@@ -50,8 +50,8 @@ def verify(
     separate_regions: Annotated[
         bool,
         typer.Option(
-            help="Run each call of a compiler region of an accelerator by itself, so that all "
-            "tensors of the region are compared."
+            help="Run each call of a compiler region of an accelerator, or of a stream of several "
+            "calls, by itself, so that all tensors are compared on every rung."
         ),
     ] = False,
     hops: Annotated[

@@ -16,6 +16,7 @@ from penstock.codegen.c_functions import (
     common,
     given,
     row_interval,
+    variables_around,
 )
 from penstock.codegen.names import Names
 from penstock.errors import InternalError
@@ -32,10 +33,11 @@ from penstock.program.program import (
     Loop,
     Program,
     Pull,
+    Submission,
     Transfer,
 )
-from penstock.program.steps import accessed_views, as_step, walk
-from penstock.program.tables import free_variables
+from penstock.program.steps import accessed_views, as_step, walk, walk_in_c
+from penstock.program.tables import counting_loops, free_variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,13 @@ class _Writer:
         )
 
     def row_functions(self, number: int, root: Loop) -> Iterator[str]:
-        for around in walk((root,)):
+        for around in walk_in_c((root,)):
             if not isinstance(around, Loop) or not around.counters:
                 continue
-            found = Counter(_anywhere(c) for c in walk(around.body) if _is_counted(c))
-            inner_first = sorted(found, key=lambda loop: sum(1 for _ in walk((loop,))))
+            found = Counter(_anywhere(c) for c in walk_in_c(around.body) if _is_counted(c))
+            inner_first = sorted(found, key=lambda loop: sum(1 for _ in walk_in_c((loop,))))
             for loop in inner_first:
-                if found[loop] > 1 and not free_variables(loop) - _counter_names(around):
+                if found[loop] > 1 and not free_variables((loop,)) - _counter_names(around):
                     symbol = f"{self.names.prefix}_rows_{number:02d}_{len(self.shared):02d}"
                     yield self.row_function(symbol, loop, around)
                     self.shared[loop] = symbol
@@ -150,7 +152,7 @@ class _Writer:
 
     def failures(self, command: Command) -> frozenset[str]:
         """The statuses with which a command may end the run, other than success."""
-        inside = (common(c) for c in walk((command,)) if isinstance(c, Doing))
+        inside = (common(c) for c in walk_in_c((command,)) if isinstance(c, Doing))
         return frozenset(self.functions[c].failure for c in inside) - {""}
 
     def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
@@ -171,6 +173,12 @@ class _Writer:
             case Advance():
                 statement = advance_text(self.program, self.names, command)
                 yield f"{c_text.INDENT * depth}{statement}"
+            case Submission():
+                symbol = self.functions[command].symbol
+                handed = self.handed(command, scope)
+                yield from self.line(symbol, handed, depth, self.failures(command))
+                for loop in counting_loops(command):
+                    yield from loop_lines(loop, scope, depth, self.command)
             case Call() | Pull():
                 symbol = self.functions[common(command)].symbol
                 handed = self.handed(command, scope)
@@ -181,6 +189,8 @@ class _Writer:
         shared = common(command)
         function = self.functions[shared]
         found = [p.name for p in function.given]
+        if isinstance(command, Submission):
+            return found + [expression(Var(v), scope) for v in variables_around(command)]
         if function.by_rows:
             found += [expression(bound, scope) for bound in row_interval(command)]
         pairs = zip(accessed_views(command), accessed_views(shared), strict=True)

@@ -23,6 +23,7 @@ from penstock.program.program import (
     Kind,
     Loop,
     Program,
+    Submission,
     WholeMemory,
 )
 from penstock.program.steps import accessed_views
@@ -220,6 +221,30 @@ def body_lines(
     writer = _Writer(program, names, drivers, call.engine)
     scope = Scope(names.bounds, taken, variables, numbers)
     return tuple(line for command in call.body for line in writer.lines(command, scope, 1))
+
+
+def submission_lines(
+    program: Program,
+    names: Names,
+    drivers: Mapping[str, DriverCode],
+    submission: Submission,
+    variables: Sequence[str],
+) -> Iterator[str]:
+    """The lines that submit a stream; without calls, nothing is submitted.
+
+    variables: those around the submission, which are parameters of the function."""
+    taken = frozenset(p.name for p in names.parameters)
+    scope = Scope(names.bounds, taken, {name: name for name in variables})
+    invoke = submission.submit
+    writer = _Writer(program, names, drivers, invoke.driver.engine)
+    if all(submission.ends[k] for k in range(len(submission.ends))):
+        yield from writer.lines(invoke, scope, 1)
+        return
+    size = invoke.arguments[1]
+    assert not isinstance(size, Address | WholeMemory)
+    yield f"    if ({expression(size, scope)} > 0) {{"
+    yield from writer.lines(invoke, scope, 2)
+    yield "    }"
 
 
 @dataclass(frozen=True, slots=True)

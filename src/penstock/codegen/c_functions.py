@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.codegen import c_text
-from penstock.codegen.c_driver import DriverCode, body_lines
+from penstock.codegen.c_driver import DriverCode, body_lines, submission_lines
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
 from penstock.ir.op import Kernel, row_axis, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, Var, binary
-from penstock.program.program import Advance, Box, Call, Command, Kind, Program, Pull, View
+from penstock.program.program import (
+    Advance,
+    Box,
+    Call,
+    Command,
+    Kind,
+    Program,
+    Pull,
+    Submission,
+    View,
+)
 from penstock.program.steps import (
     accessed_views,
     as_step,
     as_stream,
     used_buffers,
     walk,
+    walk_in_c,
 )
-from penstock.program.tables import row_table
+from penstock.program.tables import free_variables, row_table
 
 Interval = tuple[Expr, Expr]
 
 
-Doing = Call | Pull  # Commands that a function executes.
+Doing = Call | Pull | Submission  # Commands that a function executes.
 
 
-def row_interval(command: Doing) -> Interval:
+def row_interval(command: Call | Pull) -> Interval:
     """Half-open interval of the rows that a command computes or pulls.
 
     Row indices are flattened over the leading axes.  Raises InternalError unless the region
@@ -45,6 +56,8 @@ def row_interval(command: Doing) -> Interval:
 
 def all_rows(command: Doing) -> bool:
     """Whether a command processes all rows of its tensor in every iteration."""
+    if isinstance(command, Submission):
+        return True
     view = command.output if isinstance(command, Call) else command.target
     return row_interval(command) == (0, row_count(view.type.shape))
 
@@ -75,8 +88,8 @@ class StaticFunction:
     """A static C function.
 
     Its parameters are, in this order: `given`; an interval of rows (if `by_rows`); the offsets of
-    views whose offset depends on loop variables.  `failure`: the status that it returns if it
-    fails; "" if it cannot fail and returns nothing."""
+    views whose offset depends on loop variables, or the variables around a submission.  `failure`:
+    the status that it returns if it fails; "" if it cannot fail and returns nothing."""
 
     symbol: str
     given: tuple[Parameter, ...]
@@ -87,7 +100,18 @@ class StaticFunction:
 
 def common(command: Doing) -> Doing:
     """The command without its rows and loop variables: equal for commands of one function."""
-    return as_step(command) if isinstance(command, Call) else as_stream(command)
+    match command:
+        case Call():
+            return as_step(command)
+        case Pull():
+            return as_stream(command)
+        case Submission():
+            return command
+
+
+def variables_around(submission: Submission) -> tuple[str, ...]:
+    """The variables on which it depends what a submission submits."""
+    return tuple(sorted(free_variables((replace(submission, run=()),))))
 
 
 def functions(
@@ -95,7 +119,7 @@ def functions(
 ) -> dict[Doing, StaticFunction]:
     """All functions of the run entry in order, by the `common` part of their commands."""
     by_rows: dict[Doing, bool] = {}
-    for command in walk(program.run):
+    for command in walk_in_c(program.run):
         if isinstance(command, Doing):
             shared = common(command)
             by_rows[shared] = by_rows.get(shared, False) or not all_rows(command)
@@ -144,6 +168,9 @@ def _function(frame: _Frame, shared: Doing) -> StaticFunction:
             failure = "ACCELERATOR_FAILED" if frame.fails(shared) else ""
         case Pull():
             symbol, text, failure = names.streams[shared], _stream(frame, shared), "PULL_FAILED"
+        case Submission():
+            symbol, text = names.submissions[shared.buffer], _submission(frame, shared)
+            failure = "ACCELERATOR_FAILED" if frame.fails(shared) else ""
     failure = failure and f"{names.prefix.upper()}_{failure}"
     return StaticFunction(symbol, given(frame.program, names, shared), frame.by_rows, text, failure)
 
@@ -162,12 +189,19 @@ class _Frame:
         taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
         offsets = (view.offset for view in accessed_views(command))
         taken += [f"int32_t {offset.name}" for offset in offsets if isinstance(offset, Var)]
+        if isinstance(command, Submission):
+            taken += [f"int32_t {name}" for name in variables_around(command)]
         return c_text.wrapped(f"{result} {symbol}(", c_text.parted(taken), ") {")
 
-    def fails(self, call: Call) -> bool:
-        """Whether the driver's functions that a call invokes may fail."""
-        code = self.drivers.get(call.engine)
-        return code is not None and any(map(code.fails, walk(call.body)))
+    def fails(self, command: Call | Submission) -> bool:
+        """Whether the driver's functions that a command invokes may fail."""
+        match command:
+            case Call(engine=engine):
+                invoked = command.body
+            case Submission(submit=submit):
+                engine, invoked = submit.driver.engine, (submit,)
+        code = self.drivers.get(engine)
+        return code is not None and any(map(code.fails, walk(invoked)))
 
     def view(self, view: View) -> str:
         return view_text(self.program, self.names, view)
@@ -259,20 +293,43 @@ def _offloaded(frame: _Frame, call: Call) -> str:
     )
 
 
+def _submission(frame: _Frame, submission: Submission) -> str:
+    names = frame.names
+    fails = frame.fails(submission)
+    success = f"    return {names.prefix.upper()}_OK;"
+    inside = dict.fromkeys(as_step(c) for c in walk(submission.run) if isinstance(c, Call))
+    shown = [line for s in inside for line in _described_step(s, names.numbers[s])]
+    symbol = names.submissions[submission.buffer]
+    around = variables_around(submission)
+    return "\n".join(
+        (
+            f"/* {submission.submit.driver.engine} executes as one stream:",
+            *(f" * {line}" for line in shown[:-1]),
+            f" * {shown[-1]} */",
+            frame.head(f"PENSTOCK_STEP {'int' if fails else 'void'}", symbol, submission),
+            *submission_lines(frame.program, names, frame.drivers, submission, around),
+            *([success] if fails else []),
+            "}",
+        )
+    )
+
+
 def _step_comment(call: Call, number: int) -> str:
+    title, *lines = _described_step(call, number)
+    return "\n".join([f"/* {title}", *(f" * {line}" for line in lines)]) + " */"
+
+
+def _described_step(call: Call, number: int) -> tuple[str, ...]:
     # Constants whose values are in the kernel's tables are labelled "folded".
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
     members = dict.fromkeys(call.kernel.folded, "folded") | dict(call.kernel.constants)
     shown = [
-        f" *   {members.get(k, 'x'):<8}{c_text.type_comment(view.type)}  "
-        f"{c_text.short(view.tensor)}"
+        f"  {members.get(k, 'x'):<8}{c_text.type_comment(view.type)}  {c_text.short(view.tensor)}"
         for k, view in enumerate(call.inputs)
     ]
-    out = (
-        f" *   {'y':<8}{c_text.type_comment(call.output.type)}  {c_text.short(call.output.tensor)}"
-    )
-    title = f"/* step {number}  {c_text.short(origin, 88)}".rstrip()
-    return "\n".join([title, *shown, f"{out} */"])
+    out = f"  {'y':<8}{c_text.type_comment(call.output.type)}  {c_text.short(call.output.tensor)}"
+    title = f"step {number}  {c_text.short(origin, 88)}".rstrip()
+    return (title, *shown, out)
 
 
 def _constants(frame: _Frame, call: Call) -> dict[str, str]:

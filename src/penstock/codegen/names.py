@@ -9,7 +9,7 @@ from functools import cached_property
 from penstock.codegen import c_text
 from penstock.ir.op import Table
 from penstock.program.program import Call, Kind, Program, Pull
-from penstock.program.steps import as_stream, steps, streams, walk
+from penstock.program.steps import as_stream, steps, streams, submissions, walk
 from penstock.program.tables import RowTable, bound_tables, row_tables
 
 
@@ -32,6 +32,7 @@ class Names:
     pulls        callbacks of streamed inputs, with their contexts
     steps        functions of steps
     streams      functions of pulls
+    submissions  functions of submissions, by the constants that contain their streams
     """
 
     prefix: str
@@ -42,6 +43,7 @@ class Names:
     pulls: Mapping[str, tuple[Parameter, Parameter]]
     steps: Mapping[Call, str]
     streams: Mapping[Pull, str]
+    submissions: Mapping[str, str]
 
     @staticmethod
     def of(program: Program, prefix: str) -> Names:
@@ -61,6 +63,10 @@ class Names:
             {
                 p: f"{prefix}_pull_{k:02d}_{c_text.identifier(p.target.tensor)}"
                 for k, p in enumerate(pulled)
+            },
+            {
+                one.buffer: f"{prefix}_submission_{k:02d}"
+                for k, one in enumerate(submissions(program))
             },
         )
 

@@ -12,7 +12,7 @@ from penstock.ir.columns import COLUMNS
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Call, Program
-from penstock.program.steps import as_step, steps, unrolled_calls
+from penstock.program.steps import as_step, steps, submitted_steps, unrolled_calls
 
 # Compiler flag for generated C and observer: records the results of every call.
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
@@ -32,10 +32,15 @@ class Traced:
 
 
 def traced(program: Program) -> tuple[Traced, ...]:
-    """The tensors of a trace; a tensor that several steps compute occurs once."""
-    columns = first_columns(program)
+    """The tensors of a trace; a tensor that several steps compute occurs once.
+
+    Those that an accelerator computes within a submission may no longer be in memory at its end;
+    they are left out."""
+    columns, hidden = first_columns(program), submitted_steps(program)
     types: dict[str, TensorType] = {}
     for step, number in steps(program).items():
+        if step in hidden:
+            continue
         view = step.output
         type = view.type
         if number in columns:
@@ -93,7 +98,11 @@ def generate_observer(program: Program, prefix: str) -> tuple[tuple[str, bytes],
     columns = first_columns(program)
     offsets = [0]
     rows: list[tuple[int, int, int, int, int]] = []
+    hidden = submitted_steps(program)
     for step, number in steps(program).items():
+        if step in hidden:
+            rows.append((0, 0, 0, 0, 1))
+            continue
         tensor, own = tensors[step.output.tensor], step.output.row_bytes
         if number not in columns:
             rows.append((tensor.offset, own, own, 0, 1))

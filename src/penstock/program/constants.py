@@ -9,8 +9,9 @@ from math import prod
 from penstock.ir.graph import Graph, Queue, State, Value, free_name
 from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
+from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Kind, Program
-from penstock.program.steps import addressed_buffers, steps, used_buffers
+from penstock.program.steps import addressed_buffers, executions, steps, used_buffers
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
@@ -153,4 +154,25 @@ def weight_bytes_by_tensor(program: Program) -> Mapping[str, int]:
             if key not in counted:
                 counted.add(key)
                 found[tensor] += size_bytes
+    for tensor, size_bytes in _submitted_bytes(program):
+        found[tensor] += size_bytes
     return found
+
+
+def _submitted_bytes(program: Program) -> Iterator[tuple[str, int]]:
+    """The tensors that the calls of submitted streams compute, and the bytes of their parts; what
+    aligns streams is part of the first call."""
+    counted: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    known: set[tuple[str, int]] = set()
+    for submission, variables, every in executions(program.run):
+        buffer, number = submission.buffer, evaluate(submission.number, variables)
+        if every and (buffer, number) not in known:
+            known.add((buffer, number))
+            ends = submission.ends[number]
+            for (call, _), begin, end in zip(every, (0, *ends), ends, strict=False):
+                yield call.output.tensor, end - begin
+            counted[buffer] += ends[-1]
+            first.setdefault(buffer, every[0][0].output.tensor)
+    for name, tensor in first.items():
+        yield tensor, program.buffer(name).size_bytes - counted[name]

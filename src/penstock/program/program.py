@@ -2,9 +2,10 @@
 
     buffers     address in a memory, size, kind
     entries     reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Pull, Discard, Loop; in the body of a call that an
-                accelerator runs: Invoke, Issue, Transfer, Loop; in `reset`: FillTensor,
-                LoadTensor; at the end of `run`: Advance; Invoke of a function that waits
+    commands    Call (a kernel, on views), Pull, Discard, Loop; Submission (calls as one stream);
+                in the body of a call that an accelerator runs: Invoke, Issue, Transfer, Loop; in
+                `reset`: FillTensor, LoadTensor; at the end of `run`: Advance; Invoke of a function
+                that waits
 
 Views describe whole tensors, rings, rows at arbitrary addresses, and columns of these.  A cascade
 is a loop whose bounds and views are expressions of the loop variable.  The ring of a queue rotates:
@@ -14,7 +15,7 @@ on data, so every program can be unrolled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol
@@ -328,6 +329,39 @@ class Loop(Brief):
     counters: tuple[RowCounter, ...] = ()
 
 
+# Executes a stream of several calls, call by call: a generator of a functional model.  It receives
+# the state of the accelerator, the bytes from the stream's first one on, the offset in bytes at
+# which the part of each call ends, and the further arguments of the driver function.
+Parts = Callable[..., Iterator[None]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Submission(Brief):
+    """Calls of an accelerator, possibly in loops, that its driver receives as one stream.
+
+    `run` holds these calls and loops; the bodies of the calls state what the stream contains.
+    `submit` invokes the driver function.  `number`: the number of the stream that it submits, which
+    depends on the loops around the submission.  `ends`: for each number, the offset in bytes at
+    which the part of each call ends, in order of execution; () if there is no call, and nothing is
+    submitted.  `parts`: the functional model that executes a stream in parts."""
+
+    run: tuple[Command, ...]
+    submit: Invoke
+    number: Expr
+    ends: tuple[tuple[int, ...], ...]
+    parts: Parts
+
+    def __hash__(self) -> int:
+        return hash(self.submit)  # Its stream distinguishes it; the calls inside are many.
+
+    @property
+    def buffer(self) -> str:
+        """The constant that contains the streams."""
+        stream = self.submit.arguments[0]
+        assert isinstance(stream, Address)
+        return stream.buffer
+
+
 @dataclass(frozen=True, slots=True)
 class FillTensor:
     """Sets every byte of a tensor, whose rows are contiguous, to `byte` (0 to 255)."""
@@ -362,7 +396,8 @@ class Discard:
 
 
 Command = (
-    Call | Invoke | Issue | Transfer | Pull | Discard | Loop | FillTensor | LoadTensor | Advance
+    Call | Invoke | Issue | Transfer | Pull | Discard | Loop | Submission | FillTensor | LoadTensor
+    | Advance
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from penstock.ir.op import row_count
+from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import Expr, Var, evaluate
 from penstock.program.program import (
     Address,
@@ -26,17 +26,53 @@ from penstock.program.program import (
     Loop,
     Program,
     Pull,
+    Submission,
     Transfer,
     View,
 )
 
 
 def walk(commands: Iterable[Command]) -> Iterator[Command]:
-    """All commands in order, each loop before its body."""
+    """All commands in order, each loop and submission before what it contains."""
+    for command in commands:
+        yield command
+        yield from walk(_inside(command))
+
+
+def _inside(command: Command) -> tuple[Command, ...]:
+    match command:
+        case Loop():
+            return command.body
+        case Submission():
+            return command.run
+        case _:
+            return ()
+
+
+def walk_in_c(commands: Iterable[Command]) -> Iterator[Command]:
+    """All commands that generated C contains, in order: as `walk`, but a submission stands for the
+    commands inside it."""
     for command in commands:
         yield command
         if isinstance(command, Loop):
-            yield from walk(command.body)
+            yield from walk_in_c(command.body)
+
+
+def expanded(commands: Iterable[Command]) -> Iterator[Command]:
+    """The commands, with those inside submissions in the places of these."""
+    for command in commands:
+        yield from command.run if isinstance(command, Submission) else (command,)
+
+
+def submissions(program: Program) -> tuple[Submission, ...]:
+    """All submissions of the run entry."""
+    return tuple(c for c in walk_in_c(program.run) if isinstance(c, Submission))
+
+
+def submitted_steps(program: Program) -> frozenset[Call]:
+    """The steps whose calls are in submissions."""
+    inside = (c for one in submissions(program) for c in walk(one.run))
+    return frozenset(as_step(c) for c in inside if isinstance(c, Call))
 
 
 def as_step(call: Call) -> Call:
@@ -105,7 +141,7 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
     numbers = steps(program)
     found = {view.buffer: (-1, -1) for view in program.inputs}
     begun = 0
-    for command in program.run:
+    for command in expanded(program.run):
         inner = [numbers[as_step(c)] for c in walk((command,)) if isinstance(c, Call)]
         first, last = (min(inner), max(inner)) if inner else (begun, begun)
         for name in used_buffers(command):
@@ -119,8 +155,9 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """For each step of the run entry, the buffers that neither a later step nor an output uses."""
-    uses = enumerate(map(used_buffers, program.run))
+    """For each command of the run entry (`expanded`), the buffers that neither a later one nor an
+    output uses."""
+    uses = enumerate(map(used_buffers, expanded(program.run)))
     last = {name: step for step, names in uses for name in names}
     for view in program.outputs:
         last.pop(view.buffer, None)
@@ -231,11 +268,50 @@ def iterations(loop: Loop, variables: Variables, counters: dict[str, int]) -> It
         counters[loop.counted.counter] = max(lower, upper)
 
 
+def executions(
+    commands: Sequence[Command],
+    variables: Variables | None = None,
+    counters: dict[str, int] | None = None,
+) -> Iterator[tuple[Submission, Variables, tuple[tuple[Call, Variables], ...]]]:
+    """Yield each execution of a submission, in order: the values of the variables around it, and
+    its calls in order, each with the variables of all loops around it.  Calls that compute no row
+    are left out."""
+    around: Variables = {} if variables is None else variables
+    counted: dict[str, int] = {} if counters is None else counters
+    for command in commands:
+        if isinstance(command, Loop):
+            for inside in iterations(command, around, counted):
+                yield from executions(command.body, inside, counted)
+        elif isinstance(command, Submission):
+            outer = {**around, **counted}
+            selected = tuple(_selected(command.run, lambda call: call))
+            every = _unrolled(selected, around, counted)
+            yield command, outer, tuple(pair for pair in every if not is_empty(*pair))
+
+
+def is_empty(call: Call, variables: Variables) -> bool:
+    """Whether a call computes no row, with these values of the variables around it."""
+    lower, upper = computed_rows(call, variables)
+    return lower >= upper
+
+
+def computed_rows(call: Call, variables: Variables) -> tuple[int, int]:
+    """The interval [first, end) of output rows that a call computes.
+
+    variables: the values of the variables of the loops around the call."""
+    shape = call.output.type.shape
+    axis = row_axis(len(shape))
+    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
+        return 0, row_count(shape)
+    lower, upper = call.out.lower[axis], call.out.upper[axis]
+    return evaluate(lower, variables), evaluate(upper, variables)
+
+
 def _selected(
     commands: Sequence[Command], select: Callable[[Call], Selected | None]
 ) -> Iterator[Selected | _SelectedLoop[Selected]]:
     """Yield what is selected, inside the loops that contain some."""
-    for command in commands:
+    for command in expanded(commands):
         if isinstance(command, Loop):
             if body := tuple(_selected(command.body, select)):
                 yield _SelectedLoop(command, body)

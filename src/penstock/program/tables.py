@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from penstock.program.expr import Binary, Expr, TableEntry, Var
 from penstock.program.program import (
@@ -15,10 +16,11 @@ from penstock.program.program import (
     Program,
     Pull,
     Rows,
+    Submission,
     View,
     WholeMemory,
 )
-from penstock.program.steps import accessed_views, walk
+from penstock.program.steps import accessed_views, walk, walk_in_c
 
 ROW_ENTRY_BYTES = 4
 """Bytes of an entry of a row table: an offset of one word."""
@@ -29,7 +31,7 @@ RowTable = tuple[str, tuple[int, ...]]
 
 def row_tables(program: Program) -> tuple[RowTable, ...]:
     """Every distinct row table, in program order."""
-    used = [view for command in walk(program.run) for view in _shown(command)]
+    used = [view for command in walk_in_c(program.run) for view in _shown(command)]
     views = (*used, *program.inputs, *program.outputs)
     found = ((view.buffer, row_table(view.rows)) for view in views)
     return tuple(dict.fromkeys((buffer, table) for buffer, table in found if table is not None))
@@ -57,7 +59,7 @@ def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
     """Every distinct table that a bound or offset uses, in program order."""
     found = (
         entry.values
-        for command in walk(program.run)
+        for command in walk_in_c(program.run)
         for expr in _expressions(command)
         for entry in _entries(expr)
     )
@@ -83,28 +85,41 @@ def folded_constants(program: Program) -> frozenset[str]:
     the region of constants of an accelerator.  The machine reads them; the generated C does not."""
     folded: set[str] = set()
     read = {view.buffer for view in program.outputs}
-    for command in walk(program.run):
-        views = accessed_views(command)
-        inside: Collection[int] = ()
-        if isinstance(command, Call):
-            inside = range(len(views)) if _reads_regions(command) else command.kernel.folded
-        for k, view in enumerate(views):
-            (folded if k in inside else read).add(view.buffer)
+    for command in walk_in_c(program.run):
+        calls, passes_regions = (command,), _passes_regions(command)
+        if isinstance(command, Submission):
+            calls = tuple(walk(command.run))
+        for call in calls:
+            views = accessed_views(call)
+            inside: Collection[int] = ()
+            if isinstance(call, Call):
+                inside = range(len(views)) if passes_regions else call.kernel.folded
+            for k, view in enumerate(views):
+                (folded if k in inside else read).add(view.buffer)
     return frozenset(folded - read)
 
 
-def _reads_regions(call: Call) -> bool:
-    """Whether a call hands memory regions to an accelerator, one of which has its constants."""
-    invoked = (command for command in walk(call.body) if isinstance(command, Invoke))
-    return any(isinstance(a, WholeMemory) for command in invoked for a in command.arguments)
+def _passes_regions(command: Command) -> bool:
+    """Whether a command hands memory regions to an accelerator, one of which has its constants."""
+    commands: tuple[Command, ...] = ()
+    if isinstance(command, Call):
+        commands = command.body
+    elif isinstance(command, Submission):
+        commands = (command.submit,)
+    invoked = (each for each in walk(commands) if isinstance(each, Invoke))
+    return any(isinstance(a, WholeMemory) for each in invoked for a in each.arguments)
 
 
 def _expressions(command: Command) -> Iterator[Expr]:
     """The bounds and offsets of a command, without the valid rows of views, which are only for
     checks."""
     yield from _own_expressions(command)
+    inside: tuple[Command, ...] = ()
     if isinstance(command, Call):
-        yield from (expr for inner in walk(command.body) for expr in _expressions(inner))
+        inside = command.body
+    elif isinstance(command, Submission):
+        inside = counting_loops(command)
+    yield from (expr for inner in walk(inside) for expr in _own_expressions(inner))
 
 
 def _own_expressions(command: Command) -> Iterator[Expr]:
@@ -117,20 +132,41 @@ def _own_expressions(command: Command) -> Iterator[Expr]:
             for argument in command.arguments:
                 if not isinstance(argument, WholeMemory):
                     yield argument.offset if isinstance(argument, Address) else argument
+        case Submission():
+            yield from _own_expressions(command.submit)
         case Pull() | Loop():
             yield from (command.lower, command.upper)
         case _:
             pass
 
 
-def free_variables(loop: Loop) -> set[str]:
-    """The variables in a loop's body that are bound outside the loop."""
+def counting_loops(submission: Submission) -> tuple[Loop, ...]:
+    """The loops of a submission that count rows for loops outside it, with nothing but such loops
+    inside."""
+    return _counting(submission.run, frozenset())
+
+
+def _counting(commands: Iterable[Command], own: frozenset[str]) -> tuple[Loop, ...]:
+    found: list[Loop] = []
+    for loop in (command for command in commands if isinstance(command, Loop)):
+        mine = own | {counter.name for counter in loop.counters}
+        body = _counting(loop.body, mine)
+        if body or (loop.counted is not None and loop.counted.counter not in own):
+            found.append(replace(loop, body=body))
+    return tuple(found)
+
+
+def free_variables(commands: Iterable[Command]) -> set[str]:
+    """The variables in commands that are bound outside them."""
     bound: set[str] = set()
-    used = set(_variables(loop.lower)) | set(_variables(loop.upper))
-    for command in walk((loop,)):
+    used: set[str] = set()
+    for command in walk_in_c(commands):
         used.update(name for expr in _own_expressions(command) for name in _variables(expr))
+        if isinstance(command, Submission):
+            used |= free_variables(counting_loops(command))
         if isinstance(command, Loop):
             bound.add(command.variable)
+            bound.update(counter.name for counter in command.counters)
             if command.counted is not None:
                 bound.add(command.counted.limit)
     return used - bound

@@ -37,6 +37,8 @@ record are named, `rows=r + 1`.  The other commands:
 `call conv1(..) of conv2 band 0` calls a part of the first graph that computes conv2 in bands of
 columns.  A view of some columns of its tensor states the first one, `column band * 8`.
 
+`submit f on npu(..) {` begins calls whose bodies f receives as one stream.
+
 `waits { invoke f on npu() }`: calls on `npu` may run as late as when `run` invokes f.
 
 A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r) % ring.
@@ -45,7 +47,7 @@ A view `rotated by n from k` is a ring whose row r is in slot (k + counter n + r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from penstock.errors import InternalError
@@ -73,6 +75,7 @@ from penstock.program.program import (
     Program,
     Pull,
     Rows,
+    Submission,
     Transfer,
     View,
     WholeMemory,
@@ -304,6 +307,9 @@ class _Printer:
         match command:
             case Loop():
                 yield from self._block(self._loop_head(command), command.body, indent)
+            case Submission():
+                head = self._simple(command.submit).replace("invoke", "submit", 1)
+                yield from self._block(head, tuple(map(_bodiless, command.run)), indent)
             case Call() if command.members:
                 yield from self._block("region", (*command.members, *command.body), indent)
             case Call():
@@ -410,6 +416,13 @@ class _Printer:
 
     def _expr(self, expr: Expr) -> str:
         return print_expr(expr, self.table)
+
+
+def _bodiless(command: Command) -> Command:
+    """The command without the bodies of calls."""
+    if isinstance(command, Loop):
+        return replace(command, body=tuple(map(_bodiless, command.body)))
+    return replace(command, body=()) if isinstance(command, Call) else command
 
 
 def rows_box(shape: tuple[int, ...], lower: Expr, upper: Expr) -> Box:

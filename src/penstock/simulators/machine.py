@@ -11,7 +11,8 @@ import math
 import os
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import product
@@ -41,10 +42,17 @@ from penstock.program.program import (
     Loop,
     Program,
     Pull,
+    Submission,
     View,
     WholeMemory,
 )
-from penstock.program.steps import buffers_inside, iterations, last_uses, offset_name
+from penstock.program.steps import (
+    buffers_inside,
+    expanded,
+    iterations,
+    last_uses,
+    offset_name,
+)
 from penstock.simulators.memories import (
     POISON,
     ConcreteOperand,
@@ -77,40 +85,43 @@ class Devices:
         """Runs the functional model of a driver function.
 
         Raises BackendError if the model raises, or if an argument cannot be evaluated."""
-        driver = command.driver
-        if driver.engine not in self.states:
-            self.states[driver.engine] = driver.device()
-        device = self.states[driver.engine]
-        arguments = [
-            self._argument(command, k, argument, variables)
-            for k, argument in enumerate(command.arguments)
-        ]
+        arguments = self._arguments(command, variables)
         record = command.with_values(arguments)
         given = arguments if record is None else [record]
-        try:
-            driver.model(device, *given)
-        except PenstockError:
-            raise
-        except Exception as error:
-            names = [""] * len(arguments)
-            if record is not None:
-                names = [f"{field.name}=" for field in fields(record)]
-            words = (str(a) if isinstance(a, int) else "bytes" for a in arguments)
-            shown = ", ".join(name + word for name, word in zip(names, words, strict=True))
-            model = traceback.extract_tb(error.__traceback__)[1:2]  # below this function
-            lines = [f", {os.path.basename(f.filename)}:{f.lineno}" for f in model]
-            raise BackendError(
-                "backend-090",
-                f"the functional model of {driver.name} fails",
-                where=f"{driver.engine}: {driver.name}({shown}){''.join(lines)}",
-                why=f"{type(error).__name__}: {error}",
-                help="a model takes the device's state, then the arguments of the invocation",
-            ) from error
+        with _reported(command, arguments, record):
+            command.driver.model(self._device(command.driver), *given)
+        self._add_cycles(command.driver, arguments, record)
+
+    def parts(self, submission: Submission, variables: Mapping[str, int]) -> Iterator[None]:
+        """Executes the stream of a submission, one part with each step of the result."""
+        command = submission.submit
+        arguments = self._arguments(command, variables)
+        stream, _, *others = arguments
+        ends = submission.ends[evaluate(submission.number, variables)]
+        if ends:
+            with _reported(command, arguments, None):
+                yield from submission.parts(self._device(command.driver), stream, ends, *others)
+            self._add_cycles(command.driver, arguments, None)
+
+    def _device(self, driver: Driver) -> Any:
+        if driver.engine not in self.states:
+            self.states[driver.engine] = driver.device()
+        return self.states[driver.engine]
+
+    def _add_cycles(self, driver: Driver, arguments: Sequence[Any], record: object) -> None:
         if driver.cycles is not None:
+            given = [record]
             if record is None:
                 given = [a if isinstance(a, int) else None for a in arguments]
             taken = self.cycles.get(driver.engine, 0.0)
+            device = self._device(driver)
             self.cycles[driver.engine] = taken + _duration(driver, driver.cycles, [device, *given])
+
+    def _arguments(self, command: Invoke, variables: Mapping[str, int]) -> list[Any]:
+        return [
+            self._argument(command, k, argument, variables)
+            for k, argument in enumerate(command.arguments)
+        ]
 
     def _argument(
         self, command: Invoke, k: int, argument: Argument, variables: Mapping[str, int]
@@ -133,6 +144,32 @@ class Devices:
                 help="a tensor has rows 0 to its height, less one: keep `row(r)` within them, and "
                 "addresses within their tensor, table or scratch",
             ) from error
+
+
+@contextmanager
+def _reported(command: Invoke, arguments: Sequence[Any], record: object) -> Generator[None]:
+    """Raises BackendError if a functional model raises."""
+    driver = command.driver
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        names = [""] * len(arguments)
+        if record is not None:
+            assert not isinstance(command.given, tuple)
+            names = [f"{field.name}=" for field in fields(command.given)]
+        words = (str(a) if isinstance(a, int) else "bytes" for a in arguments)
+        shown = ", ".join(name + word for name, word in zip(names, words, strict=True))
+        model = traceback.extract_tb(error.__traceback__)[2:3]  # below this and its caller
+        lines = [f", {os.path.basename(f.filename)}:{f.lineno}" for f in model]
+        raise BackendError(
+            "backend-090",
+            f"the functional model of {driver.name} fails",
+            where=f"{driver.engine}: {driver.name}({shown}){''.join(lines)}",
+            why=f"{type(error).__name__}: {error}",
+            help="a model takes the device's state, then the arguments of the invocation",
+        ) from error
 
 
 def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[object]) -> float:
@@ -258,6 +295,7 @@ class Machine:
         self._memories = Memories(program)
         self._streams: Mapping[str, Array] = {}
         self._counters: dict[str, int] = {}
+        self._parts: Iterator[None] | None = None
         self._devices = Devices(self._memories)
         self._queued = Queued(self._memories, program.waits)
         self.reset()
@@ -290,10 +328,14 @@ class Machine:
         for view in self._program.inputs:
             self._memories.write(ConcreteOperand.whole(view), inputs[view.tensor])
         last = last_uses(self._program)
-        for step, command in enumerate(self._program.run):
-            self._execute((command,), {})
-            for name in last.get(step, ()):
-                self._queued.free(name)
+        step = 0
+        for command in self._program.run:
+            with self._submitted(command, {}):
+                for inner in expanded((command,)):
+                    self._execute((inner,), {})
+                    for name in last.get(step, ()):
+                        self._queued.free(name)
+                    step += 1
         self._queued.check_empty()
         outputs = self._program.outputs
         return {view.tensor: self._memories.read(ConcreteOperand.whole(view)) for view in outputs}
@@ -306,6 +348,9 @@ class Machine:
                         self._execute(command.body, inside)
                 case Call():
                     self._call(command, variables)
+                case Submission():
+                    with self._submitted(command, variables):
+                        self._execute(command.run, variables)
                 case Pull():
                     self._pull(command, variables)
                 case Invoke(driver):
@@ -313,6 +358,14 @@ class Machine:
                     self._devices.invoke(command, variables)
                 case _:
                     self._execute_simple(command)
+
+    @contextmanager
+    def _submitted(self, command: Command, variables: Variables) -> Generator[None]:
+        """Submits the stream of a submission, of which each call inside executes its part."""
+        if isinstance(command, Submission):
+            self._parts = self._devices.parts(command, {**variables, **self._counters})
+        yield
+        self._parts = None
 
     def _execute_simple(self, command: Command) -> None:
         """Executes a command without loop variables."""
@@ -334,15 +387,21 @@ class Machine:
         self._check_apart(call, inputs, output)
         if call.kernel.recurrent:
             inputs = (*inputs, self._operand(call.output, row_before(out), variables))
-        run = partial(self._compute, call, inputs, output)
+        run = partial(self._compute, call, inputs, output, self._parts)
         read = (*inputs, *whole_operands(call.prefetched))
         written = (output, *self._inside(call), *whole_operands(*_filled(call, output)))
         self._queued.submit(ReadyCall(call.engine, run, read, written))
 
     def _compute(
-        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
+        self,
+        call: Call,
+        inputs: tuple[ConcreteOperand, ...],
+        output: ConcreteOperand,
+        parts: Iterator[None] | None,
     ) -> None:
-        """Runs a call whose operands are known."""
+        """Runs a call whose operands are known.
+
+        parts: executes the call's part of a stream, if it is in a submission."""
         computed = tuple(self._members(call)) if call.members else ((call, inputs, output),)
         for member in computed:
             _check_kernel(*member)
@@ -352,7 +411,7 @@ class Machine:
         if call.prefetched is not None and call.prefetched not in _filled(call, output):
             self._memories.read(ConcreteOperand.whole(call.prefetched))
         if call.body:
-            self._offload(call, inputs, output)
+            self._offload(call, inputs, output, parts)
             result = self._memories.read(output)
         else:
             result = call.op.evaluate(call.site, windows, output.region)
@@ -387,7 +446,11 @@ class Machine:
             yield call, inputs, self._whole(call.output)
 
     def _offload(
-        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
+        self,
+        call: Call,
+        inputs: tuple[ConcreteOperand, ...],
+        output: ConcreteOperand,
+        parts: Iterator[None] | None,
     ) -> None:
         # The body may write the output and scratch; if it computes row 0, also prefetched
         # constants.
@@ -399,7 +462,10 @@ class Machine:
                 variables[offset_name(k)] = evaluate(operand.view.offset, {})
         if not isinstance(call.output.offset, int):
             variables[offset_name()] = evaluate(output.view.offset, {})
-        self._execute(call.body, variables)
+        if parts is None:
+            self._execute(call.body, variables)
+        else:
+            next(parts)
         filled = whole_operands(*_filled(call, output))
         others = [operand.view.buffer for operand in (*filled, *self._inside(call))]
         if (stray := self._memories.strayed(before, output, others)) is not None:

@@ -30,6 +30,7 @@ from penstock.uma import (
     AcceleratorTarget,
     ElementTypes,
     Graph,
+    JoinedStreams,
     Node,
     Offloaded,
     OpStrategy,
@@ -55,7 +56,7 @@ from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
 from penstock_ethos_u.operators import COMPOSED, EXTREMES, LOOKUPS, MOVEMENTS, PRELU, RESIZE
-from penstock_ethos_u.programs import encode, submission
+from penstock_ethos_u.programs import encode, encode_calls, submission, submit_parts
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
 from penstock_ethos_u.sequences import is_natural
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
@@ -132,6 +133,7 @@ class EthosU(UMABackend):
             is_status=True,
             traps={"ethosu_functional_execute": trap},
             cmake=driver_file("ethosu_driver.cmake"),
+            joined=JoinedStreams(encode_calls, submit_parts),
         )
         self._register_codegen(
             fmt="stream", encoder=encode, submit=driver,

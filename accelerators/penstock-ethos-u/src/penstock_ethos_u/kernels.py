@@ -169,9 +169,10 @@ class Variant:
 
 
 def _with_submission(offloaded: Offloaded, cost: Breakdown) -> Breakdown:
-    """The cost of a call with the cycles that its submission takes."""
+    """The cost of a call with the cycles that the submission of a stream takes, if the call is the
+    first one of it: consecutive calls are one stream."""
     cycles = int(offloaded.target.attrs["submission"])
-    return cost + Breakdown(cycles, {"submission": cycles}) if cycles else cost
+    return replace(cost, cold_start=cycles) if cycles else cost
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:

@@ -2,7 +2,7 @@
 
 A kernel call issues one `EncodedOperation`, preceded by copies of constants for this call and later
 ones. The encoder converts these commands to NPU operations and copies (`call`), and then to
-register commands (`emission`).
+register commands. A payload contains all consecutive calls of the NPU.
 
 Streams are relocatable: an address consists of the number of a memory region and an offset. A
 submission passes the base address of each region, and a payload in the format of Arm's driver: a
@@ -11,8 +11,10 @@ header and the register commands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from penstock.uma import Array, Driver, Place, StreamOperation, StreamTransfer
@@ -20,21 +22,24 @@ from penstock_ethos_u.call import NOWHERE, Action, Compute, EncodedOperation, Ma
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock_ethos_u.encoding import HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
-from penstock_ethos_u.interpreter import execute
+from penstock_ethos_u.interpreter import execute, execute_parts
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.vela import (
+    WAIT_FOR_COPIES,
+    WAIT_FOR_OPERATIONS,
     command_words,
     driver_payload,
+    operation_words,
     payload_configuration,
     vela,
-    with_copy_wait,
 )
-from penstock_ethos_u.waits import TABLE_BYTES
+from penstock_ethos_u.waits import TABLE_BYTES, reads_backwards
 
 # Conversion of the actions of a call (operations and copies) to the API of Arm's
 # compiler Vela, which encodes them as register commands.
 
 
+WORD_BYTES = 4
 INSIDE = 1 << 8 | 3  # The region number of the NPU's internal memory in Vela's API.
 BANK_BYTES = 1024
 LOOKUP_BANKS = 2
@@ -209,10 +214,48 @@ def submission(engine: str) -> Driver:
     return Driver("ethosu_submit", engine, submit, object)
 
 
-def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer]) -> bytes:
+CallCommands = Sequence[StreamOperation[EncodedOperation] | StreamTransfer]
+
+
+def encode(commands: CallCommands) -> bytes:
     """Return the driver payload of a call.
 
     commands: exactly one operation, and zero or more copies of constants, issued before it."""
+    payload, _ = encode_calls([commands])
+    return payload
+
+
+def encode_calls(calls: Sequence[CallCommands]) -> tuple[bytes, tuple[int, ...]]:
+    """Return the driver payload of several calls, and the offset in bytes at which the commands of
+    each call end.
+
+    calls: for each call, exactly one operation, and zero or more copies of constants, issued before
+        it.
+
+    Operations of successive calls follow each other as those of one call do. Copies of a call begin
+    when all earlier operations are complete, and the next call begins when they are: a call takes
+    as long as alone."""
+    npu_calls = [_npu_call(commands) for commands in calls]
+    actions = [tuple(call.actions(*rows)) for call, rows in npu_calls]
+    name = npu_calls[0][0].op.configuration.name
+    every = [action for own in actions for action in own]
+    words = command_words([*map(vela_operation, every)], name)
+    waits = _waits(actions)
+    ends: list[int] = []
+    found: list[int] = []
+    begins = [0, *accumulate(map(len, actions))]
+    for number, part in enumerate(operation_words(words)):
+        if number in begins[1:]:
+            ends.append(len(found))
+        found += [*waits.get(number, ()), *part]
+    payload = driver_payload(found, name)
+    header = len(payload) - WORD_BYTES * len(found)
+    ends = [*ends[: len(calls) - 1], len(found)]
+    return payload, tuple(header + WORD_BYTES * end for end in ends)
+
+
+def _npu_call(commands: CallCommands) -> tuple[NpuCall, tuple[int, int]]:
+    """A call, and the interval of output rows that it computes."""
     transfers = tuple(c for c in commands if isinstance(c, StreamTransfer))
     (issued,) = (c for c in commands if isinstance(c, StreamOperation))
     call = NpuCall(
@@ -224,9 +267,30 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
         issued.prefetched,
         transfers,
     )
-    name = call.op.configuration.name
-    words = command_words([*map(vela_operation, call.actions(issued.first, issued.end))], name)
-    return driver_payload(with_copy_wait(words) if transfers else words, name)
+    return call, (issued.first, issued.end)
+
+
+def _waits(calls: Sequence[Sequence[Action]]) -> Mapping[int, Sequence[int]]:
+    """The wait commands to insert before some actions, by the number of the action; the number of
+    all actions stands for the end of the stream. Vela inserts all others."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    number, has_copied = 0, False
+    before: Compute | None = None
+    for actions in calls:
+        if number and not all(isinstance(action, Compute) for action in actions):
+            found[number].append(WAIT_FOR_OPERATIONS)
+        if has_copied:
+            found[number].append(WAIT_FOR_COPIES)
+        has_copied = any(isinstance(action, StreamTransfer) for action in actions)
+        for action in actions:
+            if isinstance(action, Compute):
+                if before is not None and reads_backwards(action, before):
+                    found[number].append(WAIT_FOR_OPERATIONS)
+                before = action
+            number += 1
+    if has_copied:
+        found[number].append(WAIT_FOR_COPIES)
+    return found
 
 
 def submit(device: object, payload: Array, size: int, *regions: Array | int) -> None:
@@ -241,6 +305,23 @@ def submit(device: object, payload: Array, size: int, *regions: Array | int) -> 
     target."""
     del device
     raw = payload[:size].tobytes()
+    execute(words_of(raw), _given(regions), payload_configuration(raw), waited=True)
+
+
+def submit_parts(
+    device: object, payload: Array, ends: Sequence[int], *regions: Array | int
+) -> Iterator[None]:
+    """Execute a payload of several calls as `submit`, call by call.
+
+    ends: the offset at which the commands of each call end, of which the last is the size."""
+    del device
+    raw = payload[: ends[-1]].tobytes()
+    words = words_of(raw)
+    begins = [end - (len(raw) - len(words)) for end in ends]
+    yield from execute_parts(words, begins, _given(regions), payload_configuration(raw))
+
+
+def _given(regions: Sequence[Array | int]) -> dict[int, Array]:
+    """The array of each region that a payload uses, by number, from pairs of array and size."""
     pairs = zip(regions[::2], regions[1::2], strict=True)
-    given = {k: base[:end] for k, (base, end) in enumerate(pairs) if not isinstance(base, int)}
-    execute(words_of(raw), given, payload_configuration(raw), waited=True)
+    return {k: base[:end] for k, (base, end) in enumerate(pairs) if not isinstance(base, int)}

@@ -46,9 +46,7 @@ class View(NamedTuple):
             first = lines.row + lower * lines.row_step - rows.lower
             end = first + (upper - lower) * lines.row_step
             found = rows.offsets[first : end if end >= 0 else None : lines.row_step]
-            offsets = [
-                at + lines.offset + k * lines.row_bytes for k, at in enumerate(found, lower)
-            ]
+            offsets = [at + lines.offset + k * lines.row_bytes for k, at in enumerate(found, lower)]
         else:
             start = rows.offsets[lines.row - rows.lower] + lines.offset
             offsets = [start + k * lines.row_bytes for k in range(lower, upper)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -19,6 +19,11 @@ EXTRA = "penstock[ethos-u]"
 # The bit that is set in a command with a second word, which contains the low 32 bits of an operand.
 TWO_WORDS = 1 << 14
 WAIT_FOR_COPIES = 0x11  # The command NPU_OP_DMA_WAIT that waits for all copies.
+WAIT_FOR_OPERATIONS = 0x12  # The command NPU_OP_KERNEL_WAIT that waits for all operations.
+CODE = 0x3FF  # Mask of the code of a command with one word.
+# The codes of commands that start operations and copies, and of the stop command: NPU_OP_STOP,
+# NPU_OP_CONV, NPU_OP_DEPTHWISE, NPU_OP_POOL, NPU_OP_ELEMENTWISE, NPU_OP_DMA_START.
+STARTS = frozenset((0x00, 0x02, 0x03, 0x05, 0x06, 0x10))
 # Masks of the valid bits of a first word: of a command with two words, and of a command with one.
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
 
@@ -70,11 +75,18 @@ def _truncated_operands(words: Sequence[int]) -> list[int]:
     return found
 
 
-def with_copy_wait(words: Sequence[int]) -> list[int]:
-    """Return the command words with a command inserted that waits for all copies. It is inserted
-    before the last word, which is the stop command."""
-    *before, stop = words
-    return [*before, WAIT_FOR_COPIES, stop]
+def operation_words(words: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the command words of each operation or copy, which end with the command that starts it;
+    last, those of the stop command."""
+    found: list[int] = []
+    at = 0
+    while at < len(words):
+        size = 2 if words[at] & TWO_WORDS else 1
+        found += words[at : at + size]
+        at += size
+        if size == 1 and found[-1] & CODE in STARTS:
+            yield found
+            found = []
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:

@@ -122,6 +122,27 @@ def accesses_of(action: Action) -> Accesses:
     return Accesses(tuple(reads), tuple(_spans(maps.result, action.end - action.first, row)))
 
 
+def reads_backwards(action: Compute, before: Compute) -> bool:
+    """Return whether an operation reads rows at a negative pitch that the previous operation may
+    write. Vela does not see this when it derives BLOCKDEP, because it assumes that the first row of
+    a tile has the lowest address."""
+    op, other = action.op, before.op
+    if action.maps.source[1].pitch > 0:
+        return False
+    lower, upper = op.reads(action.first, action.end)
+    read = _rows(action.maps.source, upper - lower, op.in_row_bytes)
+    written = _rows(before.maps.result, before.end - before.first, other.out_row_bytes)
+    return any(_overlap(one, two) for one in read for two in written)
+
+
+def _rows(placed: MapPlace, rows: int, row_bytes: int) -> list[Span]:
+    """The span of each row of a feature map, as (region number, lower, upper)."""
+    region, tiles = placed
+    starts = [tiles.first + k * tiles.pitch for k in range(min(rows, tiles.height))]
+    starts += [tiles.second + k * tiles.pitch for k in range(rows - tiles.height)]
+    return [(region, start, start + row_bytes) for start in starts]
+
+
 def _row_span(
     width: int, channels: int, packed: bool, stride: int, first: int = 0
 ) -> tuple[int, int]:

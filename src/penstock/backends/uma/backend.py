@@ -230,7 +230,7 @@ class UMABackend(Registration):
         hooks, driver = (own.replace_call_extern, own.encoder), own.driver
         if driver is None:
             return Codegen(own.fmt, includes, *hooks, None, sources, *more)
-        told = driver.regions, driver.is_status, driver.traps, driver.cmake
+        told = driver.regions, driver.is_status, driver.traps, driver.cmake, driver.joined
         return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more, *told)
 
     def _includes(

@@ -1,6 +1,7 @@
 """A functional model of Arm's Ethos-U55 and Ethos-U65 that executes register command streams.
 
     execute(stream, regions, accelerator)    executes a stream on byte arrays and checks it
+    execute_parts(stream, ends, ..)          executes it in parts
     disassemble(stream), assemble(text)      converts a stream to text and back
     driver_payload(payload)                  extracts the stream from a payload of Arm's driver
 
@@ -12,6 +13,13 @@ operations that run concurrently do not conflict (`hazards.py`). It does not mod
 from __future__ import annotations
 
 from penstock_ethos_u.interpreter.commands import assemble, disassemble, driver_payload
-from penstock_ethos_u.interpreter.execution import Execution, execute
+from penstock_ethos_u.interpreter.execution import Execution, execute, execute_parts
 
-__all__ = ["Execution", "assemble", "disassemble", "driver_payload", "execute"]
+__all__ = [
+    "Execution",
+    "assemble",
+    "disassemble",
+    "driver_payload",
+    "execute",
+    "execute_parts",
+]

@@ -4,7 +4,7 @@ Shared memory is the internal memory of the NPU."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import frexp
 from typing import Any
@@ -44,6 +44,7 @@ from penstock_ethos_u.interpreter.weights import decode_biases, decode_weights
 
 
 ALIGNMENT = 16  # Alignment in bytes.
+WORD_BYTES = 4
 
 
 def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
@@ -167,6 +168,28 @@ def execute(
     hazard), CapacityError if an access is outside its region, UnsupportedError if the stream uses a
     feature that is not modelled, and UsageError if the accelerator is not modelled or a region is
     not a contiguous uint8 array."""
+    _check_regions(regions)
+    run = _Run(find_hardware(accelerator), regions, observe, waited)
+    for _ in run.parts(stream, ()):
+        pass
+    counters = dict(run.counts), dict(run.read), dict(run.written)
+    return Execution(*counters, tuple(run.flight.ordered), run.unfinished)
+
+
+def execute_parts(
+    stream: bytes, ends: Sequence[int], regions: Mapping[int, Any], accelerator: str
+) -> Iterator[None]:
+    """Execute a stream as `execute`, in parts: yield before the commands at each of the offsets
+    `ends`, in bytes, and at the end.  The stream must wait for all copies before it ends."""
+    _check_regions(regions)
+    yield from _Run(find_hardware(accelerator), regions, _ignored, True).parts(stream, ends)
+
+
+def _ignored(operation: Operation) -> None:
+    del operation
+
+
+def _check_regions(regions: Mapping[int, Any]) -> None:
     for number, region in regions.items():
         if not _is_bytes(region):
             raise UsageError(
@@ -176,7 +199,6 @@ def execute(
                 why="a region is a one-dimensional NumPy array of uint8, modified in place",
                 help="pass array.view(np.uint8).reshape(-1) of a contiguous array",
             )
-    return _Run(find_hardware(accelerator), regions, observe, waited).run(stream)
 
 
 @dataclass(slots=True)
@@ -192,7 +214,8 @@ class _Run:
         and that accumulators have not overwritten.
     flight: the operations that may be unfinished.
     counts: number of executed operations by kind.
-    read, written: number of bytes accessed, by region number, without shared memory."""
+    read, written: number of bytes accessed, by region number, without shared memory.
+    unfinished: positions of the copies that may be unfinished at the end."""
 
     hardware: NpuHardware
     regions: Mapping[int, Any]
@@ -204,6 +227,7 @@ class _Run:
     counts: Counter[str] = field(default_factory=Counter[str])
     read: Counter[int] = field(default_factory=Counter[int])
     written: Counter[int] = field(default_factory=Counter[int])
+    unfinished: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shared = np.zeros(self.hardware.shared_bytes, np.uint8)
@@ -211,9 +235,13 @@ class _Run:
         self.memory = RegionMemory({**self.regions, SHARED: shared})
         self.flight = Flight(self.hardware)
 
-    def run(self, stream: bytes) -> Execution:
-        registers = Registers()
+    def parts(self, stream: bytes, ends: Sequence[int]) -> Iterator[None]:
+        """Execute a stream; yield before the commands at the offsets `ends`, and at the end."""
+        registers, waiting = Registers(), list(ends)
         for command in decode_commands(stream):
+            while waiting and WORD_BYTES * command.word >= waiting[0]:
+                del waiting[0]
+                yield
             name = command.format.name
             if name.startswith("NPU_SET_"):
                 registers.set(command)
@@ -221,9 +249,8 @@ class _Run:
                 self.flight.wait(name, command.fields["outstanding"])
             elif command.format.name in OPERATIONS:
                 self._operation(registers, command)
-        unfinished = self.flight.end(waited=self.waited)
-        counters = dict(self.counts), dict(self.read), dict(self.written)
-        return Execution(*counters, tuple(self.flight.ordered), unfinished)
+        self.unfinished = self.flight.end(waited=self.waited)
+        yield
 
     def _operation(self, registers: Registers, command: RegisterCommand) -> None:
         operation = registers.operation(command, self.counts.total())

@@ -15,7 +15,7 @@ from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.resize import Sampling
 from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ReduceMax, ReduceMin
-from penstock.ops.binary import Maximum, Minimum, Prelu
+from penstock.ops.binary import Maximum, Minimum, Mul, Prelu
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
@@ -261,7 +261,19 @@ def resized(draw: st.DrawFn) -> Graph:
     return finished(draw, net, net.apply(op, x, quantisation=x.type.quantisation, name="y"))
 
 
+@st.composite
+def large_constants(draw: st.DrawFn) -> Graph:
+    """A product of a constant and of a tensor that is broadcast to its shape."""
+    net = GraphBuilder("constant", seed=draw(st.integers(0, 99)))
+    shape = (1, draw(st.integers(1, 6)), draw(st.integers(1, 6)), draw(channels))
+    x = net.input((1, *(draw(st.sampled_from((1, n))) for n in shape[1:])))
+    y = drawn_constant(draw, net, shape, 0.01, "c")
+    pair = (x, y) if draw(st.booleans()) else (y, x)
+    return finished(draw, net, net.apply(Mul(), *pair, quantisation=drawn_range(draw), name="z"))
+
+
 KINDS = {
+    "large constants": large_constants(),
     "words": words(),
     "prelu": prelus(),
     "extremes along axes": reductions(),

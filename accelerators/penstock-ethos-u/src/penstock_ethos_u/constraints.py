@@ -350,15 +350,15 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """One input of a sum, difference, product, maximum or minimum must not be constant and must
-    have the shape of the output. The other input may be constant; it is broadcast along axes where
-    its extent is 1, and must have the extent of the output along all others.
+    """One input of a sum, difference, product, maximum or minimum must have the shape of the
+    output. The other input is broadcast along axes where its extent is 1, and must have the extent
+    of the output along all others. One of the two may be constant.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     main, (first, second) = offloaded.main, operands(offloaded)
-    if main.inputs[first].data is not None:
+    if main.inputs[first].data is not None and main.inputs[second].data is not None:
         return "both are constant"
     if main.inputs[first].type.shape != main.output.type.shape:
         return f"input {first} has shape {list(main.inputs[first].type.shape)}"

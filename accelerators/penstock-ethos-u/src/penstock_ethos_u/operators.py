@@ -202,14 +202,17 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
     """Return (first, second): the indices of the operator's inputs that become the first and the
     second input of the NPU operation.
 
-    For a sum, difference or product, the result is (0, 1), or (1, 0) if the inputs must be
-    exchanged: only the second input of the NPU may be constant or smaller than the output. For
-    other operators, the result is (0, 0); its second element has no meaning."""
+    For element-wise operators with two inputs, the result is (0, 1), or (1, 0) if the inputs must
+    be exchanged: only the second input of the NPU may be smaller than the output, and it should be
+    the constant one. For other operators, the result is (0, 0); its second element has no
+    meaning."""
     if offloaded.main.kind not in ELEMENTWISE:
         return 0, 0
     left, right = offloaded.main.inputs
-    smaller = left.type.shape != offloaded.main.output.type.shape == right.type.shape
-    return (1, 0) if left.data is not None or (right.data is None and smaller) else (0, 1)
+    whole = offloaded.main.output.type.shape
+    if left.type.shape == right.type.shape:
+        return (1, 0) if left.data is not None else (0, 1)
+    return (1, 0) if right.type.shape == whole else (0, 1)
 
 
 def _image(offloaded: Offloaded) -> MapShape:

@@ -8,7 +8,7 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from penstock.backends.pattern import Constant, Either, Having, Operator, Pattern, Wildcard
@@ -47,6 +47,7 @@ class Apply:
     node: Node
     names: tuple[str, ...]
     operands: tuple[Leaf | Apply, ...]
+    through: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,28 @@ def clamp_names(activation: str) -> tuple[str, ...]:
     return ("Relu", "clip", activation, *(("nn.relu",) if activation == "RELU" else ()))
 
 
-def spellings(value: Value, graph: Graph, most: int, place: object = None) -> list[Leaf | Apply]:
-    """Expressions of a value: a leaf, and operator applications up to a depth."""
-    place = place or (value.name, 0)
+def spellings(
+    value: Value, graph: Graph, most: int, *, is_last: bool = False
+) -> list[Leaf | Apply]:
+    """Expressions of a value: a leaf, and operator applications up to a depth.
+
+    is_last: whether the value is the result of the match.  Before it, reshapes that only add or
+        drop axes of extent 1 are looked through."""
+    place = (value.name, 0)
     found: list[Leaf | Apply] = [Leaf(place, value.data is not None)]
     node = next((n for n in graph.nodes if n.name == value.name), None)
-    return found + (list(_of_node(node, graph, most)) if node and most else [])
+    if node is None or not most:
+        return found
+    found += _of_node(node, graph, most)
+    shapes = [[n for n in v.type.shape if n > 1] for v in (*node.inputs, node.output)]
+    if node.kind == "Reshape" and not is_last and shapes[0] == shapes[-1]:
+        inside = spellings(node.inputs[0], graph, most)
+        found += (
+            replace(one, place=place, through=one.through | {node.name})
+            for one in inside
+            if isinstance(one, Apply)
+        )
+    return found
 
 
 def _of_node(node: Node, graph: Graph, most: int) -> Iterator[Apply]:
@@ -162,7 +179,7 @@ def claimed_by(choice: Choice, found: Leaf | Apply) -> frozenset[str]:
     if isinstance(found, Leaf):
         return frozenset()
     pairs = zip(choice.arguments, found.operands, strict=False)
-    return frozenset({found.node.name}).union(*(claimed_by(c, f) for c, f in pairs))
+    return (found.through | {found.node.name}).union(*(claimed_by(c, f) for c, f in pairs))
 
 
 def depth(choice: Choice) -> int:
@@ -176,7 +193,7 @@ def all_matches(pattern: Pattern, node: Node, graph: Graph) -> set[frozenset[str
     every = choices(pattern)
     most = max(map(depth, every))
     found: set[frozenset[str]] = set()
-    for spelled, choice in product(spellings(node.output, graph, most), every):
+    for spelled, choice in product(spellings(node.output, graph, most, is_last=True), every):
         bound: list[tuple[int, object]] = []
         if isinstance(spelled, Apply) and compare(choice, spelled, bound):
             places = dict(bound)

@@ -3,7 +3,7 @@
     from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
 
 accelerator                 UMABackend, PassPhase, OpStrategy
-patterns                    is_op, wildcard, is_constant, is_tuple; Pattern
+patterns                    is_op, wildcard, is_constant, is_tuple, is_tuple_get_item; Pattern
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
                             addresses
@@ -55,7 +55,14 @@ from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
-from penstock.backends.pattern import Pattern, is_constant, is_op, is_tuple, wildcard
+from penstock.backends.pattern import (
+    Pattern,
+    is_constant,
+    is_op,
+    is_tuple,
+    is_tuple_get_item,
+    wildcard,
+)
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
 from penstock.backends.stream import (
     AnyStreamCommand,
@@ -221,6 +228,7 @@ __all__ = [
     "is_constant",
     "is_op",
     "is_tuple",
+    "is_tuple_get_item",
     "layer_of",
     "load_piece",
     "maximum",

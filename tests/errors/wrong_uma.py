@@ -11,6 +11,7 @@ from examples.uma import phases, regions
 from penstock import api
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.call_tiles import CallTiles
+from penstock.backends.operator_names import operator_facts
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
@@ -127,6 +128,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-067": lambda: registered_instances(max),
     "backend-095": with_unknown_cycles,
     "backend-099": spilled_sums,
+    "backend-100": lambda: operator_facts("nn.conv3d", "penstock ops"),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -34,6 +34,7 @@ from penstock.backends.op_strategy import (
     StrategyFunction,
     schedule_tiler,
 )
+from penstock.backends.operator_names import is_called
 from penstock.errors import BackendError
 from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.composite import Composite
@@ -120,15 +121,21 @@ class _BoundImplementation:
 
     def _type_mismatch(self) -> str:
         """Which tensor has an unsupported element type; "" if all types are supported."""
-        declared = self.described.element_types
+        stated = self.described.element_types
+        by_operator = stated if isinstance(stated, Mapping) else {}
+        declared = None if isinstance(stated, Mapping) else stated
+        if declared and not declared.mismatch(self.offloaded.node.site):
+            return ""  # they are the types of the composite
         for node in self.offloaded.composite.nodes:
             is_main = node is self.offloaded.main
             if isinstance(node.op, Composite):
                 continue  # it has kernels of its own
-            types = declared if declared and is_main else int8_types(node.op)
+            own = (types for name, types in by_operator.items() if is_called(name, node))
+            own_types = next(own, declared if is_main else None)
+            types = own_types or int8_types(node.op)
             mismatch = types.mismatch(node.site)
             if mismatch:
-                hint = " (it declares no element_types)" if is_main and not declared else ""
+                hint = " (it declares no element_types)" if is_main and not stated else ""
                 return mismatch + hint
         return ""
 

@@ -9,7 +9,9 @@ from penstock.backends.accelerator import CORE_LEVEL, Accelerator, Implementatio
 from penstock.backends.author import broken_rule, cycles, implementations, refusal
 from penstock.backends.offloaded import main_node
 from penstock.backends.operator_names import is_called
+from penstock.errors import BackendError
 from penstock.ir.composite import Composite
+from penstock.ir.element_types import other_types
 from penstock.ir.graph import Node
 
 
@@ -54,7 +56,12 @@ def with_chosen_kernels(node: Node, accelerator: Accelerator) -> Node | str:
     refused: list[str] = []
     for level in sorted({s.level for s in strategies if s.level > CORE_LEVEL}, reverse=True):
         offered = (s for s in strategies if s.level == level)
-        every = [i for s in offered for i in implementations(s, node, accelerator.target)]
+        try:
+            every = [i for s in offered for i in implementations(s, node, accelerator.target)]
+        except BackendError as error:
+            if not (foreign := other_types(composite.nodes)):
+                raise
+            return f"{foreign}, for which a strategy of {accelerator.name} fails: {error.what}"
         reasons = [_refusal(i, node) for i in every]
         able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
         prefetching = tuple(i.kernel for i in able if i.kernel.prefetch is not None)

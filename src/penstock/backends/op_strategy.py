@@ -162,7 +162,8 @@ class DescribedImplementation:
     placed_cost: returns the cost of a call whose tensors have addresses; None if not stated.
     filled_cost: estimates, before tensors have addresses, the cost of a call during which constants
         are prefetched, for this call or a later one; None if not stated.
-    element_types: supported types of inputs and output; None for int8, and int32 for biases.
+    element_types: supported types of the composite or of its main operator, or those of each
+        operator by name; None for int8, and int32 for biases.
     schedule: a tiler, a loop order, or a function that returns either; None if not stated.
     even_rows: True if the placed cost is less where the rows of a tensor are evenly spaced.
     scratch_memory: the memory of the accelerator that holds working memory; "" for RAM."""
@@ -180,7 +181,7 @@ class DescribedImplementation:
     prefetch: PrefetchFunction | None
     placed_cost: PlacedCostFunction | None = None
     filled_cost: FilledCostFunction | None = None
-    element_types: ElementTypes | None = None
+    element_types: ElementTypes | Mapping[str, ElementTypes] | None = None
     schedule: Schedule | None = None
     by_columns: bool = False
     even_rows: bool = False
@@ -227,7 +228,7 @@ class OpStrategy:
         placed_cost: PlacedCostFunction | None = None,
         even_rows: bool = False,
         filled_cost: FilledCostFunction | None = None,
-        element_types: ElementTypes | None = None,
+        element_types: ElementTypes | Mapping[str, ElementTypes] | None = None,
         by_columns: bool = False,
         scratch_memory: str = "",
         cache_line_bytes: int = 1,
@@ -295,8 +296,11 @@ class OpStrategy:
             of Fillings).  It returns the cost of a call during which constants are prefetched, for
             this call or a later one.  The search for schedules calls it, before tensors have
             addresses.
-        `element_types`: the supported element types of the main operator's inputs and output.  By
-            default they are int8, and int32 for biases.
+        `element_types`: the supported element types.  By default they are int8, and int32 for
+            biases.  An `ElementTypes` states those of the composite's inputs and output, or those
+            of the main operator's, where all other operators compute on int8.  A mapping from
+            names of operators to `ElementTypes` states those of each operator by itself, and the
+            default holds for the others.
 
         Raises BackendError if an argument has a wrong type or an invalid value."""
         where = f'implementation "{name}"'

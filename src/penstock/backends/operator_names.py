@@ -1,9 +1,10 @@
 """Names by which patterns and strategies refer to operators: penstock's, TFLite's and Relay's.
 
-"Conv2D", "CONV_2D" and "nn.conv2d" denote the same operator.  A name may also select nodes by the
-value of a field of the operator, as "RELU6" and "LESS" do.  Each operator declares its names
-(`ir.op.Op`); this module resolves them.  Source of the Relay names: TVM 0.12, `relay/op`, and
-`relay/frontend/tflite.py` for the mapping from TFLite to Relay.
+"Conv2D", "CONV_2D" and "qnn.conv2d" denote the same operator; "nn.conv2d" denotes it and the one on
+real numbers.  A name may also select nodes by the value of a field of the operator, as "RELU6" and
+"LESS" do.  Each operator declares its names (`ir.op.Op`); this module resolves them.  Source of the
+Relay names: TVM 0.12, `relay/op`, and `relay/frontend/tflite.py` for the mapping from TFLite to
+Relay.
 
 Relay's bias_add and requantize after a layer are not nodes in penstock: the bias is an input of the
 layer's node, and the type of the node's output determines the requantisation.  The names "bias_add"
@@ -30,12 +31,35 @@ Attributes = tuple[tuple[str, object], ...]  # Pairs of an attribute name and a 
 _OF_SCALES: Attributes = (("stated", None),)
 
 
+BATCH_NORM = "nn.batch_norm"
+"""In Relay, it has the operands data, gamma, beta, mean and variance, of which a node has factors
+and offsets instead; its result is the first item of a tuple."""
+
+
 class Fused(Enum):
     """A Relay operator that penstock fuses into a layer's node: bias addition or requantisation."""
 
     BIAS_ADD = "nn.bias_add"
     REQUANTISE = "qnn.requantize"
 
+
+# Operators of Relay of which no node is one, and what importers make of them.
+#
+# Backends may name them: such a pattern matches nothing, and a message says why.
+_PLANES = "operators on images, one for each plane of the window, and sums or extremes of these"
+_MOMENTS = "sums, differences, products and a square root"
+REWRITTEN: Mapping[str, str] = {
+    "nn.conv3d": _PLANES,
+    "nn.conv3d_transpose": _PLANES,
+    "nn.max_pool3d": _PLANES,
+    "nn.avg_pool3d": _PLANES,
+    "nn.layer_norm": _MOMENTS,
+    "nn.instance_norm": _MOMENTS,
+    "nn.group_norm": _MOMENTS,
+    "nn.lrn": _MOMENTS,
+    "nn.dropout": "nothing, since it changes nothing in inference",
+    "stack": "reshapes and a concatenation",
+}
 
 # What a node or a part of a node computes: an operator class, or a fused Relay operator.
 Kind = type[Op] | Fused
@@ -72,9 +96,11 @@ class Sense:
 class Meaning:
     """All operators that a name denotes; "image.resize2d", for example, denotes two.
 
-    senses: these operators, each with restrictions on the nodes to which the name applies."""
+    senses: these operators, each with restrictions on the nodes to which the name applies.
+    rewritten: what importers make of the operator, if no node is one; else ""."""
 
     senses: tuple[Sense, ...]
+    rewritten: str = ""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -96,8 +122,10 @@ def meanings() -> Mapping[str, Meaning]:
 
     The result maps a name to its `Meaning`: one or several operators, with restrictions.
 
-    >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
+    >>> meanings()["CONV_2D"] == meanings()["Conv2D"]
     True
+    >>> [kind_name(kind) for kind in meanings()["nn.conv2d"].kinds]
+    ['Conv2D', 'PlainConv2D']
     >>> (relu6,) = meanings()["RELU6"].senses
     >>> kind_name(relu6.kind), relu6.attributes
     ('Relu', (('activation', 'RELU6'),))
@@ -112,7 +140,8 @@ def meanings() -> Mapping[str, Meaning]:
         for relay in op.RELAY:
             sense = Sense(op, (*of_scales, *relay.attributes), relay.condition)
             found.setdefault(relay.name, []).append(sense)
-    return {name: Meaning(tuple(senses)) for name, senses in found.items()}
+    every = {name: Meaning(tuple(senses)) for name, senses in found.items()}
+    return {**{name: Meaning((), text) for name, text in REWRITTEN.items()}, **every}
 
 
 def _selected_field(name: str, op: type[Op]) -> Attributes:
@@ -132,7 +161,7 @@ def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
 
     Raises BackendError for an unknown name, with suggestions of similar names.
 
-    >>> meaning("RELU", 'is_op("RELU")') == meaning("nn.relu", 'is_op("nn.relu")')
+    >>> meaning("CONV_2D", 'is_op("CONV_2D")') == meaning("Conv2D", 'is_op("Conv2D")')
     True
     """
     if name in meanings():
@@ -163,7 +192,7 @@ def argument_counts(name: str) -> frozenset[int] | None:
     """
     kinds = meanings()[name].kinds
     variadic = any(not isinstance(kind, Fused) and kind.VARIADIC for kind in kinds)
-    if name.startswith("qnn.") or variadic:
+    if name.startswith("qnn.") or variadic or name == BATCH_NORM or not kinds:
         return None
     counts = _input_counts()
     return frozenset[int]().union(*(counts[kind] for kind in kinds))
@@ -296,11 +325,20 @@ def operator_facts(name: str, where: str) -> tuple[OperatorFacts, ...]:
 
     Raises BackendError for an unknown name, with `where` as the location.
 
-    >>> (pool,) = operator_facts("nn.avg_pool2d", "an example")
+    >>> pool, _ = operator_facts("nn.avg_pool2d", "an example")  # of int8, and of real numbers
     >>> pool.names[:3], pool.parameters[:3], pool.tables
-    (('AVERAGE_POOL_2D', 'AveragePool2D', 'nn.avg_pool2d'), ('in_h', 'in_w', 'in_c'), ())
+    (('AVERAGE_POOL_2D', 'AveragePool2D', 'nn.adaptive_avg_pool2d'), ('in_h', 'in_w', 'in_c'), ())
     """
-    return tuple(map(_facts, meaning(name, where).kinds))
+    found = meaning(name, where)
+    if found.rewritten:
+        raise BackendError(
+            "backend-100",
+            f'no operator of penstock is a "{name}"',
+            where=where,
+            why=f"importers make of it {found.rewritten}",
+            help="match the operators that it becomes: `penstock show MODEL --nodes` lists them",
+        )
+    return tuple(map(_facts, found.kinds))
 
 
 def _facts(kind: Kind) -> OperatorFacts:

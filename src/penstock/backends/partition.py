@@ -38,6 +38,7 @@ from penstock.backends.pattern_matching import matches
 from penstock.backends.processor_parts import element_type_problem
 from penstock.errors import BackendError
 from penstock.ir.composite import FUSED, Composite
+from penstock.ir.element_types import other_types
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 from penstock.opkit.layers import has_wide_weights
@@ -399,8 +400,15 @@ class _Search:
                 return 2, f"matches, but is refused: {problem.what}"
             if has_wide_weights(inner):
                 return 2, "matches, but is refused: weights less their zero point exceed int8"
+        inside = (self.graph.nodes[self.position[name]] for name in names)
+        foreign = other_types(inside)
         for rule in (*((named.predicate,) if named.predicate else ()), *rules):
-            reason = broken_rule(rule, node)
+            try:
+                reason = broken_rule(rule, node)
+            except BackendError as error:
+                if not foreign:
+                    raise
+                reason = f"{foreign}, for which a rule fails: {error.what}"
             if reason is not None:
                 return 2, f"matches, but is refused: {reason}"
         return None

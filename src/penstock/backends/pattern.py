@@ -336,6 +336,17 @@ class TuplePattern(Pattern):
         return "(..)" if self.fields is None else f"({', '.join(map(str, self.fields))})"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TupleItem(Pattern):
+    """Matches an item of the tuple that `pattern` matches; `index` None: any item."""
+
+    pattern: Pattern
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.pattern}[{'?' if self.index is None else self.index}]"
+
+
 def wildcard() -> Pattern:
     """Return a pattern that matches any value: constant, computed, or an input of the network.
 
@@ -370,6 +381,23 @@ def is_tuple(fields: Sequence[Pattern] | None = None) -> Pattern:
     return TuplePattern(tuple(checked_pattern(field, "a field of is_tuple") for field in fields))
 
 
+def is_tuple_get_item(tuple_value: Pattern, index: int | None = None) -> Pattern:
+    """Return a pattern for an item of an operator with several results, such as split.
+
+    penstock has a node for each result: the item of a split is a slice.  An operator with one
+    result, such as a batch normalisation, has the item 0 only.
+
+    tuple_value: the pattern of the operator.  If it occurs in several items, its operands are the
+        same in each.
+    index: the number of the item; None for any item.
+
+    >>> halves = is_op("split")(wildcard())
+    >>> print(is_op("add")(is_tuple_get_item(halves, 0), is_tuple_get_item(halves, 1)))
+    add(split(*)[0], split(*)[1])
+    """
+    return TupleItem(checked_pattern(tuple_value, "is_tuple_get_item"), index)
+
+
 def is_op(name: str) -> Operator:
     """Return a pattern that matches an operator with any operands.
 
@@ -399,7 +427,7 @@ def last_operators(pattern: Pattern) -> Iterator[Pattern]:
         case Either(first, second):
             yield from last_operators(first)
             yield from last_operators(second)
-        case Having(inner) | Typed(inner) | AllPaths(inner):
+        case Having(inner) | Typed(inner) | AllPaths(inner) | TupleItem(inner):
             yield from last_operators(inner)
         case _:
             yield pattern
@@ -467,13 +495,16 @@ def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> Non
     if not all(isinstance(p, Operator) for p in last):
         return
     names = [p.name for p in last if isinstance(p, Operator)]
+    if any(meanings()[name].rewritten for name in names):
+        return
     kinds = dict.fromkeys(k for n in names for k in meanings()[n].kinds)
-    known = [name for kind in kinds for name in attribute_names(kind)]
+    known = list(dict.fromkeys(name for kind in kinds for name in attribute_names(kind)))
+    has = "has" if len(kinds) == 1 else "have"
     for name, value in attributes.items():
         if name not in known:
             raise BackendError(
                 "backend-005",
-                f'{" and ".join(map(kind_name, kinds))} has no attribute "{name}"',
+                f'{" and ".join(map(kind_name, kinds))} {has} no attribute "{name}"',
                 where=f"has_attr of {pattern}",
                 why="attributes are the fields of penstock's operators",
                 help=f"its attributes are: {', '.join(known)}" if known else "it has no attributes",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.backends.operator_names import Fused, Kind, has_attributes, meanings
+from penstock.backends.operator_names import BATCH_NORM, Fused, Kind, has_attributes, meanings
 from penstock.backends.pattern import (
     AllPaths,
     Constant,
@@ -16,15 +16,20 @@ from penstock.backends.pattern import (
     Having,
     Operator,
     Pattern,
+    TupleItem,
     TuplePattern,
     Typed,
     Wildcard,
+    last_operators,
     type_problem,
 )
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import Array
-from penstock.opkit.activation import Activation
+from penstock.opkit.activation import UNLIMITED, Activation
+from penstock.opkit.layers import PlainLayer
+from penstock.ops.plain import PlainRelu
 from penstock.ops.reshape import keeps_extents
+from penstock.ops.slice import Slice, item_of_split
 from penstock.ops.unary import Relu
 
 
@@ -165,8 +170,17 @@ class Search:
                     yield from self.match(inner, term, bindings)
             case Operator():
                 yield from self._operator_matches(pattern, term, bindings)
+            case TupleItem(inner, index) if index is None or self.item(pattern, term) == index:
+                yield from self._matches(inner, term, bindings)
             case _:
                 return
+
+    def item(self, pattern: TupleItem, term: Term) -> int | None:
+        """Return which item of a tuple `term` is; 0 for the result of an operator with one."""
+        node = self.producers.get(term.name)
+        if node is None or not any(isinstance(p, Operator) for p in last_operators(pattern)):
+            return None
+        return item_of_split(node, self.producers.values()) if isinstance(node.op, Slice) else 0
 
     def holds(self, pattern: Having | Typed, term: Term) -> bool:
         """Return whether `term` has the attributes (`Having`) or type (`Typed`) of `pattern`."""
@@ -198,7 +212,7 @@ class Search:
         # Between two operators, a reshape that only adds or drops axes of extent 1 is looked
         # through: importers put such reshapes around convolutions of one axis.
         if node.name != self.root and keeps_extents(node):
-            for inner in self.match(pattern, Term.of(node.inputs[0]), bindings):
+            for inner in self._operator_matches(pattern, Term.of(node.inputs[0]), bindings):
                 yield replace(inner, claimed=inner.claimed | {node.name})
 
     def _argument_matches(
@@ -207,11 +221,12 @@ class Search:
         """The extensions of `found` in which `operands` match the arguments of `pattern`."""
         # Relay's quantised operators ("qnn.") take scales and zero points as their last arguments.
         # penstock stores these in tensor types, not as operands.  If `pattern` is such an operator,
-        # a placeholder constant therefore stands for each argument without an operand.
+        # a placeholder constant therefore stands for each argument without an operand.  The same
+        # holds for the mean and the variance of a batch normalisation.
         patterns = pattern.arguments or ()
         if len(patterns) == 1:
             patterns = tuple_fields(patterns[0], len(operands)) or patterns
-        if pattern.name.startswith("qnn."):
+        if pattern.name.startswith("qnn.") or pattern.name == BATCH_NORM:
             operands += (_NUMBER,) * (len(patterns) - len(operands))
         if len(patterns) != len(operands):
             return ()
@@ -334,6 +349,10 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
                     inner = count(child) + count(parent)
                 case TuplePattern(fields) if fields:
                     inner = sum(map(count, fields), Counter[Pattern]())
+                case TupleItem(wrapped):
+                    # Items of one split are different values of the graph, so `wrapped` itself
+                    # does not count, but its operands do.
+                    inner = count(wrapped) - Counter((wrapped,))
                 case Operator(_, arguments) if arguments:
                     inner = sum(map(count, arguments), Counter[Pattern]())
                 case _:
@@ -358,11 +377,15 @@ def stages(node: Node) -> tuple[FusedOperator, ...]:
     activation = getattr(op, "activation", Activation.NONE)
     if activation is not Activation.NONE and not isinstance(op, Relu):
         wrap(Relu)
+    limits = getattr(op, "limits", UNLIMITED)
+    if limits.is_clamp and not isinstance(op, PlainRelu):
+        wrap(PlainRelu)
     operands = tuple(map(Term.of, node.inputs))
     forms = [operands]
     bias = op.BIAS_INPUT
     if bias is not None:
-        wrap(Fused.REQUANTISE)
+        if not isinstance(op, PlainLayer):
+            wrap(Fused.REQUANTISE)
         wrap(Fused.BIAS_ADD, operands[bias])
         forms.append(operands[:bias] + operands[bias + 1 :])
     if op.COMMUTATIVE:

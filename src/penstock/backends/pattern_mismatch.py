@@ -21,6 +21,7 @@ from penstock.backends.pattern import (
     Having,
     Operator,
     Pattern,
+    TupleItem,
     TuplePattern,
     Typed,
     Wildcard,
@@ -55,7 +56,7 @@ def mismatch(pattern: Pattern, node: Node, producers: Mapping[str, Node]) -> Mis
     """Return why no match of a pattern ends with `node`; None if there is one.
 
     producers: the node that computes a value, by the value's name."""
-    search = Search.of(pattern, producers)
+    search = Search.of(pattern, producers, node.name)
     term = Term.of(node.output)
     if search.match(pattern, term, frozenset()):
         return None
@@ -87,6 +88,11 @@ class _Explanation:
                 return found or Mismatch(depth + 1, str(pattern), self._restriction(pattern, term))
             case Operator():
                 return self._operator(pattern, term, depth)
+            case TupleItem(inner, index):
+                found = self.of(inner, term, depth)
+                item = self.search.item(pattern, term)
+                reason = f'"{term.name}" is item {item} of the split, must be item {index}'
+                return found or Mismatch(depth + 1, str(pattern), reason)
             case AllPaths():
                 return self._all_paths(pattern, term, depth)
             case _:
@@ -119,6 +125,9 @@ class _Explanation:
                 depth, str(pattern), f"{self._description(term)}, not the result of a node"
             )
         meaning = meanings()[pattern.name]
+        if meaning.rewritten:
+            reason = f"no node is a {pattern.name}: importers make of it {meaning.rewritten}"
+            return Mismatch(depth, str(pattern), reason)
         fitting = [s for s in stages(node)[term.depth :] if meaning.fits(node, s.kind)]
         found = [
             one

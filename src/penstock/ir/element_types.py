@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.ir.graph import Node
 from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType
 
@@ -39,6 +41,13 @@ class ElementTypes:
 INT8 = ElementTypes((DType.INT8,), DType.INT8)  # All tensors are int8.
 # int8 input, weights and output; int32 bias.
 INT8_LAYER = ElementTypes((DType.INT8, DType.INT8, DType.INT32), DType.INT8)
+
+
+def other_types(nodes: Iterable[Node]) -> str:
+    """Return which tensor of some nodes is neither int8 nor an int32 bias; "" if none is.
+
+    Functions of backends are written for int8 unless an implementation declares other types."""
+    return next(filter(None, (int8_types(node.op).mismatch(node.site) for node in nodes)), "")
 
 
 def int8_types(op: Op) -> ElementTypes:

@@ -80,9 +80,19 @@ class Limits:
         # Comparisons as in the C kernels: NaN fails both.
         return np.where(numbers < least, least, np.where(numbers > most, most, numbers))
 
+    @property
+    def is_clamp(self) -> bool:
+        """Whether finite numbers are clamped."""
+        return self.least > -LARGEST_REAL or self.most < LARGEST_REAL
+
     def then(self, other: Limits) -> Limits:
         """The clamp to these limits followed by that to others."""
         return Limits(*(min(max(end, other.least), other.most) for end in (self.least, self.most)))
+
+
+def is_positive(limits: Limits) -> bool:
+    """Return whether the limits are those of ReLU: only negative numbers are clamped."""
+    return limits.least == 0 and limits.most >= LARGEST_REAL
 
 
 FINITE = Limits()

@@ -173,6 +173,8 @@ class BatchMatmul(_Products):
 class PlainBatchMatmul(_Products):
     """Matrix products of real numbers."""
 
+    RELAY = relay("nn.batch_matmul")
+
     def result_type(self, inputs: Types) -> TensorType:
         a, b = require_count(inputs, 2, "matrix product")
         for k, x in enumerate(inputs):

@@ -67,6 +67,11 @@ class Relation(Enum):
     GREATER_EQUAL = 6
 
 
+_RELATIONS = tuple(
+    RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Compare(Elementwise):
     """Whether a relation holds.
@@ -77,9 +82,7 @@ class Compare(Elementwise):
     relation: Relation
 
     TFLITE = tuple(Relation.__members__)
-    RELAY = tuple(
-        RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
-    )
+    RELAY = _RELATIONS
 
     def result_type(self, inputs: Types) -> TensorType:
         return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)
@@ -140,6 +143,8 @@ class PlainCompare(Elementwise):
         | onnx(REALS, "IsInf", "IsNaN")
         | onnx(FUNCTION, "Shrink", "ThresholdedRelu")
     )
+
+    RELAY = _RELATIONS
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "comparison")

@@ -176,6 +176,8 @@ class PlainConv2D(_Convolution, PlainLayer):
 
     limits: Limits = FINITE
 
+    RELAY = (*relay("nn.conv2d"), RelayName("nn.conv1d", condition=_slides_along_one_axis))
+
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         channels = out.slices[3]

@@ -26,7 +26,7 @@ from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
@@ -97,6 +97,12 @@ class _Depthwise(Sliding, WeightedOp):
         )
 
 
+def _scales_channels(op: _Depthwise, site: Site) -> bool:
+    """Whether each channel is multiplied by a number and another one is added, as in a batch
+    normalisation."""
+    return site.inputs[1].shape[:3] == (1, 1, 1) and site.inputs[0].shape == site.output.shape
+
+
 @dataclass(frozen=True, slots=True)
 class DepthwiseConv2D(_Depthwise, ExchangeableWindows, WindowedLayer):
     """Depthwise convolution with bias, requantisation and clamp."""
@@ -106,7 +112,10 @@ class DepthwiseConv2D(_Depthwise, ExchangeableWindows, WindowedLayer):
 
     TFLITE = ("DEPTHWISE_CONV_2D",)
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "BatchNormalization")
-    RELAY = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
+    RELAY = (
+        *relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d"),
+        RelayName("nn.batch_norm", condition=_scales_channels),
+    )
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
@@ -137,6 +146,8 @@ class PlainDepthwiseConv2D(_Depthwise, PlainLayer):
     """Depthwise convolution of real numbers with bias and clamp."""
 
     limits: Limits = FINITE
+
+    RELAY = (*relay("nn.depthwise_conv2d"), RelayName("nn.batch_norm", condition=_scales_channels))
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs

@@ -183,6 +183,8 @@ class PlainFullyConnected(_Dense, PlainLayer):
     limits: Limits = FINITE
     keep_dimensions: bool = False
 
+    RELAY = relay("nn.dense")
+
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
         rows = self.rows(site, x, out)

@@ -22,7 +22,7 @@ from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import PLAIN, onnx
+from penstock.ir.operator_facts import PLAIN, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
@@ -90,6 +90,24 @@ _FUNCTIONS: Mapping[IntegerFunction, Callable[[Int64s, Int64s], Int64s]] = {
 }
 
 
+_RELAY = {
+    IntegerFunction.ADD: "add",
+    IntegerFunction.SUB: "subtract",
+    IntegerFunction.MUL: "multiply",
+    IntegerFunction.DIV: "divide",
+    IntegerFunction.MOD: "floor_mod",
+    IntegerFunction.REMAINDER: "mod",
+    IntegerFunction.MAX: "maximum",
+    IntegerFunction.MIN: "minimum",
+    IntegerFunction.POW: "power",
+    IntegerFunction.AND: "bitwise_and",
+    IntegerFunction.OR: "bitwise_or",
+    IntegerFunction.XOR: "bitwise_xor",
+    IntegerFunction.LEFT: "left_shift",
+    IntegerFunction.RIGHT: "right_shift",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class IntegerPairs(Elementwise):
     """A function of two integers, element by element; inputs may be broadcast."""
@@ -104,6 +122,8 @@ class IntegerPairs(Elementwise):
         *("Mul of integers", "Neg of integers", "Pow of integers", "Relu of integers"),
         *("Sign of integers", "Sub of integers", "Sum of integers"),
     )
+
+    RELAY = tuple(RelayName(name, (("function", f.name),)) for f, name in _RELAY.items())
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "function of integers")

@@ -28,11 +28,11 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
-from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, onnx, relay
+from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.opkit import float_functions
-from penstock.opkit.activation import POSITIVE, Limits
+from penstock.opkit.activation import POSITIVE, Limits, is_positive
 from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
@@ -98,6 +98,7 @@ class Square(Plain):
 class PlainAbs(Plain):
     """The absolute value of real numbers."""
 
+    RELAY = relay("abs")
     ARITHMETIC = arithmetic("abs", float32=np.abs)
 
 
@@ -105,6 +106,7 @@ class PlainAbs(Plain):
 class PlainExp(Plain):
     """The exponential of real numbers."""
 
+    RELAY = relay("exp")
     REFERENCE_ULPS = 1
     ARITHMETIC = arithmetic("exp", float32=float_functions.exp)
 
@@ -113,6 +115,7 @@ class PlainExp(Plain):
 class PlainLog(Plain):
     """Natural logarithm of real numbers; -infinity for 0, NaN for x < 0."""
 
+    RELAY = relay("log")
     REFERENCE_ULPS = 1
     ARITHMETIC = arithmetic("log", float32=float_functions.log)
 
@@ -121,6 +124,7 @@ class PlainLog(Plain):
 class PlainSqrt(Plain):
     """Square root of real numbers, correctly rounded; NaN for x < 0."""
 
+    RELAY = relay("sqrt")
     ARITHMETIC = arithmetic("sqrt", float32=float_functions.square_root)
 
 
@@ -128,6 +132,7 @@ class PlainSqrt(Plain):
 class PlainRsqrt(Plain):
     """The reciprocal square root of real numbers."""
 
+    RELAY = relay("rsqrt")
     ARITHMETIC = arithmetic("rsqrt", float32=float_functions.inverse_square_root)
 
 
@@ -143,6 +148,7 @@ class PlainElu(Plain):
 class PlainLogistic(Plain):
     """The logistic function of real numbers."""
 
+    RELAY = relay("sigmoid")
     REFERENCE_ULPS = 3
     ARITHMETIC = arithmetic("logistic", float32=float_functions.logistic)
 
@@ -151,6 +157,7 @@ class PlainLogistic(Plain):
 class PlainTanh(Plain):
     """The hyperbolic tangent of real numbers."""
 
+    RELAY = relay("tanh")
     REFERENCE_ULPS = 3
     ARITHMETIC = arithmetic("tanh", float32=float_functions.tanh)
 
@@ -178,6 +185,7 @@ def erf(x: Floats) -> Floats:
 class PlainErf(Plain):
     """The error function; created from ONNX's Erf and Gelu on real numbers."""
 
+    RELAY = relay("erf")
     ARITHMETIC = arithmetic("erf", float32=erf)
 
 
@@ -195,6 +203,7 @@ class PlainRelu(Plain):
 
     limits: Limits = POSITIVE
 
+    RELAY = (*relay("clip"), RelayName("nn.relu", (("limits", is_positive),)))
     ARITHMETIC = arithmetic("relu", float32=np.positive)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -211,6 +220,7 @@ class PlainRelu(Plain):
 class PlainAdd(Clamped):
     """Sum of two tensors of plain numbers."""
 
+    RELAY = relay("add")
     ARITHMETIC = arithmetic("add", int32=np.add, float32=np.add)
 
 
@@ -218,6 +228,7 @@ class PlainAdd(Clamped):
 class PlainSub(Clamped):
     """Difference of two tensors of plain numbers."""
 
+    RELAY = relay("subtract")
     ARITHMETIC = arithmetic("sub", int32=np.subtract, float32=np.subtract)
 
 
@@ -225,6 +236,7 @@ class PlainSub(Clamped):
 class PlainMul(Clamped):
     """Product of two tensors of plain numbers."""
 
+    RELAY = relay("multiply")
     ARITHMETIC = arithmetic("mul", int32=np.multiply, float32=np.multiply)
 
 
@@ -235,6 +247,7 @@ class PlainDiv(Clamped):
     One that overflows, or whose divisor is 0, is clamped; 0 / 0 is NaN."""
 
     ONNX = onnx(REALS, "Div")
+    RELAY = relay("divide")
     ARITHMETIC = arithmetic("div", float32=np.divide)
 
 
@@ -252,6 +265,7 @@ class PlainMaximum(Plain):
     """Element-wise maximum of two tensors of plain numbers; b where one is NaN."""
 
     INPUTS = 2
+    RELAY = relay("maximum")
     ARITHMETIC = arithmetic("maximum", int32=_larger, float32=_larger)
 
 
@@ -260,6 +274,7 @@ class PlainMinimum(Plain):
     """Element-wise minimum of two tensors of plain numbers; b where one is NaN."""
 
     INPUTS = 2
+    RELAY = relay("minimum")
     ARITHMETIC = arithmetic("minimum", int32=_smaller, float32=_smaller)
 
 
@@ -292,6 +307,7 @@ class Power(Plain):
     TFLITE = ("POW",)
     ONNX = onnx(PLAIN, "Pow")
     INPUTS = 2
+    RELAY = relay("power")
     REFERENCE_ULPS = 16  # where |b * log(a)| is at most 4, see `_power`
     ARITHMETIC = arithmetic("power", float32=_power)
 
@@ -351,6 +367,7 @@ class PlainMod(Plain):
 
     ONNX = onnx(PLAIN, "Mod")
     INPUTS = 2
+    RELAY = relay("mod")
     ARITHMETIC = arithmetic("mod", float32=_floored_remainder)
 
     def arithmetic(self, site: Site) -> Arithmetic:

@@ -22,7 +22,7 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
-from penstock.ir.operator_facts import PLAIN, REALS, onnx
+from penstock.ir.operator_facts import PLAIN, REALS, RelayName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
@@ -59,6 +59,8 @@ class PlainReduction(Reduction):
         *("ReduceMin of integers", "ReduceProd of integers", "ReduceSum of integers"),
         "ReduceSumSquare of integers",
     )
+
+    RELAY = tuple(RelayName(f.name.lower(), (("function", f.name),)) for f in ReductionFunction)
 
     @property
     def reduced_axes(self) -> Axes:

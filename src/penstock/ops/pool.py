@@ -64,6 +64,16 @@ def covers_image(op: Sliding, site: Site) -> bool:
     return x.shape[1:3] == (op.rows.size, op.columns.size) and y.shape[1:3] == (1, 1)
 
 
+def divides_image(op: Sliding, site: Site) -> bool:
+    """Whether the windows divide the image into equal parts, each of which becomes an element."""
+    x, y = site.inputs[0].shape, site.output.shape
+    axes = ((op.rows, x[1], y[1]), (op.columns, x[2], y[2]))
+    return all(
+        window.size * count == extent and (count == 1 or window.stride == window.size)
+        for window, extent, count in axes
+    )
+
+
 def windows(node: ForeignNode) -> tuple[Window, Window]:
     """The node's windows along rows and columns."""
     x = node.input(0).type
@@ -187,6 +197,7 @@ class AveragePool2D(_QuantisedPool):
     RELAY = (
         *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
         RelayName("nn.global_avg_pool2d", condition=covers_image),
+        RelayName("nn.adaptive_avg_pool2d", condition=divides_image),
     )
     KERNEL = "average_pool2d_s8"
 
@@ -396,6 +407,7 @@ class MaxPool2D(_QuantisedPool):
     RELAY = (
         *relay("nn.max_pool2d"),
         RelayName("nn.global_max_pool2d", condition=covers_image),
+        RelayName("nn.adaptive_max_pool2d", condition=divides_image),
     )
     KERNEL = "max_pool2d_s8"
 
@@ -429,6 +441,12 @@ class PlainAveragePool2D(_PlainPool):
 
     KERNEL = "average_pool2d_f32"
 
+    RELAY = (
+        *relay("nn.avg_pool2d"),
+        RelayName("nn.global_avg_pool2d", condition=covers_image),
+        RelayName("nn.adaptive_avg_pool2d", condition=divides_image),
+    )
+
     def result_type(self, inputs: Types) -> TensorType:
         y = _Pool.result_type(self, inputs)
         if not self.divisor:
@@ -455,6 +473,12 @@ class PlainMaxPool2D(_PlainPool):
     """The largest real number under a sliding window; NaN is passed over."""
 
     KERNEL = "max_pool2d_f32"
+
+    RELAY = (
+        *relay("nn.max_pool2d"),
+        RelayName("nn.global_max_pool2d", condition=covers_image),
+        RelayName("nn.adaptive_max_pool2d", condition=divides_image),
+    )
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         largest = np.full(out.shape, self.limits.array(self.ELEMENTS)[0])

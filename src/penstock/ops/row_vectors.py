@@ -127,6 +127,7 @@ class PlainSoftmax(RowVectors):
     beta: float = 1.0
 
     ELEMENTS = DType.FLOAT32
+    RELAY = relay("nn.softmax")
     REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -239,6 +240,7 @@ class PlainLogSoftmax(RowVectors):
     """Logarithm of the softmax of real numbers."""
 
     ELEMENTS = DType.FLOAT32
+    RELAY = relay("nn.log_softmax")
     REFERENCE_ULPS = 4
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import ne
 from typing import Self
 
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
-from penstock.ir.operator_facts import CARRIED, onnx, relay
+from penstock.ir.operator_facts import CARRIED, RelayName, onnx, relay
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
 from penstock.opkit.nodes import requantised, with_shape
@@ -70,6 +71,37 @@ def _refuse_masks(node: ForeignNode) -> None:
             raise node.unsupported(f"{mask} is {node.integer(mask)}, must be 0")
 
 
+def _is_along_one_axis(op: Slice, site: Site) -> bool:
+    """Whether the slice is an interval of one axis, as a part of a split is."""
+    return set(op.step) == {1} and sum(map(ne, op.shape, site.inputs[0].shape)) == 1
+
+
+def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
+    """Return the position of a slice among the slices of the same tensor that divide an axis;
+    None if the node is no such slice.
+
+    nodes: those of the graph.  If they do not cover the axis, since some parts are not read, the
+        parts count as equal."""
+    if not isinstance(node.op, Slice) or not _is_along_one_axis(node.op, node.site):
+        return None
+    source, shape, op = node.inputs[0], node.inputs[0].type.shape, node.op
+    axis = next(a for a, pair in enumerate(zip(op.shape, shape, strict=True)) if ne(*pair))
+    parts = {
+        other.op.start[axis]: other.op.shape[axis]
+        for other in nodes
+        if isinstance(other.op, Slice)
+        and other.inputs[0].name == source.name
+        and _is_along_one_axis(other.op, other.site)
+        and other.op.shape[axis] != shape[axis]
+    }
+    starts = sorted(parts)
+    ends = [start + parts[start] for start in starts]
+    if starts[0] == 0 and starts[1:] == ends[:-1] and ends[-1] == shape[axis]:
+        return starts.index(op.start[axis])
+    item, rest = divmod(op.start[axis], op.shape[axis])
+    return None if rest or shape[axis] % op.shape[axis] else item
+
+
 @dataclass(frozen=True, slots=True)
 class Slice(Selection):
     """Box of `shape` that starts at index `start` with stride `step` along each axis."""
@@ -87,7 +119,7 @@ class Slice(Selection):
         "REVERSE_V2",
     )
     ONNX = onnx(CARRIED, "Slice", "Split")
-    RELAY = relay("strided_slice")
+    RELAY = (*relay("strided_slice"), RelayName("split", condition=_is_along_one_axis))
 
     def result_type(self, inputs: Types) -> TensorType:
         y = selected_type(inputs, self.shape)

@@ -162,6 +162,8 @@ class PlainSum(Reduction):
         )
     )
 
+    RELAY = relay("sum")
+
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "sum")
         require_dtype(x, (DType.FLOAT32,), "input")
@@ -349,6 +351,7 @@ class Mean(_ScaledTotal):
     RELAY = (
         *relay("mean"),
         RelayName("nn.global_avg_pool2d", condition=_covers_image),
+        RelayName("nn.adaptive_avg_pool2d", condition=_covers_image),
     )
     MEAN = True
 

@@ -32,7 +32,14 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types, Work
-from penstock.ir.operator_facts import AxisOrder, OnnxName, StatedAttribute, onnx, relay
+from penstock.ir.operator_facts import (
+    AxisOrder,
+    OnnxName,
+    RelayName,
+    StatedAttribute,
+    onnx,
+    relay,
+)
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
@@ -188,6 +195,13 @@ class _Transposed(WeightedOp):
                     yield k, l, at, x[n[0] : n[1], i[0] : i[-1] + 1, j[0] : j[-1] + 1]
 
 
+def _is_along_one_axis(op: _Transposed, site: Site) -> bool:
+    """Whether rows, or columns, have extent 1 in the input and in the window."""
+    _, height, width, _ = site.inputs[0].shape
+    _, rows, columns, _ = site.inputs[1].shape
+    return (height, rows) == (1, 1) or (width, columns) == (1, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class TransposeConv(_Transposed, Layer):
     """Transposed convolution with bias, requantisation and clamp."""
@@ -197,7 +211,10 @@ class TransposeConv(_Transposed, Layer):
 
     TFLITE = ("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE")
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "ConvTranspose")
-    RELAY = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
+    RELAY = (
+        *relay("nn.conv2d_transpose", "qnn.conv2d_transpose"),
+        RelayName("nn.conv1d_transpose", condition=_is_along_one_axis),
+    )
 
     def exchanged(self, rank: int) -> Self:
         return replace(self, rows=self.columns, columns=self.rows)
@@ -220,6 +237,11 @@ class PlainTransposeConv(_Transposed, PlainLayer):
     """Transposed convolution of real numbers with bias and clamp."""
 
     limits: Limits = FINITE
+
+    RELAY = (
+        *relay("nn.conv2d_transpose"),
+        RelayName("nn.conv1d_transpose", condition=_is_along_one_axis),
+    )
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs

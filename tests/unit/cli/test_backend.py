@@ -111,7 +111,7 @@ def test_nodes_are_shown_as_patterns_see_them_and_who_runs_each(penstock: Comman
 
 
 def test_ops_lists_the_facts_about_an_operator(penstock: CommandLine) -> None:
-    (facts,) = penstock("ops", "nn.depthwise_conv2d", "--json").json["operators"]
+    facts, _ = penstock("ops", "nn.depthwise_conv2d", "--json").json["operators"]
     assert facts["operator"] == "DepthwiseConv2D"
     assert "DEPTHWISE_CONV_2D" in facts["names"]
     assert "multiplier_d" in facts["parameters"]

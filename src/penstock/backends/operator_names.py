@@ -177,6 +177,25 @@ def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
     )
 
 
+def node_kinds(name: str, where: str, also: Collection[str] = ()) -> tuple[Kind, ...]:
+    """Return the operators of nodes that a name denotes.
+
+    also: as in `meaning`.
+
+    Raises BackendError for an unknown name, and for an operator that importers rewrite, so that no
+    node is one."""
+    found = meaning(name, where, also)
+    if found.rewritten:
+        raise BackendError(
+            "backend-100",
+            f'no operator of penstock is a "{name}"',
+            where=where,
+            why=f"importers make of it {found.rewritten}",
+            help="match the operators that it becomes: `penstock show MODEL --nodes` lists them",
+        )
+    return found.kinds
+
+
 def is_called(name: str, node: Node) -> bool:
     """Return whether `name` denotes the operator of `node` itself, not a part fused into it."""
     return name in meanings() and meanings()[name].fits(node, type(node.op))
@@ -329,16 +348,7 @@ def operator_facts(name: str, where: str) -> tuple[OperatorFacts, ...]:
     >>> pool.names[:3], pool.parameters[:3], pool.tables
     (('AVERAGE_POOL_2D', 'AveragePool2D', 'nn.adaptive_avg_pool2d'), ('in_h', 'in_w', 'in_c'), ())
     """
-    found = meaning(name, where)
-    if found.rewritten:
-        raise BackendError(
-            "backend-100",
-            f'no operator of penstock is a "{name}"',
-            where=where,
-            why=f"importers make of it {found.rewritten}",
-            help="match the operators that it becomes: `penstock show MODEL --nodes` lists them",
-        )
-    return tuple(map(_facts, found.kinds))
+    return tuple(map(_facts, node_kinds(name, where)))
 
 
 def _facts(kind: Kind) -> OperatorFacts:

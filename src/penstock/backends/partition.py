@@ -32,7 +32,7 @@ from penstock.backends.accelerator import Accelerator, CpuFallback, NamedPattern
 from penstock.backends.author import Rule, broken_rule
 from penstock.backends.kernel_choice import strategies_for, with_chosen_kernels
 from penstock.backends.offloaded import main_node
-from penstock.backends.operator_names import meaning
+from penstock.backends.operator_names import node_kinds
 from penstock.backends.pattern import Operator, last_operators
 from penstock.backends.pattern_matching import matches
 from penstock.backends.processor_parts import element_type_problem
@@ -450,7 +450,7 @@ def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
             where = f'the strategy for "{strategy.op}" of {accelerator.name}'
-            meaning(strategy.op, where, also=patterns)
+            node_kinds(strategy.op, where, also=patterns)
     mains: dict[str, list[Node]] = {}
     served: set[str] = set()
     for _, composite in _composites(graph, accelerator.name):

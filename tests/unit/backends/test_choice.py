@@ -218,9 +218,11 @@ def test_a_strategy_that_raises_or_returns_something_else_is_refused() -> None:
 
 
 def test_a_strategy_for_no_operator_is_refused() -> None:
-    with pytest.raises(BackendError, match=r'no operator "nn\.conv3d"') as caught:
-        run(one(11), strategy("nn.conv3d", 11))
+    with pytest.raises(BackendError, match=r'no operator "nn\.conv4d"') as caught:
+        run(one(11), strategy("nn.conv4d", 11))
     assert "nn.conv2d" in caught.value.help
+    with pytest.raises(BackendError, match=r'no operator of penstock is a "nn\.conv3d"'):
+        run(one(11), strategy("nn.conv3d", 11))
 
 
 def test_a_pattern_whose_matches_have_no_strategy_is_refused() -> None:

@@ -302,6 +302,16 @@ class OpStrategy:
             names of operators to `ElementTypes` states those of each operator by itself, and the
             default holds for the others.
 
+        >>> def conv2d_strategy(attrs, inputs, out_type, target):
+        ...     strategy = OpStrategy()
+        ...     strategy.add_implementation(
+        ...         lambda call: [],  # the commands of the call
+        ...         name="npu.conv2d",
+        ...         cost=lambda offloaded, rows: 100 + offloaded.macs(rows) / 64,
+        ...         condition=out_type.rank == 4 or "the output is no image",
+        ...     )
+        ...     return strategy
+
         Raises BackendError if an argument has a wrong type or an invalid value."""
         where = f'implementation "{name}"'
         require_callable(compute, "compute function", "a KernelCall", where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pydoc
 import re
 from collections.abc import Callable, Mapping
@@ -379,3 +380,15 @@ def test_a_memory_is_as_its_functions_say() -> None:
     with pytest.raises(BackendError, match="function bandwidth_bytes_per_cycle raises") as caught:
         described(lambda attrs: attrs["depth"]).accelerator()
     assert caught.value.code == "backend-042"
+
+
+def test_the_docstring_of_each_call_contains_an_example() -> None:
+    """As docs/how-to/add-a-backend.md states; tests/test_docs.py runs the examples."""
+    calls = {
+        f"{owner.__name__}.{name}": member.__doc__ or ""
+        for owner in (UMABackend, OpStrategy)
+        for name, member in inspect.getmembers(owner, inspect.isfunction)
+        if name.startswith("_register_") or not name.startswith("_")
+    }
+    assert len(calls) > 15
+    assert [name for name, text in calls.items() if ">>>" not in text] == []

@@ -159,6 +159,13 @@ class UMABackend(Registration):
         attributes: the values that the user set; other attributes have their defaults.
         chip: the target to which the accelerator is attached; by default the host.
 
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_target_attr("lanes", default=8)
+        >>> npu.accelerator({"lanes": 16}).target.attrs["lanes"]
+        16
+
         Raises BackendError if the description is invalid for the chip and the attributes, and
         UsageError if an attribute is unknown or its value invalid."""
         self._check_target_name()

@@ -66,6 +66,16 @@ class DriverRegistration(ABC):
         If the target file lists several instances of the accelerator, each kernel call begins with
         this function; successive layers use the instances in turn.  UMA has no instances.
 
+        >>> from penstock.uma import Driver, UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> def select(device, number):
+        ...     device["instance"] = number
+        >>> npu._register_instances(Driver("npu_select", "npu", model=select, device=dict))
+        >>> npu.accelerator().codegen.select.name
+        'npu_select'
+
         Raises BackendError if `select` is not a Driver."""
         takes = "the state of the device and the number of an instance"
         checks.check_driver(select, "selects an instance", "npu_select", takes, self._place)
@@ -78,6 +88,14 @@ class DriverRegistration(ABC):
         before the accelerator has executed the stream; the accelerator must execute streams in
         order.  After streams have been submitted, the program calls `wait` before the next command
         of another engine, and at the end of a run.
+
+        >>> from penstock.uma import Driver, UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_wait(Driver("npu_wait", "npu", model=lambda device: None, device=dict))
+        >>> npu.accelerator().codegen.wait.name
+        'npu_wait'
 
         Raises BackendError if `wait` is not a Driver."""
         takes = "the state of the device"
@@ -179,11 +197,29 @@ class Registration(DriverRegistration):
         self._registered.program_passes.append((phase, program_pass))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: GraphPass) -> None:
-        """Alias of `_register_graph_pass` with the name that RFC 0060 uses."""
+        """Alias of `_register_graph_pass` with the name that RFC 0060 uses.
+
+        >>> from penstock.uma import UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_relay_pass(PassPhase.POST_PARTITIONING, lambda graph, target: graph)
+        >>> len(npu.accelerator().passes(PassPhase.POST_PARTITIONING_0))
+        1
+        """
         self._register_graph_pass(phase, relay_pass)
 
     def _register_tir_pass(self, phase: PassPhase, tir_pass: ProgramPass) -> None:
-        """Alias of `_register_program_pass` with the name that RFC 0060 uses."""
+        """Alias of `_register_program_pass` with the name that RFC 0060 uses.
+
+        >>> from penstock.uma import UMABackend
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_tir_pass(PassPhase.TIR_PHASE_0, lambda program, target: program)
+        >>> len(npu.accelerator().passes(PassPhase.PROGRAM_PHASE_0))
+        1
+        """
         self._register_program_pass(phase, tir_pass)
 
     def _register_pattern(

@@ -3,10 +3,11 @@ their program passes that run before stripes are chosen (`PassPhase.PROGRAM_PHAS
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.accelerator import Accelerator, CpuFallback, PassPhase
+from penstock.backends.competition import Reservations, reservations
 from penstock.backends.partition import Refusals, check_engines, choose, is_partitioned, partition
 from penstock.backends.processor_parts import Processor, single_node_part
 from penstock.backends.program_passes import after_passes, before_stripes
@@ -30,7 +31,8 @@ class OffloadedGraph:
 def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> OffloadedGraph:
     """Return the graph in which the sub-graphs that accelerators run are composites, with kernels.
 
-    accelerators: in order of precedence; each one claims nodes that no earlier one has claimed.
+    accelerators: if several can run a node, the highest level of a strategy decides, then the
+        cycles, then the order (`competition.py`).
     target: the chip; its first engine is the CPU, which runs all other nodes.
 
     Raises BackendError if the description of an accelerator is invalid, or if the graph is
@@ -42,16 +44,36 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
         return processor.work_cycles(single_node_part(node, target.engines[0]))
 
     fallbacks: tuple[CpuFallback, ...] = ()
+    graph, lost = contested(graph, accelerators, cycles)
     for accelerator in accelerators:
-        graph, refusals = claimed(graph, accelerator)
+        graph, refusals = claimed(graph, accelerator, lost[accelerator.name])
         before = {item.node.name: item.reason for item in fallbacks}
         graph, fallbacks = choose(graph, accelerator, cycles, refusals)
         fallbacks = tuple(replace(item, reason=_all_reasons(before, item)) for item in fallbacks)
     return OffloadedGraph(before_stripes(graph, accelerators), fallbacks)
 
 
-def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
+def contested(
+    graph: Graph, accelerators: Sequence[Accelerator], cycles: Callable[[Node], int]
+) -> tuple[Graph, Reservations]:
+    """Return the graph after the passes of PRE_PARTITIONING of all accelerators, and the nodes that
+    each must leave to others.
+
+    cycles: those of a node on the processor."""
+    rivals = [one for one in accelerators if not is_partitioned(graph, one)]
+    for accelerator in rivals:
+        graph = prepared(graph, accelerator)
+    lost = reservations(graph, rivals, cycles) if len(rivals) > 1 else {}
+    return graph, {one.name: lost.get(one.name, {}) for one in accelerators}
+
+
+def claimed(
+    graph: Graph, accelerator: Accelerator, reserved: Refusals | None = None
+) -> tuple[Graph, Refusals]:
     """Run the accelerator's graph passes, and make composites of the sub-graphs that it claims.
+
+    reserved: the nodes that it must leave to others, each with the reason, if the passes of
+        PRE_PARTITIONING have run (`contested`); None otherwise.
 
     Returns the new graph, and the reason for each node that is not claimed, by node name.
     The composites have no kernels yet.  If the graph already contains composites of the
@@ -59,13 +81,14 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     if is_partitioned(graph, accelerator):
         reason = f"{accelerator.name} did not claim this node when the graph was partitioned"
         return graph, {n.name: reason for n in graph.nodes if not isinstance(n.op, Composite)}
-    graph = prepared(graph, accelerator)
+    graph = prepared(graph, accelerator) if reserved is None else graph
     graph, refusals = partition(
         graph,
         accelerator.patterns,
         accelerator.constraints,
         accelerator.name,
         merge=accelerator.merge_compiler_regions,
+        reserved=reserved,
     )
     graph = after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
     return after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals

@@ -217,21 +217,23 @@ def partition(
     constraints: Sequence[Rule],
     engine: str,
     merge: bool = True,
+    reserved: Refusals | None = None,
 ) -> tuple[Graph, Refusals]:
     """Return (graph, refusals), where composites replace the matches of patterns in the graph.
 
     merge: whether adjacent composites that can run as one unit share a region number.
+    reserved: why the accelerator must leave nodes to others, by node name; None: there are none.
 
     Raises BackendError if a function of the backend fails."""
     # The refusals state, by node name, why a node is not in a composite.  Patterns are tried in
     # order, each at every node from the last to the first.  Of several matches that end with the
     # same node, the largest is tried first.  A match is refused for any of these reasons:
     #
-    # - another composite contains one of its nodes;
+    # - another composite contains one of its nodes, or another accelerator wins it;
     # - an intermediate value is used outside the match;
     # - an operator does not support its element types;
     # - the predicate of the pattern, or one of `constraints`, does not hold.
-    search = _Search(graph, engine)
+    search = _Search(graph, engine, reserved or {})
     for named in patterns:
         _check_pattern(named, engine)
         for node in reversed(graph.nodes):
@@ -330,13 +332,16 @@ class _Search:
     """State of `partition`: the composites that it has made, and the matches that it has refused.
 
     engine: the name of the accelerator.
+    reserved: why the accelerator must leave nodes to others, by node name.
     found: the composites so far, by the name of their last node.
     claimed: names of the nodes inside these composites.
     refused: (rank, reason) by node name; the reason of the highest rank is kept.  Rank 1: an
-        intermediate value is used outside the match.  Rank 2: a rule refuses the match."""
+        intermediate value is used outside the match.  Rank 2: a rule refuses the match.  Rank 3:
+        another accelerator wins a node."""
 
     graph: Graph
     engine: str
+    reserved: Refusals
     found: dict[str, Node] = field(default_factory=dict[str, Node])
     claimed: set[str] = field(default_factory=set[str])
     refused: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
@@ -355,7 +360,11 @@ class _Search:
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
-            reason = self._outside_use(names, node) or self._broken_rule(names, named, rules)
+            reason = (
+                self._reservation(names)
+                or self._outside_use(names, node)
+                or self._broken_rule(names, named, rules)
+            )
             if reason is None:
                 self.found[node.name] = self._composite(names, named.name)
                 self.claimed |= names
@@ -376,6 +385,11 @@ class _Search:
             for node in self.graph.nodes
             if node.name not in self.claimed and not isinstance(node.op, Composite)
         }
+
+    def _reservation(self, names: frozenset[str]) -> tuple[int, str] | None:
+        """(3, reason) if another accelerator wins a node of a match, else None; 3 is the rank."""
+        lost = sorted(names & self.reserved.keys(), key=self.position.__getitem__)
+        return (3, f"matches, but is refused: {self.reserved[lost[0]]}") if lost else None
 
     def _outside_use(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
         """(1, reason) if a value inside a match is used outside it, else None; 1 is the rank."""

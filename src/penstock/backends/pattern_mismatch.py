@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.description import name_of
-from penstock.backends.offload import claimed, prepared
+from penstock.backends.offload import claimed, contested
 from penstock.backends.operator_names import get_attribute, has_attribute, kind_name, meanings
 from penstock.backends.partition import check_engines, choose, dissolve, partition
 from penstock.backends.pattern import (
@@ -28,6 +28,7 @@ from penstock.backends.pattern import (
     type_problem,
 )
 from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields
+from penstock.backends.processor_parts import Processor, single_node_part
 from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
@@ -234,11 +235,18 @@ def explain(
             else "add --accelerator NAME",
         )
     check_engines(graph, [accelerator.name for accelerator in accelerators])
+    processor = Processor(target.engines[0])
+
+    def cycles(node: Node) -> int:
+        return processor.work_cycles(single_node_part(node, target.engines[0]))
+
+    graph, lost = contested(graph, accelerators, cycles)
     lines: list[str] = []
     reasons: list[str] = []
     for k, accelerator in enumerate(accelerators):
-        lines += [f"{accelerator.name}:", *_patterns(graph, accelerator, name)]
-        graph, refusals = claimed(graph, accelerator)
+        reserved = lost[accelerator.name]
+        lines += [f"{accelerator.name}:", *_patterns(graph, accelerator, name, reserved)]
+        graph, refusals = claimed(graph, accelerator, reserved)
         if k == len(accelerators) - 1:  # earlier ones release nodes for later ones
             graph = dissolve(graph, _other_composites(graph, accelerator, name))
         graph, fallbacks = choose(graph, accelerator, lambda node: 0, refusals)
@@ -257,10 +265,11 @@ def _other_composites(graph: Graph, accelerator: Accelerator, name: str) -> froz
     )
 
 
-def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str]:
+def _patterns(
+    graph: Graph, accelerator: Accelerator, name: str, reserved: Mapping[str, str]
+) -> Iterator[str]:
     # If a composite contains the node already, or a graph pass removes it, no pattern is tried, and
     # there is a single line with this reason.
-    graph = prepared(graph, accelerator)
     node = next((node for node in graph.nodes if node.name == name), None)
     if node is None or isinstance(node.op, Composite):
         yield "  no pattern is tried: the node is part of a composite, or a graph pass removed it"
@@ -271,7 +280,9 @@ def _patterns(graph: Graph, accelerator: Accelerator, name: str) -> Iterator[str
         if found is not None:
             yield f'  pattern "{named.name}": {found}'
             continue
-        alone = partition(graph, (named,), accelerator.constraints, accelerator.name)
+        alone = partition(
+            graph, (named,), accelerator.constraints, accelerator.name, reserved=reserved
+        )
         refusal = alone[1].get(name)
         yield f"  {refusal}" if refusal else f'  pattern "{named.name}" matches'
 

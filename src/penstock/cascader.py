@@ -257,7 +257,7 @@ def _config_of_boxes(
         StripeConfig(box.shape, extent, box.shape, none, one, box.lower) for box in boxes
     )
     several = sum(box.elements for box in boxes) > math.prod(extent)
-    is_whole = tensor in schedule.parts.names
+    is_whole = len(boxes) == 1 or tensor in schedule.parts.names
     mode = BufferMode.RECOMPUTE if several else BufferMode.ROLLING
     return TensorConfig(tensor, memory, BufferMode.FULL if is_whole else mode, stripes)
 

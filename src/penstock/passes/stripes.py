@@ -68,7 +68,7 @@ def in_stripes(
 
     Raises IndivisibleError.
     """
-    writer = _Writer(cascade, graph.names(), recomputed)
+    writer = _Writer(cascade, set(graph.names()), recomputed)
     for stripe in stripes:
         writer.write(stripe)
     output = cascade[-1].output
@@ -107,7 +107,7 @@ class _Writer:
     """
 
     cascade: Sequence[Node]
-    taken: frozenset[str]
+    names: set[str]  # taken
     recomputed: Set[str]
     nodes: list[Node] = field(default_factory=list[Node])
     boxes: list[ComputedBox] = field(default_factory=list[ComputedBox])
@@ -116,7 +116,6 @@ class _Writer:
     )
     # Boxes of tensors that this stripe reads.
     read: dict[tuple[str, Region], Value] = field(default_factory=dict[tuple[str, Region], Value])
-    names: set[str] = field(default_factory=set[str])
 
     def write(self, stripe: Region) -> None:
         self.read.clear()
@@ -149,8 +148,9 @@ class _Writer:
                 inputs.append(value.section(read, self._name(f"{name}/input{k}")))
             else:
                 inputs.append(self._value(value, read))
-        whole = Region.whole(node.output.type.shape)
-        output = node.output if out == whole else Value(name, node.output.type.of_region(out))
+        output = Value(name, node.output.type.of_region(out))
+        if node is self.cascade[-1] and out == Region.whole(node.output.type.shape):
+            output = node.output
         try:
             fits = op.result_type(tuple(value.type for value in inputs)).shape == out.shape
         except ModelError:
@@ -205,7 +205,7 @@ class _Writer:
         return output
 
     def _name(self, wanted: str) -> str:
-        name = free_name(wanted, self.taken | self.names)
+        name = free_name(wanted, self.names)
         self.names.add(name)
         return name
 

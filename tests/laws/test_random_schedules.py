@@ -90,9 +90,10 @@ def test_a_stated_schedule_computes_the_network_in_its_stripes(seed: int) -> Non
     for one in stated:
         output = configs[one.parts[-1]]
         shape = graph.producers()[one.parts[-1]].output.type.shape
-        covered = np.zeros(shape, np.int64)
+        covered, sizes = np.zeros(shape, np.int64), one.stripe
+        assert isinstance(sizes, tuple)
         for region in output.regions():
-            assert all(n <= most for n, most in zip(region.shape, one.stripe or (), strict=True))
+            assert all(n <= most for n, most in zip(region.shape, sizes, strict=True))
             covered[region.slices] += 1
         assert (covered == 1).all()
         for name in one.parts[:-1]:

@@ -8,11 +8,10 @@ import numpy as np
 
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, cascader
-from penstock.cascader import StripeConfig
+from penstock.cascader import BufferMode, Cascade, StripeConfig
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import compile_request
-from penstock.program.steps import calls
 from penstock.reports.frontier import FrontierPoint
 from penstock.scheduling.options import Options
 from penstock.simulators.machine import Machine
@@ -47,16 +46,18 @@ def two_convolutions() -> Graph:
     return net.build(net.conv2d(first, 4, 3, padding="valid", name="second"))
 
 
-def all_channels() -> bool:
-    """Whether every call of a cascade in bands computes all channels of its output."""
-    schedule = cascader.single_cascade(cascader.parts(two_convolutions()), rows=3, columns=3)
-    computed = calls(cascader.program(schedule))
-    return all(call.out.upper[3] == call.output.type.shape[3] for call in computed)
+def searches_rows_and_columns() -> bool:
+    """Whether the search finds no schedule whose stripes are nodes of their own, which a user can
+    state."""
+    parts = cascader.parts(two_convolutions())
+    stated = Cascade(("first", "second"), stripe=(1, 9, 9, 2))
+    found = cascader.frontier(parts).schedules
+    return bool(cascader.make_schedule(parts, stated).boxes) and not any(s.boxes for s in found)
 
 
 ABSENT = (
-    Absence("Stripes of some channels: a group of channels must be a layer of its own.",
-            all_channels),
+    Absence("A search over stripes of channels and images: a user can state them, with copies.",
+            searches_rows_and_columns),
 )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ def main() -> None:
     for budget, chosen in TVM_BUDGETS.items():
         figure(f"budget {budget:,}", chosen, within(front, budget).arena_bytes)
     print_stripe()
+    print_stated()
     print_executed()
     absences(ABSENT)
 
@@ -113,6 +115,20 @@ def print_stripe() -> None:
         print(f"  executed: a window of {window.shape} at {window.lower}, {count} time")
     for config in cascader.tensor_configs(schedule):
         print(f"  {config.tensor}: {config.count} stripes, {config.mode.value}")
+
+
+def print_stated() -> None:
+    """Print schedules that a user states, for the RFC's example: bytes, cycles, and stripes."""
+    parts = cascader.parts(two_convolutions())
+    print("\nSchedules that a user states, executed:")
+    for mode in (BufferMode.ROLLING, BufferMode.RECOMPUTE):
+        for stripe in ((1, 3, 9, 4), (1, 3, 3, 4), (1, 3, 3, 2)):
+            stated = Cascade(("first", "second"), stripe, modes={"first": mode})
+            schedule = cascader.make_schedule(parts, stated)
+            Machine(cascader.program(schedule)).run({"input": np.zeros((1, 13, 13, 8), np.int8)})
+            counts = [config.count for config in cascader.tensor_configs(schedule)]
+            print(f"  {mode.value:9} {stripe}: {counts[0]} and {counts[1]} stripes, "
+                  f"{schedule.peak_bytes:,} bytes, {schedule.cost.cycles:,} cycles")  # fmt: skip
 
 
 def print_executed() -> None:

@@ -8,9 +8,18 @@ from pathlib import Path
 
 import pytest
 
+import beside
 import test_commands_in_docs as checks
 from tools.seeds import DOCUMENTS, EXPLAINED, FOLDER, SHOWN, STATES, Row, documents
 
+SEEDS = {
+    "rfc-0037": "tvm-rfc-0037-ethosu-cascading-scheduler.txt",
+    "pr-13242": "tvm-pr-13242-cortex-m-convolution-schedules.txt",
+    "tcad-2020": "irregular-network-scheduling-cnn-accelerators.txt",
+    "rfc-0060": "tvm-rfc-0060-uma.txt",
+    "smaug": "smaug-tiling-optimizers.txt",
+}
+"""The documents, by the names of their rows."""
 ROOT = Path(__file__).parent.parent
 ROWS = {
     f"{name}-{number}": row
@@ -64,22 +73,33 @@ def test_every_file_is_on_the_page() -> None:
     assert sorted(DOCUMENTS) == sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_sections_are_those_of_the_document(name: str) -> None:
+    path = beside.needed(beside.FOLDER / "seeds" / SEEDS[name])
+    lines = iter([line.strip() for line in path.read_text("utf-8").splitlines()])
+    document = documents()[DOCUMENTS.index(name)]
+    headings = [section.heading for section in document.sections if section.heading]
+    assert headings
+    for heading in headings:
+        assert heading in lines, f"no heading {heading!r} after the previous one"
+
+
 def test_no_document_says_a_thing_twice() -> None:
     for document in documents():
-        said = [(row.section, row.says) for row in document.rows]
-        assert len(said) == len({*said})
+        for section in document.sections:
+            assert len(section.rows) == len({row.says for row in section.rows})
 
 
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (Row("s", "a", "done", "", ("penstock ops",)), "unknown state 'done'"),
-        (Row("s", "a", "narrower", "", ("penstock ops",)), "'narrower' needs a reason"),
-        (Row("s", "a", "works", "", ()), "'works' needs a command or a test"),
-        (Row("s", "a", "absent", "why", ("penstock ops",)), "what is absent cannot be shown"),
-        (Row("s", "a", "works", "", ("tests/no.py::test_a",)), "there is no file tests/no.py"),
+        (Row("a", "done", "", ("penstock ops",)), "unknown state 'done'"),
+        (Row("a", "narrower", "", ("penstock ops",)), "'narrower' needs a reason"),
+        (Row("a", "works", "", ()), "'works' needs a command or a test"),
+        (Row("a", "absent", "why", ("penstock ops",)), "what is absent cannot be shown"),
+        (Row("a", "works", "", ("tests/no.py::test_a",)), "there is no file tests/no.py"),
         (
-            Row("s", "a", "works", "", ("tests/test_seeds.py::test_a",)),
+            Row("a", "works", "", ("tests/test_seeds.py::test_a",)),
             "tests/test_seeds.py has no test test_a",
         ),
     ],

@@ -1,7 +1,7 @@
 """The page docs/seeds.md: every statement of the five seed documents, and its state in penstock.
 
-`docs/seeds/*.toml` hold the statements, one table `[[section.row]]` each, in the order of the
-document:
+`docs/seeds/*.toml` hold the statements in the order of the document. A section has its heading
+(`name`; `heading = false` if the document has none there) and a translation (`english`); a row has
 
     says    what the document says, in our words
     state   a key of `STATES`
@@ -12,10 +12,11 @@ document:
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "docs" / "seeds"
 DOCUMENTS = ("rfc-0037", "pr-13242", "tcad-2020", "rfc-0060", "smaug")
@@ -53,7 +54,6 @@ command exists.
 class Row:
     """One statement of a document."""
 
-    section: str
     says: str
     state: str
     how: str
@@ -71,16 +71,32 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a document, and its statements.
+
+    heading: the heading in the document, or None if the document has none there."""
+
+    name: str
+    heading: str | None
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A seed document: its title, where it is published, and its statements."""
+    """A seed document: its title, where it is published, and its sections."""
 
     title: str
     source: str
-    rows: tuple[Row, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The statements of all sections."""
+        return tuple(row for section in self.sections for row in section.rows)
 
     def count(self, state: str) -> int:
         """Number of rows in a state."""
-        return Counter(row.state for row in self.rows)[state]
+        return sum(row.state == state for row in self.rows)
 
 
 def documents() -> tuple[Document, ...]:
@@ -90,66 +106,60 @@ def documents() -> tuple[Document, ...]:
 
 def _read(path: Path) -> Document:
     data = tomllib.loads(path.read_text("utf-8"))
-    rows = (
-        Row(
-            section["name"],
-            _line(row["says"]),
-            row["state"],
-            _line(row.get("how", "")),
-            tuple(row.get("shown", ())),
-        )
-        for section in data["section"]
-        for row in section["row"]
-    )
-    return Document(data["title"], data["source"], tuple(rows))
+    return Document(data["title"], data["source"], tuple(map(_section, data["section"])))
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def _section(data: Mapping[str, Any]) -> Section:
+    name = data["name"]
+    english = f" ({data['english']})" if "english" in data else ""
+    heading = name if data.get("heading", True) else None
+    return Section(f"{name}{english}", heading, tuple(map(_row, data["row"])))
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    says, how = (" ".join(data.get(key, "").split()) for key in ("says", "how"))
+    return Row(says, data["state"], how, tuple(data.get("shown", ())))
 
 
 def page() -> str:
     """The page as Markdown."""
     every = documents()
     states = "\n".join(f"- *{name}*: {meaning}" for name, meaning in STATES.items())
-    return "\n".join((HEAD.format(states=states), _counts(every), *(_table(one) for one in every)))
+    parts = (HEAD.format(states=states), _counts(every), *map(_tables, every))
+    return "\n".join(parts) + "\n"
 
 
-def _counts(every: tuple[Document, ...]) -> str:
+def _counts(every: Sequence[Document]) -> str:
     lines = [
         f"| document | rows | {' | '.join(STATES)} |",
         f"| --- | --: |{' --: |' * len(STATES)}",
     ]
     for one in every:
         counts = " | ".join(str(one.count(state)) for state in STATES)
-        lines.append(f"| [{one.title}](#{_anchor(one.title)}) | {len(one.rows)} | {counts} |")
+        lines.append(f"| {one.title} | {len(one.rows)} | {counts} |")
     total = " | ".join(str(sum(one.count(state) for one in every)) for state in STATES)
     lines.append(f"| total | {sum(len(one.rows) for one in every)} | {total} |")
     return "\n".join(lines)
 
 
-def _anchor(title: str) -> str:
-    kept = (c for c in title.lower() if c.isalnum() or c in " -")
-    return "".join(kept).replace(" ", "-")
+def _tables(document: Document) -> str:
+    numbers = count(1)
+    tables = "\n".join(_table(section, numbers) for section in document.sections)
+    return f"\n## {document.title}\n\nSource: <{document.source}>.\n{tables}"
 
 
-def _table(document: Document) -> str:
+def _table(section: Section, numbers: Iterator[int]) -> str:
     return "\n".join(
         (
-            f"\n## {document.title}\n\nSource: <{document.source}>.\n",
-            "| | section | the document says | state | in penstock | shown by |",
-            "| --: | --- | --- | --- | --- | --- |",
-            *_lines(document),
+            f"\n### {section.name}\n",
+            "| | the document says | state | in penstock | shown by |",
+            "| --: | --- | --- | --- | --- |",
+            *(_line(number, row) for row, number in zip(section.rows, numbers, strict=False)),
         )
     )
 
 
-def _lines(document: Document) -> Iterator[str]:
-    for number, row in enumerate(document.rows, start=1):
-        shown = "<br>".join(f"`{_escaped(one)}`" for one in row.shown)
-        cells = (row.section, row.says, row.state, row.how)
-        yield f"| {number} | {' | '.join(map(_escaped, cells))} | {shown} |"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+def _line(number: int, row: Row) -> str:
+    shown = "<br>".join(f"`{one}`" for one in row.shown)
+    cells = " | ".join((row.says, row.state, row.how, shown))
+    return f"| {number} | {cells} |"

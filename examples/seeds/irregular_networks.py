@@ -38,8 +38,8 @@ faster inference than earlier partitions, a loss of up to 52 % if the size of gr
 differences of up to 50 % between orders. In penstock, `--partition paper --inside trace_back` is
 its strategy. `best` is a search whose result is never worse; it prints a bound on its distance from
 the optimum. The paper's networks and buffer sizes are not published, so we cannot reproduce the
-figure of 87 %. In the tables, `seed` is the paper's method and `penstock` is `best`, both executed
-by penstock."""
+figure of 87 %. In the tables, `seed` is the method that the line names and `penstock` is `best`;
+penstock computes both."""
 
 
 def is_modelled() -> bool:
@@ -139,7 +139,7 @@ def print_many_layers() -> None:
 def print_executed() -> None:
     """Compile a network of cells for NVDLA with each strategy, and execute its streams."""
     graph = irregular(CELLS, 14, 8)
-    print(f"\n{CELLS} cells on NVDLA `small`, executed from their register streams:")
+    print(f"\n{CELLS} cells on NVDLA `small`, in groups for fewest cycles, executed from streams:")
     for partition, inside, size in RUNS:
         words = f"  {partition:6} {inside:11} feature buffer {size:4}"
         try:

@@ -47,11 +47,23 @@ def divides_no_channels() -> bool:
     return False
 
 
+def whole_rows_of_channel_blocks() -> bool:
+    """Whether no kernel computes some columns of a tensor in channel blocks, in any schedule."""
+    blocked = [
+        part.kernel
+        for part in compiled("zoo:resnet8", None).parts.parts
+        if part.engine == NPU.partition(":")[0] and part.output.type.layout is not None
+    ]
+    return bool(blocked) and not any(kernel.by_columns for kernel in blocked)
+
+
 ABSENT = (
     Absence("Measurements on hardware: cycles are those of the streams by Vela's formulas.",
             nothing_is_measured_on_hardware),
     Absence("Stripes of some channels: a command of the NPU computes all channels of its rows, or "
             "of some columns of them.", divides_no_channels),
+    Absence("Bands of columns of tensors in channel blocks: only layers in NHWC (all, with the "
+            "attribute layout=nhwc) run in bands.", whole_rows_of_channel_blocks),
 )  # fmt: skip
 
 

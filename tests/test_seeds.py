@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import beside
 import test_commands_in_docs as checks
+from penstock.backends.discovery import PUBLISHED
+from penstock.hardware.load import target_names
+from penstock.zoo.registry import networks
 from tools.seeds import DOCUMENTS, EXPLAINED, FOLDER, SHOWN, STATES, Row, documents
 
 SEEDS = {
@@ -67,6 +72,20 @@ def test_the_commands_of_a_row_are_commands(row: Row) -> None:
         else:
             assert command.startswith("python -m ")
             checks.test_a_module_understands_the_options(found)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_networks_targets_and_accelerators_of_commands_exist(row: Row) -> None:
+    for command in row.commands:
+        words = shlex.split(command)
+        for option, word in pairwise(words):
+            name = word.partition(":")[0]
+            if option == "--accelerator" and word != "NAME":
+                assert name in PUBLISHED
+            elif option == "--target" and not word.endswith(".toml"):
+                assert name in target_names()
+            elif name == "zoo":
+                assert word.split(":")[1] in networks()
 
 
 def test_every_file_is_on_the_page() -> None:

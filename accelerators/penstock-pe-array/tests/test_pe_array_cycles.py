@@ -36,6 +36,12 @@ def test_a_product_of_four_pixels_three_inputs_and_five_outputs(
     assert product_cycles(replace(SMALL, dataflow=dataflow), 4, 3, 5) == cycles
 
 
+def test_the_example_of_the_guide() -> None:
+    wide = Buffer(16384, 32, 0)
+    hardware = Hardware(8, 8, input=wide, weights=wide, output=wide)
+    assert product_cycles(hardware, 100, 8, 16) == 2 * (8 + 99 + 15)
+
+
 def test_a_slow_buffer_delays_every_step() -> None:
     """One fold of 2 x 2 weights, 4 pixels.  Fast: 2 + 3 + 2 + 2 - 1 = 8 cycles.  Two sums take 8
     bytes a step; at 3 bytes per cycle these are 3 cycles, so 3 steps take 2 cycles more each."""

@@ -11,6 +11,7 @@ import penstock_pe_array
 from arrays import DATAFLOWS, OPERATORS, described
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
+from penstock.scaffold import array_description
 from penstock.uma import UsageError
 from penstock_pe_array.hardware import (
     KEYS,
@@ -40,6 +41,11 @@ def test_every_key_has_its_place() -> None:
         OPERATORS,
     )
     assert [parse(described(flow), "x").dataflow.text for flow in DATAFLOWS] == list(DATAFLOWS)
+
+
+def test_the_file_that_the_command_writes_states_the_default_array() -> None:
+    files = dict(array_description("my_array").files)
+    assert parse(files["my_array.toml"].decode("utf-8"), "my_array.toml") == Hardware()
 
 
 def test_sizes_have_units() -> None:

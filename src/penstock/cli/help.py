@@ -125,5 +125,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "penstock options": ("", "--json"),
     "penstock demo": ("", "--target cortex-m0plus -o digits"),
     "penstock backend list": ("", "--json"),
-    "penstock backend new": ("my_npu", "my_npu --layout files -o packages/my_npu"),
+    "penstock backend new": (
+        "my_npu",
+        "my_npu --layout files -o packages/my_npu",
+        "my_array --kind pe-array",
+    ),
 }

@@ -68,20 +68,28 @@ def new(
             "generation and model are files of their own.",
         ),
     ] = "file",
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="package: an accelerator described in Python; pe-array: a PE array described by a "
+            "TOML file, without Python.",
+        ),
+    ] = "package",
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
-    """Create a package with a working example accelerator."""
-    from penstock.scaffold import new_backend
+    """Create a package with a working example accelerator, or the description of a PE array."""
+    from penstock.scaffold import new_backend, next_command
 
     folder = name if output is None else output
-    bundle = new_backend(name, Path(folder), layout)
+    bundle = new_backend(name, Path(folder), layout, kind)
     if as_json:
         files = [path for path, _ in bundle.files]
         print_json({"name": name, "folder": folder, "files": files})
         return
     out().print(f"written to {folder}/; its README.md says what is where", highlight=False)
-    out().print(f'next: pip install -e "{folder}[develop]" && pytest {folder}', highlight=False)
+    out().print(f"next: {next_command(name, folder, kind)}", highlight=False)
 
 
 def targets(

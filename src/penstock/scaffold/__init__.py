@@ -1,10 +1,12 @@
-"""Scaffold: a package with a working example accelerator, as a starting point for authors."""
+"""Scaffold: a package with a working example accelerator, or the file that describes a PE array, as
+a starting point for authors."""
 
 from __future__ import annotations
 
 import importlib.util
 import keyword
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,6 +15,8 @@ from penstock.backends import discovery
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import UsageError, did_you_mean
 
+PACKAGE, _ = KINDS = ("package", "pe-array")
+"""What is created: a package in Python, or a file that the package penstock-pe-array reads."""
 LAYOUTS = ("file", "files")
 """Layouts of a description: one file, or a file for each of its parts, as in RFC 0060."""
 _COMMON = {
@@ -36,30 +40,49 @@ FILES = {
     },
 }
 """For each layout, the path in the new package, by template."""
+ARRAY_FILES = {"pe_array.toml": "{name}.toml", "pe_array_README.md": "README.md"}
+"""The path in the folder of a PE array, by template."""
 
 
-def new_backend(name: str, folder: Path, layout: str = "file") -> Bundle:
-    """Write a package with an accelerator called `name` into a new folder.
+def new_backend(name: str, folder: Path, layout: str = "file", kind: str = PACKAGE) -> Bundle:
+    """Write an accelerator called `name` into a new folder.
 
-    layout: one of `LAYOUTS`.
+    layout: one of `LAYOUTS`, for packages.
+    kind: one of `KINDS`.
 
-    Raises UsageError if the name is invalid or taken, or if there is no such layout, OutputError if
-    the folder cannot be written."""
-    _check_name(name)
-    if layout not in LAYOUTS:
-        raise UsageError(
-            "usage-013",
-            f"unknown value {layout!r}",
-            where="--layout",
-            help=f"{did_you_mean(layout, LAYOUTS)}use one of {', '.join(LAYOUTS)}",
-        )
-    bundle = backend_package(name, layout)
+    Raises UsageError if the name is invalid or taken, or if there is no such layout or kind,
+    OutputError if the folder cannot be written."""
+    _check_choice("--kind", kind, KINDS)
+    if kind == PACKAGE:
+        _check_choice("--layout", layout, LAYOUTS)
+    else:
+        _check_choice(f"--layout, with --kind {kind}", layout, LAYOUTS[:1])
+    _check_name(name, kind)
+    bundle = backend_package(name, layout) if kind == PACKAGE else array_description(name)
     write_bundle(bundle, folder)
     return bundle
 
 
+def next_command(name: str, folder: str, kind: str) -> str:
+    """Return the command that a user runs next, after `new_backend` has written to `folder`."""
+    if kind == PACKAGE:
+        return f'pip install -e "{folder}[develop]" && pytest {folder}'
+    file = f"pe_array:file={folder}/{name}.toml"
+    return f"penstock verify zoo:resnet8 --target host --accelerator {file}"
+
+
 def backend_package(name: str, layout: str = "file") -> Bundle:
     """The files of a package with an accelerator called `name`, in one of `LAYOUTS`."""
+    return _rendered(FILES[layout], name, layout)
+
+
+def array_description(name: str) -> Bundle:
+    """The file that describes a PE array called `name`, and a README."""
+    return _rendered(ARRAY_FILES, name, "")
+
+
+def _rendered(files: Mapping[str, str], name: str, layout: str) -> Bundle:
+    """`files`: the path in the new folder, by template."""
     environment = Environment(
         loader=PackageLoader("penstock.scaffold"),
         undefined=StrictUndefined,
@@ -72,7 +95,7 @@ def backend_package(name: str, layout: str = "file") -> Bundle:
     return Bundle(
         tuple(
             (path.format(name=name), environment.get_template(f"{file}.j2").render(holes).encode())
-            for file, path in FILES[layout].items()
+            for file, path in files.items()
         )
     )
 
@@ -82,17 +105,28 @@ def _class_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_")) + "Backend"
 
 
-def _check_name(name: str) -> None:
+def _check_choice(option: str, value: str, values: Sequence[str]) -> None:
+    if value not in values:
+        raise UsageError(
+            "usage-013",
+            f"unknown value {value!r}",
+            where=option,
+            help=f"{did_you_mean(value, values)}use one of {', '.join(values)}",
+        )
+
+
+def _check_name(name: str, kind: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise UsageError(
             "usage-021",
             f"a backend cannot be called {name!r}",
             where="backend new",
-            why="the name is used for a Python module and for C functions",
+            why="the name is used for files and, in packages, for a Python module and C functions",
             help="use lower-case letters, digits and _, beginning with a letter, for example "
             "my_npu",
         )
-    if discovery.is_taken(name) or importlib.util.find_spec(name) is not None:
+    is_taken = discovery.is_taken(name) or importlib.util.find_spec(name) is not None
+    if kind == PACKAGE and is_taken:
         raise UsageError(
             "usage-022",
             f'there is an accelerator or a Python module "{name}"',

@@ -13,9 +13,8 @@ sums, whose time is the larger one of computation and communication.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.uma import (
     AcceleratorTarget,
@@ -123,12 +122,12 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
     return tiles.why_no_tile(offloaded) or True
 
 
-def strategy_of(op: str) -> Any:
+def strategy_of(op: str) -> Callable[..., OpStrategy]:
     """Return the strategy function of an operator, which has a single kernel."""
     is_dense, has_weights = op == "nn.dense", op not in OPERANDS
 
-    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-        del attrs, inputs, out_type, target
+    def strategy(*facts: object) -> OpStrategy:
+        del facts
         found = OpStrategy()
         found.add_implementation(
             kernels.compute,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from penstock.uma import AcceleratorTarget, PenstockError, UsageError, parse_size
 
@@ -145,26 +145,28 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices(Choice):
-    """A key whose value is a list of some of the texts, each at most once."""
+class Choices:
+    """A key whose value is a list of some texts, each at most once."""
+
+    texts: tuple[str, ...]
 
     @property
     def allowed(self) -> str:
         """The allowed values, as messages state them."""
         return f"a list, without repetitions, of some of {', '.join(map(json.dumps, self.texts))}"
 
-    def read(self, value: object) -> Any:
+    def read(self, value: object) -> tuple[str, ...] | None:
         """Return the texts as a tuple, or None if they are not allowed."""
         if not isinstance(value, list) or not value:
             return None
-        texts = cast(list[object], value)
-        is_allowed = all(text in self.texts for text in texts) and all(
-            text not in texts[:k] for k, text in enumerate(texts)
-        )
-        return tuple(texts) if is_allowed else None
+        items = cast(list[object], value)
+        texts = tuple(text for text in self.texts if text in items)
+        return texts if len(texts) == len(items) else None
 
 
-Key = Whole | Choice
+Key = Whole | Choice | Choices
+Value = int | str | tuple[str, ...]
+Table = Mapping[str, object]
 _COUNT, _RATE, _CYCLES = Whole(1, 1024), Whole(1, 4096), Whole(0, 65536)
 _BUFFER: Mapping[str, Key] = {
     "size": Size(8, 2**28),
@@ -244,20 +246,25 @@ def parse(text: str, file: str) -> Hardware:
         ) from error
     place = _Place(file, text)
     found = {name: _table(data, name, place) for name in KEYS}
-    buffers = {
-        role: Buffer(*found[f"buffers.{role}"].values()) for role in ("input", "weights", "output")
-    }
-    array, memory = found["array"], found["memory"]
+
+    def number(table: str, key: str) -> int:
+        return cast(int, found[table][key])
+
+    def buffer(role: str) -> Buffer:
+        return Buffer(*(number(f"buffers.{role}", key) for key in _BUFFER))
+
     return Hardware(
-        array["rows"],
-        array["columns"],
-        next(flow for flow in Dataflow if flow.text == array["dataflow"]),
-        found["buffers"]["banks"],
-        **buffers,
-        memory_bytes_per_cycle=memory["bytes_per_cycle"],
-        memory_latency_cycles=memory["latency_cycles"],
-        memory_run_cycles=memory["run_cycles"],
-        operators=array["operators"],
+        number("array", "rows"),
+        number("array", "columns"),
+        next(flow for flow in Dataflow if flow.text == found["array"]["dataflow"]),
+        number("buffers", "banks"),
+        buffer("input"),
+        buffer("weights"),
+        buffer("output"),
+        number("memory", "bytes_per_cycle"),
+        number("memory", "latency_cycles"),
+        number("memory", "run_cycles"),
+        cast(tuple[str, ...], found["array"]["operators"]),
     )
 
 
@@ -281,30 +288,31 @@ class _Place:
         return f"{at}, [{table}]" if table else at
 
 
-def _table(data: Mapping[str, Any], name: str, place: _Place) -> dict[str, Any]:
+def _table(data: Table, name: str, place: _Place) -> dict[str, Value]:
     """Return the values of a table, by key in the order of `KEYS`."""
     keys = KEYS[name]
     inner = {other.rpartition(".")[2] for other in KEYS if other.startswith(f"{name}.")}
-    outer: object = data
+    table = data
     _check_known(data, {one.partition(".")[0] for one in KEYS}, "", place)
     for part in name.split("."):
-        outer = cast(Mapping[str, object], outer).get(part)
-        if not isinstance(outer, dict):
-            found = "is missing" if outer is None else "is no table"
+        inside = table.get(part)
+        if not isinstance(inside, dict):
+            found = "is missing" if inside is None else "is no table"
             raise _wrong(f"[{name}] {found}", f"a table with {', '.join(keys)}", place.of(""))
-    table = cast(Mapping[str, object], outer)
+        table = cast(Table, inside)
     _check_known(table, {*keys, *inner}, name, place)
-    values: dict[str, Any] = {}
+    values: dict[str, Value] = {}
     for key, rule in keys.items():
-        values[key] = rule.read(table.get(key))
-        if values[key] is None:
+        value = rule.read(table.get(key))
+        if value is None:
             found = f"is {_shown(table[key])}" if key in table else "is missing"
             where = place.of(name, key if key in table else "")
             raise _wrong(f"{key} {found}", rule.allowed, where)
+        values[key] = value
     return values
 
 
-def _check_known(table: Mapping[str, Any], known: set[str], name: str, place: _Place) -> None:
+def _check_known(table: Table, known: set[str], name: str, place: _Place) -> None:
     for key in table:
         if key not in known:
             allowed = f"one of {', '.join(sorted(known))}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from penstock.uma import (
     Array,
     CallTiles,
     Command,
+    DriverRecord,
     Expr,
     KernelCall,
     Offloaded,
@@ -29,6 +29,7 @@ from penstock_pe_array.stream import (
     Load,
     Pool,
     Store,
+    Tile,
 )
 from penstock_pe_array.tiles import (
     PARAMETER_BYTES,
@@ -39,6 +40,7 @@ from penstock_pe_array.tiles import (
 )
 from penstock_pe_array.timeline import BufferNumber
 
+CopyCommand = Callable[[TilePiece[Expr, Address]], Command]
 SCALES = (
     *("zero0", "zero1", "multiplier0", "shift0", "multiplier1", "shift1"),
     *("out_multiplier", "out_shift", "out_zero"),
@@ -83,23 +85,19 @@ def operand_tiles(tiles: CallTiles) -> tuple[ScratchpadTile, ...]:
     return tuple(found)
 
 
-def _issue(operation: Any) -> Command:
+def _issue(operation: DriverRecord) -> Command:
     return KernelCall.invoke_record(DRIVERS[type(operation)], operation)
 
 
-def _copy(kind: type[Any], buffer: int) -> Callable[[TilePiece[Expr, Address]], Command]:
+def _copy(kind: type[Load[Expr, Address]], buffer: int) -> CopyCommand:
     def command(piece: TilePiece[Expr, Address]) -> Command:
-        return _issue(
-            kind(
-                int(buffer), piece.local, piece.address, piece.runs, piece.run_bytes, piece.pitch,
-                piece.local_pitch,
-            )
-        )  # fmt: skip
+        first = int(buffer), piece.local, piece.address
+        return _issue(kind(*first, piece.runs, piece.run_bytes, piece.pitch, piece.local_pitch))
 
     return command
 
 
-def _tile(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str, Any]:
+def _tile(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str, Expr]:
     """Return the registers of `Tile` for images."""
     p = call.parameters
     _, in_h, in_w, _ = x.shape
@@ -225,7 +223,9 @@ def _sum(
     )
 
 
-TILES: Mapping[str, Callable[[KernelCall, CallTiles, Sequence[ScratchpadTile]], Any]] = {
+TILES: Mapping[
+    str, Callable[[KernelCall, CallTiles, Sequence[ScratchpadTile]], Tile[Expr, Address]]
+] = {
     "Conv2D": _convolution,
     "DepthwiseConv2D": _channel_convolution,
     "FullyConnected": _fully_connected,

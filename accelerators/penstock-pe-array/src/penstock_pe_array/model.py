@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from penstock.uma import (
@@ -53,7 +51,7 @@ class PeArrayDevice:
         self.contents: tuple[Array, ...] = ()
         self.cycles = 0.0
         self._timeline = Timeline()
-        self._previous: Any = None
+        self._previous: Load[int, Place] | None = None
 
     def run(self, stream: bytes, bases: Bases) -> None:
         """Execute a stream."""
@@ -74,9 +72,7 @@ class PeArrayDevice:
                     self._pool(operation)
                 case AddTiles():
                     self._add(operation)
-                case _:
-                    raise AssertionError(operation)
-            self._previous = operation
+            self._previous = operation if isinstance(operation, Load) else None
         self.cycles += self._timeline.end
 
     def _configure(self, op: Configure) -> None:
@@ -127,7 +123,7 @@ class PeArrayDevice:
 
     def _transfer(self, op: Load[int, Place]) -> float:
         last = self._previous
-        queued = isinstance(last, Load) and (type(last), last.buffer) == (type(op), op.buffer)
+        queued = last is not None and (type(last), last.buffer) == (type(op), op.buffer)
         runs = 1 if op.pitch == op.run_bytes else op.runs
         return transfer_cycles(self.hardware, runs, op.runs * op.run_bytes, queued=queued)
 
@@ -239,7 +235,7 @@ def submit(device: PeArrayDevice, stream: Array, size: int, *bases: Array) -> No
     device.run(stream[:size].tobytes(), bases)
 
 
-def duration(device: PeArrayDevice, *arguments: Any) -> float:
+def duration(device: PeArrayDevice, *arguments: object) -> float:
     """Return the cycles of the stream that `device` has executed last."""
     del arguments
     return device.cycles

@@ -15,11 +15,11 @@ of one name in several classes are one register.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
-from penstock.uma import AnyStreamCommand, Driver, Place, StreamCommand
+from penstock.uma import AnyStreamCommand, Driver, DriverRecord, Place, StreamCommand
 from penstock_pe_array.hardware import Hardware
 
 Number = TypeVar("Number")
@@ -85,8 +85,8 @@ class Load(Generic[Number, Memory]):
     address: Memory
     runs: Number
     run_bytes: Number
-    pitch: int
-    local_pitch: int
+    pitch: Number
+    local_pitch: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +115,22 @@ class Tile(Generic[Number, Memory]):
     in_w: Number
     pad_top: Number
     pad_left: Number
-    x_row: int
-    x_column: int
+    x_row: Number
+    x_column: Number
     y: Number
     out_h: Number
     out_w: Number
     out_c: Number
-    y_row: int
-    y_column: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    least: int
-    most: int
+    y_row: Number
+    y_column: Number
+    kernel_h: Number
+    kernel_w: Number
+    stride_h: Number
+    stride_w: Number
+    dilation_h: Number
+    dilation_w: Number
+    least: Number
+    most: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,10 @@ class Convolve(Tile[Number, Memory]):
 
     depth: Number
     w: Number
-    w_output: int
-    w_tap: int
-    in_zero: int
-    out_zero: int
+    w_output: Number
+    w_tap: Number
+    in_zero: Number
+    out_zero: Number
     accumulate: Number
     finish: Number
     parameters: Memory
@@ -165,10 +165,10 @@ class ConvolveChannels(Tile[Number, Memory]):
     weights of consecutive channels are adjacent.  The other fields are those of `Convolve`."""
 
     w: Number
-    w_tap: int
-    in_zero: int
-    out_zero: int
-    per_channel: int
+    w_tap: Number
+    in_zero: Number
+    out_zero: Number
+    per_channel: Number
     skipped: Number
     parameters: Memory
 
@@ -179,7 +179,7 @@ class Pool(Tile[Number, Memory]):
 
     is_mean: 1 for the mean, rounded to the nearest integer, ties away from zero."""
 
-    is_mean: int
+    is_mean: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +192,30 @@ class AddTiles(Tile[Number, Memory]):
     out_multiplier, out_shift, out_zero: scale and zero point of the result."""
 
     w: Number
-    w_row: int
-    w_tap: int
-    zero0: int
-    zero1: int
-    multiplier0: int
-    shift0: int
-    multiplier1: int
-    shift1: int
-    out_multiplier: int
-    out_shift: int
-    out_zero: int
+    w_row: Number
+    w_tap: Number
+    zero0: Number
+    zero1: Number
+    multiplier0: Number
+    shift0: Number
+    multiplier1: Number
+    shift1: Number
+    out_multiplier: Number
+    out_shift: Number
+    out_zero: Number
 
 
-OPERATIONS: Final[Mapping[type[Any], str]] = {
+Operation = (
+    Configure
+    | Load[int, Place]
+    | Store[int, Place]
+    | Convolve[int, Place]
+    | ConvolveChannels[int, Place]
+    | Pool[int, Place]
+    | AddTiles[int, Place]
+)
+"""An operation of a stream."""
+OPERATIONS: Final[Mapping[type[DriverRecord], str]] = {
     Configure: "configure",
     Load: "load",
     Store: "store",
@@ -227,7 +237,7 @@ def _unused(*arguments: object) -> None:
     raise AssertionError("operations run in streams")
 
 
-DRIVERS: Final[Mapping[type[Any], Driver]] = {
+DRIVERS: Final[Mapping[type[DriverRecord], Driver]] = {
     kind: Driver(f"pe_array_{name}", "pe_array", _unused, object)
     for kind, name in OPERATIONS.items()
 }
@@ -240,7 +250,7 @@ def encode(commands: Sequence[AnyStreamCommand]) -> bytes:
     found: list[bytes] = []
     for command in commands:
         assert isinstance(command, StreamCommand)
-        operation = cast(Any, command.record)
+        operation = cast(DriverRecord, command.record)
         for field in fields(operation):
             value: int | Place = getattr(operation, field.name)
             if held[field.name] != value:
@@ -257,7 +267,7 @@ def _write(register: str, value: int | Place) -> bytes:
     return WRITE.pack(number, value)
 
 
-def decode(stream: bytes) -> Iterator[Any]:
+def decode(stream: bytes) -> Iterator[Operation]:
     """Yield the operations of a stream, with a `Place` for each address."""
     held: dict[str, int | Place] = dict.fromkeys(REGISTERS, 0)
     for word, value in WRITE.iter_unpack(stream):
@@ -265,7 +275,8 @@ def decode(stream: bytes) -> Iterator[Any]:
         held[register] = Place(base - 1, value) if base else value
         if register == "operation":
             kind = [*OPERATIONS][value - 1]
-            yield kind(*(held[field.name] for field in fields(kind)))
+            create = cast(Callable[..., Operation], kind)
+            yield create(*(held[field.name] for field in fields(kind)))
 
 
 def registers_header() -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks import (
     cascader_cases,
+    nvdla_rtl_cases,
     nvdla_sheet_cases,
     nvdla_trace_cases,
     partition_cases,
@@ -50,6 +51,7 @@ FORMATS = (
     ),
     Format("graphs to be partitioned", partition_cases.KEYS, partition_cases.check),
     Format("networks of msf-CNN", frozenset({"columns", "networks"})),
+    Format("cycles of NVDLA's RTL", nvdla_rtl_cases.KEYS, nvdla_rtl_cases.check),
     Format("register programs of NVDLA", nvdla_trace_cases.KEYS, nvdla_trace_cases.check),
 )
 """Formats in order of precedence: the first one applies whose keys are all present."""

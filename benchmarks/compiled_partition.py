@@ -160,7 +160,7 @@ def compared(model: str, config: str, *, host: bool = False) -> Compared:
     """A network with every strategy; `host`: C code of large ones runs. Raises PenstockError."""
     every = compilations(model, config)
     name, first = next(every)
-    chip = configuration(config)
+    chip = configuration(config).extended(0, 0)
     small, expected = len(first.model.nodes) <= MOST_NODES, reference(first)
     found = [measured(name, first, expected if small else None)]
     for name, one in every:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.compiled_partition import breakdowns, disagreements, engine_cycles
+from benchmarks.compiled_partition import disagreements, engine_cycles, main_bytes
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
@@ -34,7 +34,6 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.uma import Offloaded
-from penstock_nvdla.configurations import configuration
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.unextended_kernels import SUMS
 from penstock_nvdla.unextended_task import UnextendedTask
@@ -127,7 +126,7 @@ def share(model: str, config: str) -> Share:
         macs[item.node.kind, item.reason] += macs_of(item.node)
     by_reason = tuple((*key, count, macs[key]) for key, count in counts.most_common())
     total = macs_in(graph)
-    cycles, faults = run(request, config) if total <= MOST_MACS else (None, ())
+    cycles, faults = run(request) if total <= MOST_MACS else (None, ())
     return Share(
         f"{short_name(model)}, {config}",
         sum(node.kind not in LAYOUTS for node in graph.nodes),
@@ -166,14 +165,11 @@ def takes_two_passes(node: Node, request: Request) -> bool:
     return False
 
 
-def run(request: Request, config: str) -> tuple[int, tuple[str, ...]]:
+def run(request: Request) -> tuple[int, tuple[str, ...]]:
     """Stated cycles of NVDLA, and how a run on the functional model disagrees."""
     done = compile_request(request)
-    needs = breakdowns(done.schedule)
-    moved = sum(need.by_resource.get("memory", 0) for need in needs)
-    size = round(moved * configuration(config).memory.bytes_per_cycle)
     cycles = engine_cycles(done.schedule)
-    return cycles, tuple(disagreements(done, cycles, size))
+    return cycles, tuple(disagreements(done, cycles, main_bytes(done.schedule)))
 
 
 def table(found: Sequence[Share]) -> Table:

@@ -30,6 +30,7 @@ from penstock_nvdla.layer import (
     Surface,
 )
 from penstock_nvdla.sequencer import Sequencer
+from penstock_nvdla.task import LayerTraffic
 
 MAIN, BUFFER = NvdlaMemory.MAIN, NvdlaMemory.FEATURE_BUFFER
 POOL = WindowLayer(WindowKind.LARGEST, 8, 8, 32, 2, 2, Surface(256, 256), Surface(224, 224))
@@ -41,7 +42,7 @@ def test_a_layer_takes_its_latency_and_at_least_the_fetch_of_the_next_one() -> N
     taken = [0]
 
     def runs(source: NvdlaMemory, moved: Counter[NvdlaMemory]) -> int:
-        queue.run(LARGE.extended(0, 0), POOL, moved, {source}, combines=False)
+        queue.run(LARGE.extended(0, 0), POOL, moved, {source}, LayerTraffic(), combines=False)
         taken.append(queue.cycles)
         return taken[-1] - taken[-2]
 
@@ -57,8 +58,12 @@ def test_a_layer_takes_its_latency_and_at_least_the_fetch_of_the_next_one() -> N
 
 def test_on_small_the_feature_buffer_has_no_latency() -> None:
     queue = Sequencer(idle=False)
-    queue.run(SMALL.extended(0, 0), POOL, Counter({BUFFER: 8}), {BUFFER}, combines=False)
-    queue.run(SMALL.extended(0, 0), POOL, Counter({MAIN: 8}), {MAIN}, combines=False)
+    queue.run(
+        SMALL.extended(0, 0), POOL, Counter({BUFFER: 8}), {BUFFER}, LayerTraffic(), combines=False
+    )
+    queue.run(
+        SMALL.extended(0, 0), POOL, Counter({MAIN: 8}), {MAIN}, LayerTraffic(), combines=False
+    )
     assert queue.cycles == 6272 + 50 + 6272
 
 
@@ -70,7 +75,9 @@ def test_a_second_tensor_is_combined_at_the_rate_of_unit_window() -> None:
     )
     for combines, cycles in ((False, 1600 * 32 // 16), (True, 1600 * 32 // 8)):
         queue.cycles = 0
-        queue.run(chip, convolution, Counter({BUFFER: 64}), {BUFFER}, combines=combines)
+        queue.run(
+            chip, convolution, Counter({BUFFER: 64}), {BUFFER}, LayerTraffic(), combines=combines
+        )
         assert queue.cycles == 128 + cycles
 
 

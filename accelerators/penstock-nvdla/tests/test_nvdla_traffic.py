@@ -199,7 +199,7 @@ def test_a_network_s_profile_equals_the_traffic_of_its_streams(
     found = executed(done, monkeypatch)
     offloaded = [layer for layer in layers(done.schedule, done.program) if layer.offloaded]
     assert len(offloaded) > 10
-    chip = CONFIGURATIONS[config]
+    chip = CONFIGURATIONS[config].extended(0, 0)
     ports = {"memory": chip.memory, "feature buffer": chip.buffer_port}
     for layer in offloaded:
         assert layer.traffic == total(found[layer.name]), layer.name

@@ -20,6 +20,8 @@ FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
+# By configuration, the bytes that the port of main memory transfers per cycle with the extension.
+EXTENDED_PORT_BYTES: Mapping[str, int] = {"small": 8, "small_256": 8, "large": 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class NvdlaConfiguration:
     address_bits: the width of memory addresses.
     memory, sram: the first and the second memory port; `sram` is None if NVDLA has only one.
     rates: the throughput of the units after the accumulators.
+    read_ahead: the number of packs of channels that a read engine of SDP or PDP has outstanding.
     batches: the largest number of images that the core computes at a time.
     winograd, compression, lookup_table: whether the hardware has Winograd convolution, compressed
         weights and a lookup table.
@@ -98,6 +101,7 @@ class NvdlaConfiguration:
     memory: NvdlaPort
     sram: NvdlaPort | None
     rates: Rates
+    read_ahead: int
     batches: int
     winograd: bool
     compression: bool
@@ -139,7 +143,9 @@ class NvdlaConfiguration:
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
         """Return the configuration with the units that penstock adds to NVDLA, and a feature buffer
         of `feature_banks` banks of `feature_bank_bytes` bytes."""
-        return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
+        port = replace(self.memory, bytes_per_cycle=EXTENDED_PORT_BYTES[self.name])
+        extension = Extension(feature_banks, feature_bank_bytes)
+        return replace(self, memory=port, extension=extension)
 
 
 SMALL = NvdlaConfiguration(
@@ -154,6 +160,7 @@ SMALL = NvdlaConfiguration(
     memory=NvdlaPort(bytes_per_cycle=8, latency_cycles=50, burst=1),
     sram=None,
     rates=Rates(single_point=1, elementwise=0, pooling=1, cross_channel=1),
+    read_ahead=8,
     batches=1,
     winograd=False,
     compression=False,
@@ -169,9 +176,10 @@ LARGE = NvdlaConfiguration(
     entry_bytes=64,
     memory_atom_bytes=32,
     address_bits=64,
-    memory=NvdlaPort(bytes_per_cycle=64, latency_cycles=1200, burst=1),
+    memory=NvdlaPort(bytes_per_cycle=32, latency_cycles=1200, burst=1),
     sram=NvdlaPort(bytes_per_cycle=64, latency_cycles=128, burst=4),
     rates=Rates(single_point=16, elementwise=4, pooling=8, cross_channel=8),
+    read_ahead=256,
     batches=32,
     winograd=True,
     compression=True,

@@ -8,6 +8,9 @@ one.  The loops around it are, from the inside out, over taps, blocks of channel
 kernels.
 Post-processing and memory ports work at the same time, each at its own rate.
 
+These are the rules for hardware with penstock's extension.  The cycles of NVDLA without it are
+those of NVIDIA's RTL (`timing.py`).
+
 A layer reads features when the previous layer is complete.  Its duration is the latency of the
 memory that holds its features, plus the busy cycles of the slowest resource.  Meanwhile, the
 sequencer of the extension fetches the register writes and the first constants of the next layer
@@ -31,9 +34,9 @@ from penstock.uma import Breakdown, Offloaded
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.extension import HardwareLayer, WindowLayer
 from penstock_nvdla.kernels import feature_buffer_fields, tasks
-from penstock_nvdla.pdp import PoolingLayer
-from penstock_nvdla.sdp import SdpLayer
+from penstock_nvdla.layer import ConvolutionLayer
 from penstock_nvdla.task import LayerTraffic, Task
+from penstock_nvdla.timing import layer_timing
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32  # Minimum and maximum number of points of a stripe.
 
@@ -100,19 +103,16 @@ def layer_cycles(
 
     inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
         such as "output".  All others are in main memory."""
+    if chip.extension is None:
+        return _on_rtl(chip, layer, moved)
     points = layer.out_height * layer.out_width
     busy: dict[str, float]
     macs: int | None
-    if isinstance(layer, SdpLayer):
-        rate = chip.rates.elementwise if layer.through_y else chip.rates.single_point
-        busy, macs = {"post-processing": points * layer.kernels / rate}, None
-    elif isinstance(layer, PoolingLayer):
-        elements = max(points, layer.height * layer.width) * layer.kernels
-        busy, macs = {"pooling": elements / chip.rates.pooling}, None
-    elif isinstance(layer, WindowLayer):
+    if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
         busy, macs = window_cycles(chip, points * layer.kernels * taps), None
     else:
+        assert isinstance(layer, ConvolutionLayer), "the extension does not use SDP and PDP alone"
         taps, size = layer.kernel_height * layer.kernel_width, (layer.channels, layer.kernels)
         busy, macs = convolution_cycles(chip, points, taps, *size), chip.macs
         if moved.second:
@@ -125,13 +125,25 @@ def layer_cycles(
     read = {"features", "second"} if moved.second else {"features"}
     source = chip.memory if read - inside else chip.buffer_port
     longest, fetch = math.ceil(max(busy.values())), chip.memory.latency_cycles
-    latency = max(source.latency_cycles, fetch - longest) if chip.extension else fetch
+    latency = max(source.latency_cycles, fetch - longest)
     return Breakdown(
         latency + longest,
         {**busy, "latency": latency},
         macs,
         cold_start=fetch - latency,
         memory_bytes=moved.total - buffered,
+    )
+
+
+def _on_rtl(chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic) -> Breakdown:
+    """The cycles of a hardware layer without the extension; "latency" is what exceeds the busy
+    cycles of the slowest resource."""
+    cycles, busy = layer_timing(chip, layer, moved)
+    return Breakdown(
+        cycles,
+        {**busy, "latency": cycles - max(busy.values())},
+        chip.macs if isinstance(layer, ConvolutionLayer) else None,
+        memory_bytes=moved.total,
     )
 
 

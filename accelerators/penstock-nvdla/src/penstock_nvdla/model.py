@@ -134,8 +134,9 @@ class Device:
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
             combines = post is not None and post.elementwise is not ElementwiseMode.NONE
+            moved = LayerTraffic(**self.moved[-1])
             self.sequencer.run(
-                self.hardware, layer, self.port_bytes, self.sources, combines=combines
+                self.hardware, layer, self.port_bytes, self.sources, moved, combines=combines
             )
             self.words, self.other_words = self.other_words, self.words
         self.started.clear()

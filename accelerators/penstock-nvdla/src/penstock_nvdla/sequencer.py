@@ -3,7 +3,7 @@
 The sequencer of the extension queues layers.  While a layer runs, the sequencer fetches the
 register writes and the first constants of the next one.  This module computes the time of a layer
 from its registers and from the bytes that the functional model has counted.  `dataflow.py` predicts
-the same time when a network is compiled.
+the same time when a network is compiled.  Without the extension, both take it from `timing.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from penstock_nvdla.buffer import ConvolutionBuffer
 from penstock_nvdla.configurations import NvdlaConfiguration, NvdlaPort
 from penstock_nvdla.extension import HardwareLayer, WindowLayer
 from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
-from penstock_nvdla.pdp import PoolingLayer
-from penstock_nvdla.sdp import SdpLayer
 from penstock_nvdla.stream import invalid_stream
+from penstock_nvdla.task import LayerTraffic
+from penstock_nvdla.timing import layer_timing
 
 # Minimum and maximum number of cycles for which the multipliers keep their weights.
 SHORTEST, LONGEST = 16, 32
@@ -44,24 +44,29 @@ class Sequencer:
         layer: HardwareLayer,
         port_bytes: Mapping[NvdlaMemory, int],
         sources: Set[NvdlaMemory],
+        moved: LayerTraffic,
         *,
         combines: bool,
     ) -> None:
         """Update the fields `cycles`, `idle` and `port_bytes` for a layer that runs next.
 
         port_bytes: the bytes that this layer transfers, by memory.
+        moved: the same bytes by tensor.
         combines: whether post-processing combines the results with a second tensor."""
+        self.port_bytes.update(port_bytes)
+        if hardware.extension is None:
+            self.cycles += layer_timing(hardware, layer, moved)[0]
+            return
         fetch = hardware.memory.latency_cycles
         computing = _computing_steps(hardware, layer, combines=combines)
         transfers = (_steps(n, port(hardware, m).bytes_per_cycle) for m, n in port_bytes.items())
         busy = max(computing, *transfers)
-        if self.idle or hardware.extension is None:
+        if self.idle:
             self.cycles += fetch + busy
         else:
             latency = max((port(hardware, memory).latency_cycles for memory in sources), default=0)
             self.cycles += max(fetch, latency + busy)
         self.idle = False
-        self.port_bytes.update(port_bytes)
 
 
 def port(hardware: NvdlaConfiguration, memory: NvdlaMemory) -> NvdlaPort:
@@ -73,14 +78,7 @@ def _computing_steps(hardware: NvdlaConfiguration, layer: HardwareLayer, *, comb
     """The cycles of the units that compute a layer, without memory transfers."""
     if isinstance(layer, WindowLayer):
         return window_steps(hardware, layer)
-    if isinstance(layer, SdpLayer):
-        points = layer.width * layer.height
-        rates = hardware.rates
-        rate = rates.elementwise if layer.through_y else rates.single_point
-        return _steps(points * layer.channels, rate)
-    if isinstance(layer, PoolingLayer):
-        points = max(layer.width * layer.height, layer.out_width * layer.out_height)
-        return _steps(points * layer.channels, hardware.rates.pooling)
+    assert isinstance(layer, ConvolutionLayer), "the extension does not use SDP and PDP alone"
     return convolution_steps(hardware, layer, combines=combines)
 
 

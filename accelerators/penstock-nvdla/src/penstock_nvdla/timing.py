@@ -1,0 +1,353 @@
+"""timing: cycles of hardware layers on NVIDIA's RTL, from the last register write to the interrupt.
+
+The rules follow the sources of the RTL; the constants were measured on it.
+
+A convolution begins when all its features and the weights of the first group of kernels are in the
+convolution buffer.  Features and weights share the read channel.  A pass over up to `2 * atomic_k`
+points, a stripe, takes a cycle per point and step (a tap of a block of channels).  The core begins
+the last step of a stripe when the accumulators have space for all its points: they have space for
+`2 * atomic_k` points, and SDP takes them out one by one.  The weights of later groups arrive
+meanwhile, as far as the buffer's banks for weights have space.
+
+SDP and PDP work on packs of channels.  A read engine has a limited number of packs outstanding, so
+the latency of memory limits the rate.  PDP takes further cycles for windows that reach into the
+padding behind the input: their results follow the last column or row.
+
+Source: nvdla/hw, branch nv_small, vmod/nvdla/csc, cacc, cdma and pdp.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from penstock_nvdla.configurations import NvdlaConfiguration
+from penstock_nvdla.extension import HardwareLayer
+from penstock_nvdla.layer import ConvolutionLayer
+from penstock_nvdla.pdp import PoolingLayer
+from penstock_nvdla.sdp import SdpLayer
+from penstock_nvdla.task import LayerTraffic
+
+# Cycles from the last register write to the first read of a convolution, and from the last element
+# to the interrupt; those that it takes longer if SDP reads operands.
+CONVOLUTION_START, CONVOLUTION_END, WITH_OPERANDS = 32, 40, 28
+# Cycles in which SDP and PDP start and end, without the latency of memory.
+SINGLE_START = 62
+# Cycles from the last step of a point to SDP, and back to the space in the accumulators.
+TO_SDP = FROM_SDP = 27.5
+# Cycles besides the latency for which a beat of read data is outstanding, and those of a pack.
+BEAT_OVERHEAD, SDP_OVERHEAD, PDP_OVERHEAD = 14, 14, 15
+MOST_BEATS = 256  # The beats that the memory interface has outstanding.
+# Cycles in which the read engine of a convolution issues a request, which reads a row of a pack.
+REQUEST_CYCLES = 2
+# Cycles from the release of weights to the request of others.
+REFILL_CYCLES = 30
+# Stripes that are simulated of many equal ones; the others take as long as the last of these.
+SIMULATED_STRIPES = 4
+
+Busy = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionWork:
+    """What the cycles of a convolution depend on.
+
+    points: the number of output pixels.
+    steps: the number of steps per group of kernels: taps times blocks of channels.
+    kernels: the number of output channels.
+    rows, packs: the input rows that are fetched, and the packs of channels of each.
+    feature_bytes, weight_bytes: what is fetched.
+    kernel_bytes: the size of the weights of a kernel.
+    weight_banks: the banks of the buffer for weights.
+    operands: whether SDP reads operands."""
+
+    points: int
+    steps: int
+    kernels: int
+    rows: int
+    packs: int
+    feature_bytes: int
+    weight_bytes: int
+    kernel_bytes: int
+    weight_banks: int
+    operands: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAxis:
+    """Rows or columns of a pool: the size of the input, the window and its stride, and the padding
+    before and behind."""
+
+    size: int
+    window: int
+    stride: int
+    before: int
+    behind: int
+
+    @property
+    def flushed(self) -> int:
+        """The number of outputs that are complete only behind the input."""
+        if not self.behind // self.stride:
+            return 0
+        if self._is_small:
+            return (self.size + self.before + self.behind - self.window) // self.stride
+        return self.behind // self.stride
+
+    @property
+    def bubble(self) -> int:
+        """How many of these outputs are not hidden by the inputs that follow without an output."""
+        first = self.size if self._is_small else self.window - self.before
+        return max(0, self.flushed - first + 1) if self.flushed else 0
+
+    @property
+    def _is_small(self) -> bool:
+        return self.size + self.before < self.window
+
+
+def stripes(points: int, chip: NvdlaConfiguration) -> tuple[int, ...]:
+    """Return the numbers of points of the stripes into which the core divides an output.
+
+    >>> from penstock_nvdla.configurations import SMALL
+    >>> stripes(53, SMALL), stripes(27, SMALL), stripes(15, SMALL)
+    ((16, 16, 8, 13), (8, 16, 3), (15,))
+    """
+    most, found = 2 * chip.atomic_k, list[int]()
+    while points > 0:
+        size = most if points >= 2 * most else points if points <= most else chip.atomic_k
+        found.append(size)
+        points -= size
+    return tuple(found)
+
+
+def read_cycles(chip: NvdlaConfiguration, beats: float) -> float:
+    """Return the cycles of the read channel for a number of beats, after the latency of the first
+    one.
+
+    >>> from penstock_nvdla.configurations import LARGE
+    >>> read_cycles(LARGE, 256), read_cycles(LARGE, 512)
+    (256, 1470)
+    """
+    return _late(chip, beats, MOST_BEATS, 1, BEAT_OVERHEAD)
+
+
+def _late(
+    chip: NvdlaConfiguration, count: float, outstanding: int, each: float, overhead: int
+) -> float:
+    """The cycles for a number of reads, of which some are outstanding at a time.
+
+    each: the cycles of a read if memory were fast."""
+    if count <= 0:
+        return 0
+    full = (ceil(count) - 1) // outstanding
+    interval = max(chip.memory.latency_cycles + overhead, outstanding * each)
+    return full * interval + (count - full * outstanding) * each
+
+
+@lru_cache(maxsize=1 << 15)
+def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple[float, Busy]:
+    """Return the cycles of a convolution, and the busy cycles of each resource."""
+    least, point = chip.atomic_k, _pack_cycles(chip, chip.rates.single_point)
+    groups = -(-work.kernels // chip.atomic_k)
+    sizes = stripes(work.points, chip)
+    end = _pipelined(chip, sizes, work.steps, groups, _Weights.of(chip, work))
+    end += CONVOLUTION_END + WITH_OPERANDS * work.operands
+    beats = (work.feature_bytes + work.weight_bytes) / chip.memory.bytes_per_cycle
+    multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
+    return end, {
+        "multipliers": multiplying,
+        "post-processing": groups * work.points * point,
+        "memory": read_cycles(chip, beats),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """When the features, and the weights of each group of kernels, are in the buffer.
+
+    start, refill: when the first data arrive, and how long after a release others do.
+    features, ends: the beats of the features, and of the weights up to each group.
+    requests: the cycles in which the features are requested.
+    capacity: the beats of as many weights as the buffer can store."""
+
+    chip: NvdlaConfiguration
+
+    start: float
+    refill: float
+    features: float
+    requests: float
+    ends: tuple[float, ...]
+    capacity: float
+
+    @staticmethod
+    def of(chip: NvdlaConfiguration, work: ConvolutionWork) -> _Weights:
+        port = chip.memory
+        fetches = work.feature_bytes + work.weight_bytes > 0
+        start = CONVOLUTION_START + port.latency_cycles * fetches
+        features = work.feature_bytes / port.bytes_per_cycle
+        requests = work.rows * (work.packs * REQUEST_CYCLES + 1)
+        groups = -(-work.kernels // chip.atomic_k)
+        each = work.kernel_bytes * chip.atomic_k
+        ends = [min(work.weight_bytes, each * (k + 1)) for k in range(groups)]
+        ends[-1] = work.weight_bytes
+        return _Weights(
+            chip,
+            start,
+            port.latency_cycles + REFILL_CYCLES,
+            features,
+            requests if features else 0,
+            tuple(n / port.bytes_per_cycle for n in ends),
+            work.weight_banks * chip.bank_bytes / port.bytes_per_cycle,
+        )
+
+    @property
+    def first(self) -> float:
+        """When features and the weights of the first group are complete."""
+        features = self.features + min(self.features, self.ends[-1])
+        beats = max(features, self.ends[0] + min(self.ends[0], self.features))
+        return self.start + max(self.requests, read_cycles(self.chip, beats))
+
+    def arrival(self, group: int, released: Sequence[float]) -> float:
+        """When the weights of a later group are complete.
+
+        released: when the core released those of earlier groups."""
+        end = self.ends[group]
+        found = self.start + read_cycles(self.chip, end + min(end, self.features))
+        needed = end - self.capacity
+        if needed > 0:
+            last = next((k for k in range(group) if self.ends[k] >= needed), group - 1)
+            before = self.ends[last - 1] if last else 0
+            missing = min(needed - before, end - self.ends[group - 1])
+            missing_cycles = read_cycles(self.chip, missing)
+            found = max(found, released[last] + self.refill + missing_cycles)
+        return found
+
+
+def _pipelined(
+    chip: NvdlaConfiguration,
+    sizes: Sequence[int],
+    steps: int,
+    groups: int,
+    weights: _Weights,
+) -> float:
+    """When SDP has taken the last element of a convolution from the accumulators."""
+    least, most = chip.atomic_k, 2 * chip.atomic_k
+    point = _pack_cycles(chip, chip.rates.single_point)
+    full = sum(size == most for size in sizes)
+    left_out = max(0, full - SIMULATED_STRIPES)
+    period = max(most * steps, most * point + TO_SDP + FROM_SDP)
+    free, sdp, space = weights.first, 0.0, most
+    leaving, released = deque[tuple[float, int]](), list[float]()
+    for group in range(groups):
+        if group:
+            free = max(free, weights.arrival(group, released))
+        for index, size in enumerate(sizes[left_out:]):
+            last_step = free + max(least, size) * (steps - 1)
+            while space < size:
+                first, points = leaving.popleft()
+                taken = min(points, size - space)
+                last_step = max(last_step, first + (taken - 1) * point)
+                space += taken
+                if taken < points:
+                    leaving.appendleft((first + taken * point, points - taken))
+            space -= size
+            free = last_step + max(least, size)
+            first = max(sdp, last_step + TO_SDP) + point
+            sdp = max(first + (size - 1) * point, last_step + TO_SDP + size - 1 + point)
+            leaving.append((sdp - (size - 1) * point + FROM_SDP, size))
+            if index == SIMULATED_STRIPES - 1:
+                later = left_out * period
+                free, sdp = free + later, sdp + later
+                leaving = deque((time + later, points) for time, points in leaving)
+        released.append(free)
+    return sdp
+
+
+def layer_timing(
+    chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic
+) -> tuple[int, Busy]:
+    """Return the cycles of a hardware layer of NVDLA's own units, and the busy cycles of each
+    resource.
+
+    moved: the bytes that it transfers."""
+    atom = chip.memory_atom_bytes
+    if isinstance(layer, SdpLayer):
+        packs = layer.width * layer.height * -(-layer.channels // atom)
+        tensors = 1 + moved.second // moved.features
+        cycles, busy = sdp_timing(chip, packs, tensors, through_y=layer.through_y)
+    elif isinstance(layer, PoolingLayer):
+        pad = layer.padding
+        columns = PoolAxis(layer.width, layer.window_width, layer.stride_x, pad.left, pad.right)
+        rows = PoolAxis(layer.height, layer.window_height, layer.stride_y, pad.top, pad.bottom)
+        cycles, busy = pooling_timing(chip, -(-layer.channels // atom), columns, rows)
+    else:
+        assert isinstance(layer, ConvolutionLayer), "NVDLA itself has no unit WINDOW"
+        taps = layer.kernel_width * layer.kernel_height
+        work = ConvolutionWork(
+            points=layer.atomics,
+            steps=taps * -(-layer.channels // chip.atomic_c),
+            kernels=layer.kernels,
+            rows=0 if layer.reuse.data else layer.fetched_rows,
+            packs=-(-layer.channels // atom),
+            feature_bytes=moved.features,
+            weight_bytes=moved.weights,
+            kernel_bytes=layer.bytes_per_kernel,
+            weight_banks=layer.weight_banks,
+            operands=moved.table + moved.second > 0,
+        )
+        cycles, busy = convolution_timing(chip, work)
+    return ceil(cycles), busy
+
+
+def sdp_timing(
+    chip: NvdlaConfiguration, packs: int, tensors: int, *, through_y: bool
+) -> tuple[float, Busy]:
+    """Return the cycles of a layer of SDP alone, and the busy cycles of each resource.
+
+    packs: the packs of channels of the output: pixels times packs of each.
+    tensors: how many tensors are read."""
+    rate = chip.rates.elementwise if through_y else chip.rates.single_point
+    busy = {
+        "post-processing": packs * _pack_cycles(chip, rate),
+        "memory": max(
+            read_cycles(chip, packs * tensors * _beats(chip)),
+            _late(chip, packs, chip.read_ahead, _pack_cycles(chip, rate), SDP_OVERHEAD),
+        ),
+    }
+    return SINGLE_START + chip.memory.latency_cycles + max(busy.values()), busy
+
+
+def pooling_timing(
+    chip: NvdlaConfiguration, packs: int, columns: PoolAxis, rows: PoolAxis, overlap: int = 0
+) -> tuple[float, Busy]:
+    """Return the cycles of a pooling layer, and the busy cycles of each resource.
+
+    packs: the packs of channels of a pixel.
+    overlap: the columns of the input that are read twice, because the columns are divided."""
+    width = columns.size + overlap
+    out_width = (
+        columns.size + columns.before + columns.behind - columns.window
+    ) // columns.stride + 1
+    cycles = _pack_cycles(chip, chip.rates.pooling)
+    computed = packs * rows.size * (width + columns.bubble)
+    computed += (packs - 1) * rows.bubble * out_width
+    behind = rows.flushed * out_width + columns.flushed - columns.bubble
+    read = packs * rows.size * width
+    memory = _late(chip, read, chip.read_ahead, cycles, PDP_OVERHEAD)
+    busy = {"pooling": computed * cycles, "memory": memory}
+    end = SINGLE_START + chip.memory.latency_cycles + max(busy.values()) + behind * cycles
+    return end, busy
+
+
+def _pack_cycles(chip: NvdlaConfiguration, rate: int) -> float:
+    """The cycles that a unit takes for a pack of channels of a pixel.
+
+    rate: the elements that it processes in a cycle."""
+    return max(1, chip.memory_atom_bytes / rate)
+
+
+def _beats(chip: NvdlaConfiguration) -> int:
+    """The beats of the read channel for a pack of channels of a pixel."""
+    return ceil(chip.memory_atom_bytes / chip.memory.bytes_per_cycle)

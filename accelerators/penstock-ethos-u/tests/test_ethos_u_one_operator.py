@@ -272,7 +272,35 @@ def large_constants(draw: st.DrawFn) -> Graph:
     return finished(draw, net, net.apply(Mul(), *pair, quantisation=drawn_range(draw), name="z"))
 
 
+@st.composite
+def large_totals(draw: st.DrawFn) -> Graph:
+    """A mean or a sum of an image that is larger than a window."""
+    net = GraphBuilder("total", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((1, 65, 3, 5), (1, 80, 80, 3), (1, 112, 112, 16), (1, 70, 1, 1))))
+    x = net.input(shape, zero_point=draw(zeros))
+    if draw(st.booleans()):
+        x = net.conv2d(x, draw(st.sampled_from((1, 7, 16))), 1, name="x")
+    op = draw(st.sampled_from((Mean, Sum)))((1, 2))
+    grown = 1 if isinstance(op, Mean) else shape[1] * shape[2]
+    made = Quantisation((x.type.scale * grown * draw(st.floats(0.05, 4)),), (draw(zeros),))
+    return finished(draw, net, net.apply(op, x, quantisation=made, name="total"))
+
+
+@st.composite
+def other_ranks(draw: st.DrawFn) -> Graph:
+    """A movement or a function of a tensor of one or five axes, or of several images."""
+    net = GraphBuilder("rank", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((7,), (3, 4, 5, 6), (2, 3, 2, 3, 4))))
+    x = net.input(shape, zero_point=draw(zeros))
+    if draw(st.booleans()):
+        return net.build(net.apply(Abs(), x, quantisation=drawn_range(draw), name="y"))
+    op = Transpose(tuple(draw(st.permutations(range(len(shape))))))
+    return net.build(net.apply(op, x, quantisation=x.type.quantisation, name="y"))
+
+
 KINDS = {
+    "large totals": large_totals(),
+    "other ranks": other_ranks(),
     "large constants": large_constants(),
     "words": words(),
     "prelu": prelus(),

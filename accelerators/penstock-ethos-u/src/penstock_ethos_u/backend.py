@@ -58,7 +58,7 @@ from penstock_ethos_u.kernels import Variant
 from penstock_ethos_u.operators import COMPOSED, EXTREMES, LOOKUPS, MOVEMENTS, PRELU, RESIZE
 from penstock_ethos_u.programs import encode, encode_calls, submission, submit_parts
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
-from penstock_ethos_u.sequences import is_natural
+from penstock_ethos_u.sequences import folded_window, is_natural
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
 TRANSPOSED = "nn.conv2d_transpose"
@@ -171,7 +171,9 @@ def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
     def takes_blocks(node: Node) -> bool:
         offloaded = Offloaded(node, target)
         kind = offloaded.main.kind
-        return kind not in (RESIZE, *EXTREMES) and (kind not in MOVEMENTS or is_natural(offloaded))
+        if kind in (RESIZE, *EXTREMES) or folded_window(offloaded):
+            return False
+        return kind not in MOVEMENTS or is_natural(offloaded)
 
     return packed(
         graph,

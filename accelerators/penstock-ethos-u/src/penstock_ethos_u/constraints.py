@@ -20,6 +20,7 @@ from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.operators import (
     ELEMENTWISE,
     EXTREMES,
+    LOOKUPS,
     MOVEMENTS,
     POOLS,
     PRELU,
@@ -33,7 +34,15 @@ from penstock_ethos_u.operators import (
     transposed_strides,
 )
 from penstock_ethos_u.performance import best_block
-from penstock_ethos_u.sequences import moved_boxes, phase_count, slopes_are_exact, steps_of
+from penstock_ethos_u.sequences import (
+    MOST_ROWS,
+    MOST_TAPS,
+    folded_window,
+    moved_boxes,
+    phase_count,
+    slopes_are_exact,
+    steps_of,
+)
 
 # Whether the NPU's arithmetic equals TFLite's for every possible element.
 #
@@ -163,7 +172,6 @@ LARGEST_EXTENT = 65536
 LARGEST_STRIDE = 3
 LARGEST_DILATION = 2
 LARGEST_UPSCALE = 2
-MOST_ROWS, MOST_TAPS = 64, 64 * 64
 MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
 LARGEST_PADDED_AVERAGE = 8
 MOST_SUM = 127 * 65536
@@ -172,32 +180,39 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors must be int8 (of any type if their elements are only moved), have rank 2, 3 or 4
-    (with batch size 1 if the rank is 4) and no extent above 65536; a dense layer must have a single
-    row of outputs, or as many as its input has.
+    """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
+    above 65536; their rank may be any if elements are only moved or looked up, and their type any
+    if elements are only moved. A dense layer must have a single row of outputs, or as many as its
+    input has.
 
     Return True, or else the reason why the node violates this rule."""
-    dense = offloaded.main.kind == "FullyConnected"
+    kind = offloaded.main.kind
     output = offloaded.main.output.type
     for type in (*(value.type for value in offloaded.main.variable_inputs), output):
-        if type.dtype is not DType.INT8 and offloaded.main.kind not in MOVEMENTS:
+        if type.dtype is not DType.INT8 and kind not in MOVEMENTS:
             return f"one has elements of type {type.dtype.value}"
         one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
-        if not one or max(type.shape) > LARGEST_EXTENT:
+        one = one or (type.rank > 0 and kind in (*MOVEMENTS, *LOOKUPS))
+        if not one or max(extents(type.shape)) > LARGEST_EXTENT:
             return f"one has shape {list(type.shape)}"
     rows = offloaded.main.inputs[0].type.shape[:-1]
-    if dense and output.elements != output.shape[-1] and output.shape[:-1] != rows:
+    if (
+        kind == "FullyConnected"
+        and output.elements != output.shape[-1]
+        and output.shape[:-1] != rows
+    ):
         return f"one has shape {list(output.shape)}"
     return True
 
 
 def windows(offloaded: Offloaded) -> bool | str:
     """Windows must have strides of 1 to 3. Windows of convolutions, means and sums must have
-    dilations of 1 or 2 and span at most 64 rows and 4096 elements; windows of pools must have no
-    dilation and span at most 256 rows and 65536 elements.
+    dilations of 1 or 2 and span at most 64 rows and 4096 elements (those of means and sums of whole
+    images at most 16 times as many); windows of pools must have no dilation and span at most 256
+    rows and 65536 elements.
 
     Return True, or else the reason why the node violates this rule."""
-    if offloaded.main.kind not in WEIGHTED | POOLS:
+    if offloaded.main.kind not in WEIGHTED | POOLS or folded_window(offloaded):
         return True
     op = plain_operation(offloaded)
     pool = offloaded.main.kind in POOLS

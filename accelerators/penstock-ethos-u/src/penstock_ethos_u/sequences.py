@@ -18,6 +18,7 @@ from penstock_ethos_u.operators import (
     EXTREMES,
     MOVEMENTS,
     PRELU,
+    REDUCTIONS,
     RESIZE,
     extents,
     hardware,
@@ -36,6 +37,8 @@ def steps_of(offloaded: Offloaded) -> Steps | None:
     if "steps" not in offloaded.cache:
         kind = offloaded.main.kind
         find = _moving_steps if kind in MOVEMENTS else FINDERS.get(kind)
+        if folded_window(offloaded):
+            find = _total_steps
         offloaded.cache["steps"] = find and find(offloaded)
     return offloaded.cache["steps"]
 
@@ -245,6 +248,71 @@ def _extreme_steps(offloaded: Offloaded) -> Steps:
     return of.steps(found, (scratch,) if smallest else ())
 
 
+MOST_ROWS, MOST_TAPS = 64, 64 * 64  # The largest window of a convolution.
+MOST_FOLDED = 16
+
+
+def folded_window(offloaded: Offloaded) -> MapShape | None:
+    """Return rows, columns and pixels of the window that computes a mean or a sum of an image that
+    is too large for a window; None for all other operators.
+
+    The pixels of the image are adjacent in memory, so they can be divided into other rows and
+    columns, and adjacent pixels can count as channels of one pixel."""
+    if offloaded.main.kind not in REDUCTIONS:
+        return None
+    (height, width, depth), image = reduced_extents(offloaded), offloaded.main.inputs[0].type
+    rows, columns, _ = extents(image.shape)
+    count = rows * columns
+    small = rows <= MOST_ROWS and count <= MOST_TAPS
+    if small or depth > 1 or (height, width) != (rows, columns):
+        return None
+    for pixels in range(1, MOST_FOLDED + 1):
+        taps, rest = divmod(count, pixels)
+        if not rest and taps <= MOST_TAPS:
+            found = max(n for n in range(1, MOST_ROWS + 1) if taps % n == 0 and n * n <= taps)
+            return MapShape(found, taps // found, pixels)
+    return None
+
+
+def _total_steps(offloaded: Offloaded) -> Steps:
+    p, of, window = offloaded.parameters, _Tensors(offloaded), folded_window(offloaded)
+    assert window is not None
+    (rows, columns, pixels), channels = window, of.output.depth
+    depth = pixels * channels
+    alone = pixels == 1 and channels > 1
+    op = Operation(
+        hardware(offloaded),
+        NpuFunction.DEPTHWISE if alone else NpuFunction.CONVOLUTION,
+        *MapShape(rows, columns, depth),
+        *MapShape(1, 1, channels),
+        kernel_h=rows,
+        kernel_w=columns,
+        in_zero=p["in_zero"],
+        out_zero=p["out_zero"],
+        packed_out=of.packed_out,
+    )
+    one = np.ones((channels, 1), np.int16) if alone else np.tile(np.eye(channels), pixels)
+    weights = np.broadcast_to(one[:, None, None], (channels, rows, columns, one.shape[1]))
+    scaling = (p["multiplier"],) * channels, (p["shift"],) * channels
+    lines = Lines(0, 0, 0, columns * depth, depth)
+    step = Step(op, View(0, lines, depth), View(RESULT, WHOLE))
+    return of.steps((_with_weights(step, weights.astype(np.int16), *scaling),))
+
+
+def _with_weights(
+    step: Step, weights: Array, multipliers: tuple[int, ...], shifts: tuple[int, ...]
+) -> Step:
+    """The step with encoded weights of shape (output channels, rows, columns, input channels),
+    without biases, and TFLite's requantisation of each output channel."""
+    op, (outputs, rows, columns, inputs) = step.op, weights.shape
+    op = scheduled(op, weights.size, buffered=False)
+    order, shape = WeightOrder.of_operation(op), (outputs, rows, columns, inputs)
+    made = encoded(order, weights.tobytes(), shape, (0,) * outputs, multipliers, shifts)
+    (segment,) = made.segments
+    op = replace(op, constant_bytes=segment.size_bytes, segment_bytes=(segment.size_bytes,))
+    return replace(step, op=op, constants=made.raw, bias_bytes=segment.bias_bytes)
+
+
 class _Phase(NamedTuple):
     """Outputs along an axis of a resized image that have the same weights.
 
@@ -351,18 +419,12 @@ def _resize_steps(offloaded: Offloaded) -> Steps:
             stride_h=rows.stride if rows.outputs > 1 else 1,
             stride_w=columns.stride if columns.outputs > 1 else 1,
         )
-        if not bits:
-            found.append(Step(op, *views))
-            continue
-        every = np.broadcast_to(kernel, (depth, *taps))[..., None].astype(np.int16)
-        op = scheduled(op, every.size, buffered=False)
-        scaling = (1 << HIGH_BITS - 1,) * depth, (1 - bits,) * depth
-        made = encoded(
-            WeightOrder.of_operation(op), every.tobytes(), every.shape, (0,) * depth, *scaling
-        )
-        (segment,) = made.segments
-        op = replace(op, constant_bytes=segment.size_bytes, segment_bytes=(segment.size_bytes,))
-        found.append(Step(op, *views, constants=made.raw, bias_bytes=segment.bias_bytes))
+        step = Step(op, *views)
+        if bits:
+            every = np.broadcast_to(kernel, (depth, *taps))[..., None].astype(np.int16)
+            scaling = (1 << HIGH_BITS - 1,) * depth, (1 - bits,) * depth
+            step = _with_weights(step, every, *scaling)
+        found.append(step)
     return of.steps(found)
 
 

@@ -23,7 +23,7 @@ from penstock.ops.binary import Add, Mul
 from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.request import Request
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import DEFAULTS, Options
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.nest import Tiling, choose
 from penstock.uma import (
@@ -72,14 +72,14 @@ def no_half_floats() -> bool:
     return not any("FLOAT16" in name for name in DType.__members__)
 
 
-def one_engine() -> bool:
-    """Whether the backend has no attribute for the number of engines."""
-    return not any("engine" in name or "count" in name for name in Smv().attributes)
+def one_layout() -> bool:
+    """Whether images have no layout but (N, H, W, C)."""
+    return not any("layout" in name for name in Smv().attributes)
 
 
 ABSENT = (
     Absence("fp16: the accelerator smv computes in int8, as TensorFlow Lite does.", no_half_floats),
-    Absence("Several engines that share a layer's tiles (SMAUG: up to 8).", one_engine),
+    Absence("NCHW: tensors on the accelerator are (N, H, W, C) or (N, C).", one_layout),
 )
 
 
@@ -104,6 +104,7 @@ def main() -> None:
     print_free_form()
     print_tiled_tensor()
     print_sweep()
+    print_engines()
     absences(ABSENT)
 
 
@@ -223,13 +224,28 @@ def print_sweep() -> None:
               f"{one.cycles:>9,} cycles, {one.traffic_bytes:>8,} bytes")  # fmt: skip
 
 
-def executed(graph: Graph, accelerator: str | Accelerator) -> Compilation:
+def print_engines() -> None:
+    """Run a layer on several engines, and print how many times faster they are."""
+    net = GraphBuilder("engines")
+    graph = net.build(net.conv2d(net.input((1, 64, 64, 16)), 16, 7, name="conv"))
+    print("\nA convolution whose rows 1, 2, 4 and 8 engines share, with one port to memory:")
+    cycles = [
+        executed(graph, f"smv:engines={engines}", Options(max_parts=1)).schedule.cost.cycles
+        for engines in (1, 2, 4, 8)
+    ]
+    print(f"  speed-up {', '.join(f'{cycles[0] / each:.2f}' for each in cycles)}")
+
+
+def executed(
+    graph: Graph, accelerator: str | Accelerator, options: Options = DEFAULTS
+) -> Compilation:
     """Compile a graph, compare the reference machine with the operators, and print the result."""
     host = load_target("host")
     opened = (
         open_accelerators((accelerator,), host) if isinstance(accelerator, str) else (accelerator,)
     )
-    done = compile_graph(graph, Request(f"zoo:{graph.name}", host, accelerators=opened))
+    request = Request(f"zoo:{graph.name}", host, accelerators=opened, options=options)
+    done = compile_graph(graph, request)
     assert done.parts.cpu_fallbacks == ()
     found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
     print(f"  {graph.name:14} {found.elements:,} elements, {found.mismatches} mismatches")

@@ -128,7 +128,7 @@ from penstock.tiling.layer import (
     layer_of,
 )
 from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
-from penstock.tiling.nest import Cut, Tiler, TileShape, Tiling, choose, does_not_fit
+from penstock.tiling.nest import Cut, TileCopy, Tiler, TileShape, Tiling, choose, does_not_fit
 from penstock.tiling.sequence import (
     TileSequence,
     TileSequencer,
@@ -204,6 +204,7 @@ __all__ = [
     "TableEntry",
     "TensorRows",
     "TensorType",
+    "TileCopy",
     "TilePiece",
     "TileSequence",
     "TileSequencer",

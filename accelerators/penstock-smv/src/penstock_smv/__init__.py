@@ -14,6 +14,7 @@ The accelerator has these attributes:
     tiler               how tile sizes are chosen: least_traffic for the fewest bytes copied, or
                         smaug for SMAUG's rule
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
+    engines             the number of engines, 1 to 8, that share the rows of each layer
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
 version uses int8 with TFLite's arithmetic.  It also runs depthwise convolutions, which SMAUG's
@@ -30,6 +31,8 @@ from penstock.uma import (
     AcceleratorTarget,
     Array,
     Compute,
+    DType,
+    ElementTypes,
     Offloaded,
     OpStrategy,
     TileSequencer,
@@ -50,13 +53,19 @@ from penstock_smv.tiling import (
     TILERS,
     UNARY,
     constant_input,
+    engine_count,
     scratchpads,
     why_no_tile,
 )
 
+MOST_ENGINES = 8
+"""The largest number of engines.  Source: SMAUG (maxNumAccelerators)."""
 SCRATCHPAD_BYTES = 32 * 1024
 """The default size of each scratchpad.  Source: SMAUG, SMV backend."""
 
+RELATIONS = ("less", "less_equal", "equal", "not_equal", "greater", "greater_equal")
+BINARY = ("add", "subtract", "multiply", "maximum", "minimum", *RELATIONS)
+"""Operators that combine two tensors, or a tensor and constants per channel."""
 KERNELS: Mapping[str, Compute] = {
     "nn.conv2d": kernels.conv2d,
     "nn.depthwise_conv2d": kernels.depthwise_conv2d,
@@ -67,16 +76,23 @@ KERNELS: Mapping[str, Compute] = {
     "add": elementwise.add,
     "subtract": elementwise.add,
     "multiply": elementwise.mul,
+    "maximum": elementwise.extreme,
+    "minimum": elementwise.extreme,
+    **dict.fromkeys(RELATIONS, elementwise.compare),
+    "nn.softmax": elementwise.softmax,
     **dict.fromkeys(UNARY, elementwise.lookup),
 }
 """The kernel of each operator or pattern."""
+BOOLEAN = ElementTypes((DType.INT8,), DType.BOOL)
+"""The element types of a comparison."""
 WHOLE = ("nn.dense",)
 """Operators whose kernel computes the whole output in one call, not row by row."""
 
 
 class Smv(UMABackend):
-    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, pooling, sums
-    and products, batch normalisation and unary operators."""
+    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, pooling,
+    functions of two tensors such as sums and comparisons, batch normalisation, softmax and unary
+    operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +103,8 @@ class Smv(UMABackend):
         self._register_target_attr("bytes_per_cycle", default=COPIES.bytes_per_cycle, least=1)
         self._register_target_attr("tiler", default="least_traffic")
         self._register_target_attr("double_buffering", default=False)
+        counts = {n: f"{n} engines share the rows of a layer" for n in range(1, MOST_ENGINES + 1)}
+        self._register_target_attr("engines", default=1, choices=counts)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
         for op in layers:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
@@ -94,9 +112,9 @@ class Smv(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         product = is_op("multiply")(wildcard(), is_constant())
         self._register_pattern(BATCH_NORM, is_op("add")(product, is_constant()))
-        for op in ("add", "subtract", "multiply"):
+        for op in BINARY:
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
-        for op in UNARY:
+        for op in (*UNARY, "nn.softmax"):
             self._register_pattern(op, is_op(op)(wildcard()))
         for rule in (
             dense_pools,
@@ -157,7 +175,7 @@ def double_rounding(offloaded: Offloaded) -> bool:
 
 
 def second_operands(offloaded: Offloaded) -> bool | str:
-    """Inputs of a sum, difference or product must have the shape of the output, or be one constant
+    """Inputs of a function of two tensors must have the shape of the output, or be one constant
     per channel, which must not be the first input of a difference.
 
     A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
@@ -212,6 +230,7 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=scales,
+            element_types=BOOLEAN if op in RELATIONS else None,
             by_rows=op not in WHOLE and not may_be_sequenced(target, op),
             by_columns=not may_be_sequenced(target, op),
         )
@@ -249,8 +268,9 @@ def sources(target: AcceleratorTarget) -> Mapping[str, str]:
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"
         for memory in scratchpads(target).scratchpads
     ]
+    sizes.append(f"#define SMV_ENGINES {engine_count(target)}\n")
     guard = "SMV_SIZES_H"
     text = "".join((f"#ifndef {guard}\n#define {guard}\n\n", *sizes, "\n#endif\n"))
-    comment = "/* smv_sizes.h: bytes of the engine's scratchpads. */\n"
+    comment = "/* smv_sizes.h: bytes of an engine's scratchpads, and the number of engines. */\n"
     files = {name: (here / name).read_text("utf-8") for name in ("smv.h", "smv.c")}
     return {"smv_sizes.h": comment + text, **files}

@@ -23,7 +23,9 @@ from penstock.uma import (
 )
 from penstock_smv.cycles import EngineTiming
 from penstock_smv.drivers import drivers
+from penstock_smv.operations import SelectEngine, WaitForEngines
 from penstock_smv.tiling import (
+    engine_count,
     layer_on_engine,
     rows_at_once,
     scratchpads,
@@ -37,9 +39,10 @@ TiledKernel = Callable[[KernelCall, CallTiles], Sequence[Command]]
 def tiled(kernel: TiledKernel) -> Compute:
     """Decorator of kernels: return a compute function that accepts any number of output rows.
 
-    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, the compute function
-    divides the rows into intervals for which there is a tiling, and returns a loop over the
-    intervals.  All have the same length, except that the last may be shorter.
+    `kernel` requires a tiling of all rows of a call.  If the tiler finds none, or if several
+    engines share the call, the compute function divides the rows into intervals for which there is
+    a tiling, and returns a loop over the intervals.  All have the same length, except that the last
+    may be shorter.  Engines take the intervals in turns.
 
     If the tiler returns a tile sequence instead of a tiling, the compute function returns the
     commands of all visits of the sequence one after the other, without loops.
@@ -53,7 +56,12 @@ def tiled(kernel: TiledKernel) -> Compute:
             return [c for tiles in _tiles(call) for c in kernel(call, tiles)]
         part = replace(call, first=first, end=minimum(first + rows, call.end), rows=rows)
         body = [c for tiles in _tiles(part) for c in kernel(part, tiles)]
-        return [Loop(first.name, call.first, call.end, rows, tuple(body))]
+        engines = engine_count(call.target)
+        if engines == 1:
+            return [Loop(first.name, call.first, call.end, rows, tuple(body))]
+        select = invoke(call, SelectEngine((first - call.first) // rows % engines))
+        loop = Loop(first.name, call.first, call.end, rows, (select, *body))
+        return [loop, invoke(call, WaitForEngines(engines))]
 
     return compute
 
@@ -82,5 +90,7 @@ def invoke(call: KernelCall, record: DriverRecord) -> Command:
     The class of `record` determines the function."""
     sizes = [memory.size_bytes for memory in scratchpads(call.target).scratchpads]
     timing = EngineTiming.of(call.target)
-    functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]), timing)
+    functions = drivers(
+        call.target.name, (sizes[0], sizes[1], sizes[2]), timing, engine_count(call.target)
+    )
     return call.invoke_record(functions[type(record)], record)

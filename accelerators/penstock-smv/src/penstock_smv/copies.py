@@ -235,17 +235,17 @@ def load_constants(
     return [invoke(call, load) for load in loads]
 
 
-def load_table(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the command that loads the 256 entries of a unary operator's table into the scratchpad
-    of weights."""
-    size = tile.operand.shape[0]
+def load_table(call: KernelCall, tile: ScratchpadTile, name: str) -> Sequence[Command]:
+    """Return the command that loads the 256 entries of the operator's table `name` into the
+    scratchpad of weights."""
+    size = tile.operand.shape[0] * tile.operand.element_bytes
     return [
         invoke(
             call,
             LoadTile(
                 ScratchpadNumber.WEIGHTS,
                 to=tile.base,
-                source=call.table("table"),
+                source=call.table(name),
                 runs=1,
                 run_bytes=size,
                 source_pitch=size,

@@ -13,15 +13,28 @@ Without double buffering, a call takes the sum of these two times.  With double 
 overlap with computation.  A call then takes the longer time, plus the shorter time divided by the
 number of tiles, because there is no overlap for the first tile: it is copied, and only then
 computed.
+
+Several engines take intervals of the rows in turns (`shared_cycles`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
-from penstock.uma import Breakdown, Offloaded, TileSequence, Tiling
-from penstock_smv.tiling import has_weights, rows_at_once, tiling_of
+from penstock.uma import (
+    Breakdown,
+    LayerOperand,
+    Offloaded,
+    Region,
+    TileCopy,
+    TileSequence,
+    Tiling,
+)
+from penstock_smv.clocks import EngineClocks
+from penstock_smv.tiling import engine_count, has_weights, rows_at_once, tiled_rows, tiling_of
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
@@ -32,6 +45,9 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     attrs = offloaded.target.attrs
     peak = int(attrs["processing_elements"]) * int(attrs["multipliers"])
     found = Breakdown(0, macs_per_cycle=peak if offloaded.macs(rows) else None)
+    engines = engine_count(offloaded.target)
+    if engines > 1:
+        return found + shared_cycles(tuple(_tilings(offloaded, rows)), engines)
     for tiling, turns in _tilings(offloaded, rows):
         resources = {
             "engine": turns * engine_cycles(tiling),
@@ -39,6 +55,56 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
         }
         found += Breakdown(turns * tile_cycles(tiling), resources)
     return found
+
+
+def shared_cycles(
+    intervals: Sequence[tuple[Tiling | TileSequence, int]], engines: int
+) -> Breakdown:
+    """Return the cycles of engines that take the intervals of a call in turns, with one port to
+    memory.
+
+    intervals: tilings, and the number of intervals that have each.
+
+    With double buffering, the result is the larger of the time of the busiest engine, without
+    waiting for the port, and the time of all copies."""
+    clocks, computed = EngineClocks(engines), [0.0] * engines
+    turns = [tiling for tiling, count in intervals for _ in range(count)]
+    copied = float(sum(tiling.copy_cycles for tiling in turns))
+    for k, tiling in enumerate(turns):
+        engine = k % engines
+        computed[engine] += engine_cycles(tiling)
+        if tiling.scratchpads.double_buffered:
+            clocks.compute(engine, tile_cycles(tiling))
+            continue
+        for loads, computation, stores in step_cycles(tiling):
+            clocks.copy(engine, loads)
+            clocks.compute(engine, computation)
+            clocks.copy(engine, stores)
+    return Breakdown(max(clocks.end, copied), {"engine": max(computed), "copies": copied})
+
+
+@lru_cache(maxsize=256)
+def step_cycles(tiling: Tiling | TileSequence) -> tuple[tuple[float, float, float], ...]:
+    """Return the cycles of each tile of a tiling: (loads, computation, stores)."""
+    steps = tiling.steps if isinstance(tiling, TileSequence) else tuple(tiling.steps())
+    computation = engine_cycles(tiling) / len(steps)
+    scale = tiling.scratchpads.copies
+
+    def copies(some: Sequence[TileCopy]) -> float:
+        return sum(
+            scale.per_copy
+            + scale.per_run * runs_of(copy.operand, copy.region)
+            + copy.region.elements * copy.operand.element_bytes / scale.bytes_per_cycle
+            for copy in some
+        )
+
+    return tuple((copies(step.loads), computation, copies(step.stores)) for step in steps)
+
+
+def runs_of(operand: LayerOperand, region: Region) -> int:
+    """Return the number of contiguous pieces of a region of a tensor in memory."""
+    parts = [k for k, n in enumerate(operand.shape) if region.shape[k] < n]
+    return math.prod(region.shape[: parts[-1]]) if parts else 1
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
@@ -80,11 +146,11 @@ def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSeq
 
     For example, if the tiler finds tilings for up to 4 rows, 10 rows are divided into intervals of
     4, 4 and 2 rows: the function yields (tiling of 4 rows, 2) and (tiling of 2 rows, 1)."""
+    size = rows_at_once(offloaded, rows)
     while rows:
-        size = rows_at_once(offloaded, rows)
-        turns, rest = divmod(rows, size)
+        turns, rows = divmod(rows, size)
         yield tiling_of(offloaded, size), turns
-        rows = rest
+        size = tiled_rows(offloaded, rows)
 
 
 def register_loads(tiling: Tiling | TileSequence) -> int:

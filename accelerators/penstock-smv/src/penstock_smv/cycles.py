@@ -18,6 +18,7 @@ from penstock_smv.operations import (
     LookUpTile,
     NormaliseTile,
     PoolTile,
+    SoftmaxTile,
     StoreTile,
 )
 from penstock_smv.tiling import (
@@ -133,8 +134,14 @@ def pool_cycles(timing: EngineTiming, op: PoolTile[int]) -> float:
 
 def elementwise_cycles(
     timing: EngineTiming, op: AddTiles[int] | NormaliseTile[int] | LookUpTile[int]
-) -> float:
+) -> int:
     """Return the cycles of an element-wise tile: pixels * groups of channels.
 
     Each processing element computes one channel of a group."""
     return op.rows * op.columns * -(-op.channels // timing.processing_elements)
+
+
+def softmax_cycles(timing: EngineTiming, op: SoftmaxTile[int]) -> float:
+    """Return the cycles of a tile of a softmax: three passes, for the maximum, the sum and the
+    quotients, each as long as an element-wise operation."""
+    return 3 * elementwise_cycles(timing, op)

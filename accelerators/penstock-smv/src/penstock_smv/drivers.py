@@ -21,14 +21,17 @@ from penstock_smv.cycles import (
     fully_connected_cycles,
     load_cycles,
     pool_cycles,
+    softmax_cycles,
     store_cycles,
 )
 from penstock_smv.engine import SmvEngine
 from penstock_smv.operations import (
     AddTiles,
+    CompareTiles,
     ConvolveTile,
     DepthwiseTile,
     ElementRange,
+    ExtremeTiles,
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
@@ -36,9 +39,12 @@ from penstock_smv.operations import (
     NormaliseTile,
     PoolTile,
     ProductScales,
+    SelectEngine,
+    SoftmaxTile,
     StoreTile,
     TermScales,
     TilePitches,
+    WaitForEngines,
     WindowSteps,
 )
 
@@ -58,6 +64,8 @@ class DriverModel:
 
 
 MODELS: Mapping[type, DriverModel] = {
+    SelectEngine: DriverModel("select", models.select),
+    WaitForEngines: DriverModel("wait", models.wait),
     WindowSteps: DriverModel("window", models.set_window),
     ElementRange: DriverModel("numbers", models.set_range),
     TilePitches: DriverModel("pitches", models.set_pitches),
@@ -75,13 +83,21 @@ MODELS: Mapping[type, DriverModel] = {
     MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),
     NormaliseTile: DriverModel("batch_norm", models.batch_norm, elementwise_cycles),
     LookUpTile: DriverModel("lookup", models.lookup, elementwise_cycles),
+    ExtremeTiles: DriverModel("extreme", models.extreme, elementwise_cycles),
+    CompareTiles: DriverModel("compare", models.compare, elementwise_cycles),
+    SoftmaxTile: DriverModel("softmax", models.softmax, softmax_cycles),
 }
 """The driver functions by the class of their record."""
+COPIES = (LoadTile, StoreTile)
+"""The records of the functions that occupy the port to memory."""
 
 
 @lru_cache(maxsize=16)
 def drivers(
-    engine: str, sizes: tuple[int, int, int], timing: EngineTiming = DEFAULT_TIMING
+    engine: str,
+    sizes: tuple[int, int, int],
+    timing: EngineTiming = DEFAULT_TIMING,
+    engines: int = 1,
 ) -> Mapping[type, Driver]:
     """Return the functions of the smv driver, by the class of the record of their arguments.
 
@@ -89,24 +105,33 @@ def drivers(
 
     engine: name of the accelerator.
     sizes: bytes of the scratchpads of inputs, weights and outputs.
-    timing: properties of the engine that determine the cycles of the functions."""
-    device = partial(SmvEngine, sizes)
+    timing: properties of the engine that determine the cycles of the functions.
+    engines: the number of engines."""
+    device = partial(SmvEngine, sizes, engines)
     return {
         record: Driver(
             f"smv_{each.name}",
             engine,
             each.model,
             device,
-            each.cycles and partial(_cycles, each, timing),
+            partial(_cycles, each, timing),
         )
         for record, each in MODELS.items()
     }
 
 
 def _cycles(model: DriverModel, timing: EngineTiming, engine: SmvEngine, op: object) -> float:
-    """Return the cycles of a call of the driver function that `model` describes.
+    """Return the cycles by which a call of the driver function that `model` describes delays the
+    end of all operations so far.
 
     timing: properties of the engine that determine the cycles.
-    engine: the state of the engine, which `Driver.cycles` receives; unused.
+    engine: the state of the engines, with their clocks.
     op: the record of the call's arguments."""
-    return 0.0 if model.cycles is None else model.cycles(timing, op)
+    before = engine.clocks.end
+    if isinstance(op, WaitForEngines):
+        engine.clocks.wait()
+    if model.cycles is None:
+        return 0.0
+    advance = engine.clocks.copy if type(op) in COPIES else engine.clocks.compute
+    advance(engine.selected, model.cycles(timing, op))
+    return engine.clocks.end - before

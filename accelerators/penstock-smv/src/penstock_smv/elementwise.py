@@ -1,4 +1,4 @@
-"""elementwise: the commands of unary operators, sums, products and batch normalisation.
+"""elementwise: the commands of unary and binary operators, batch normalisation and softmax.
 
 In SMAUG's tiling, tensors are flattened and a tile is an interval of their elements.  In other
 tilings, a tile has rows, columns and channels.  The commands are the same.
@@ -6,7 +6,8 @@ tilings, a tile has rows, columns and channels.  The commands are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from penstock.uma import Address, CallTiles, Command, Expr, KernelCall, Node, ScratchpadTile
 from penstock_smv.commands import invoke, length, tiled
@@ -20,11 +21,14 @@ from penstock_smv.copies import (
 )
 from penstock_smv.operations import (
     AddTiles,
+    CompareTiles,
     ElementRange,
+    ExtremeTiles,
     LookUpTile,
     MultiplyTiles,
     NormaliseTile,
     ProductScales,
+    SoftmaxTile,
     TermScales,
     TilePitches,
     setting,
@@ -39,6 +43,21 @@ _OPERAND_PARAMETERS = (("zero0", "zero1"), ("multiplier0", "multiplier1"), ("shi
 def add(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of an element-wise sum or difference."""
     return _combined(call, tiles, AddTiles)
+
+
+@tiled
+def extreme(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of an element-wise maximum or minimum."""
+    return _combined(call, tiles, partial(ExtremeTiles, larger=_parameters(call.main)["larger"]))
+
+
+@tiled
+def compare(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of a comparison of two tensors."""
+    relation = _parameters(call.main)["relation"]
+    if constant_input(call.main) == 0:
+        relation = relation & 2 | relation >> 2 | (relation & 1) << 2  # b > a where a < b
+    return _combined(call, tiles, partial(CompareTiles, relation=relation))
 
 
 @tiled
@@ -83,10 +102,27 @@ def batch_norm(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
 def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a unary operator, whose output element for input element x is entry
     x + 128 of a table."""
+    return _looked_up(call, tiles, LookUpTile, "table")
+
+
+@tiled
+def softmax(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of a softmax, whose table holds the exponentials of differences to the
+    largest element of a vector."""
+    return _looked_up(call, tiles, SoftmaxTile, "exp")
+
+
+def _looked_up(
+    call: KernelCall, tiles: CallTiles, record: type[LookUpTile[Expr]], name: str
+) -> Sequence[Command]:
+    """Return the commands of an operator with a table.
+
+    record: the class of the record of the computing command.
+    name: the name of the table."""
     x, table, y = tiles.operand_tiles
     corner = tiles.corner(y)
     rows, columns, channels = spans(y.box)
-    compute = LookUpTile(
+    compute = record(
         x=x.at(*corner),
         table=table.base,
         y=y.at(*corner),
@@ -97,7 +133,7 @@ def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     return [
         invoke(call, TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))),
         *tiles.nest(
-            [load(call, call.operand(0), x), load_table(call, table)],
+            [load(call, call.operand(0), x), load_table(call, table, name)],
             tiles.by_image(invoke(call, compute)),
             store(call, y),
         ),
@@ -105,13 +141,13 @@ def lookup(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
 
 
 def _combined(
-    call: KernelCall, tiles: CallTiles, record: type[AddTiles[Expr]]
+    call: KernelCall, tiles: CallTiles, record: Callable[..., AddTiles[Expr]]
 ) -> Sequence[Command]:
-    """Return the commands of an element-wise sum, difference or product of two tensors, or of a
-    tensor and one constant per channel.
+    """Return the commands of an element-wise function of two tensors, or of a tensor and one
+    constant per channel.
 
-    record: the class of the record of the computing command: `AddTiles` for a sum or difference,
-        `MultiplyTiles` for a product."""
+    record: makes the record of the computing command, such as `AddTiles` for a sum or
+        difference."""
     a, b, y = tiles.operand_tiles
     constant = constant_input(call.main)
     corner = tiles.corner(y)

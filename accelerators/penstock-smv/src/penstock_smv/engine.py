@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from penstock.uma import Array
+from penstock_smv.clocks import EngineClocks
 from penstock_smv.operations import (
     ElementRange,
     ProductScales,
@@ -26,21 +27,34 @@ POISON = 0xA5
 
 
 class SmvEngine:
-    """The simulated state of the engine: the bytes of its scratchpads, its accumulators and its
-    settings.
+    """The simulated state of the engines: the bytes of their scratchpads, their accumulators and
+    clocks, and the settings, which they share.
 
-    memories: the scratchpads of inputs, weights and outputs, and the memory of parameters.
-    accumulators: an int32 for each byte of the scratchpad of outputs, the partial sum of the
+    selected: the engine that copies and computes.
+    memories: its scratchpads of inputs, weights and outputs, and its memory of parameters.
+    accumulators: an int32 for each byte of its scratchpad of outputs, the partial sum of the
         element that this byte holds.
 
     The constructor takes the sizes in bytes of the scratchpads of inputs, weights and outputs."""
 
-    def __init__(self, sizes: tuple[int, int, int]) -> None:
+    def __init__(self, sizes: tuple[int, int, int], engines: int = 1) -> None:
         every = (*sizes, parameters_bytes(sizes[1]))
-        self.memories = [np.full(size, POISON, np.uint8) for size in every]
-        self.accumulators = np.full(4 * sizes[2], POISON, np.uint8).view(np.int32)
+        self.selected, self.clocks = 0, EngineClocks(engines)
+        self._memories = [
+            [np.full(size, POISON, np.uint8) for size in every] for _ in range(engines)
+        ]
+        sums = np.full((engines, 4 * sizes[2]), POISON, np.uint8)
+        self._accumulators = sums.view(np.int32)
         self.window, self.range, self.terms = WindowSteps(), ElementRange(), TermScales()
         self.pitches, self.products = TilePitches(), ProductScales()
+
+    @property
+    def memories(self) -> list[NDArray[np.uint8]]:
+        return self._memories[self.selected]
+
+    @property
+    def accumulators(self) -> NDArray[np.int32]:
+        return self._accumulators[self.selected]
 
     def tile(
         self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]

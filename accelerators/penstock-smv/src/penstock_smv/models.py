@@ -9,13 +9,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from penstock.uma import Array, multiply, requantise
+from penstock.uma import Array, doubling_high_multiply, multiply, requantise, rounding_shift
 from penstock_smv.engine import SmvEngine
 from penstock_smv.operations import (
     AddTiles,
+    CompareTiles,
     ConvolveTile,
     DepthwiseTile,
     ElementRange,
+    ExtremeTiles,
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
@@ -25,9 +27,12 @@ from penstock_smv.operations import (
     PoolTile,
     ProductScales,
     ScratchpadNumber,
+    SelectEngine,
+    SoftmaxTile,
     StoreTile,
     TermScales,
     TilePitches,
+    WaitForEngines,
     WindowSteps,
 )
 
@@ -54,6 +59,15 @@ def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
     if (runs - 1) * pitch + run_bytes > content.size:
         raise IndexError(f"{runs} runs of {run_bytes} bytes, {pitch} apart, leave the memory")
     return as_strided(content, (runs, run_bytes), (pitch, 1))
+
+
+def select(engine: SmvEngine, op: SelectEngine[int]) -> None:
+    """Functional model of `smv_select`: select the engine that executes what follows."""
+    engine.selected = op.engine
+
+
+def wait(engine: SmvEngine, op: WaitForEngines) -> None:
+    """Functional model of `smv_wait`: operations have completed when their functions return."""
 
 
 def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
@@ -171,6 +185,54 @@ def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
     """Functional model of `smv_mul`: multiply two tiles element by element."""
     left, right = _centred_inputs(engine, op)
     _store_result(engine, op, left * right)
+
+
+def extreme(engine: SmvEngine, op: ExtremeTiles[int]) -> None:
+    """Functional model of `smv_extreme`: the larger or the smaller of two tiles' elements."""
+    left, right = _inputs(engine, op)
+    found = np.maximum(left, right) if op.larger else np.minimum(left, right)
+    engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = found
+
+
+def compare(engine: SmvEngine, op: CompareTiles[int]) -> None:
+    """Functional model of `smv_compare`: compare two tiles element by element."""
+    terms = engine.terms
+    left, right = _centred_inputs(engine, op)
+    sign = np.sign(
+        multiply(left << 8, terms.multiplier0, terms.shift0)
+        - multiply(right << 8, terms.multiplier1, terms.shift1)
+    )
+    shape = (op.rows, op.columns, op.channels)
+    engine.outputs(op.y, shape)[:] = (op.relation >> (sign + 1)) & 1
+
+
+def softmax(engine: SmvEngine, op: SoftmaxTile[int]) -> None:
+    """Functional model of `smv_softmax`: the softmax of each vector of channels."""
+    pitches, shape = engine.pitches, (op.rows, op.columns, op.channels)
+    image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
+    raw = engine.tile(ScratchpadNumber.WEIGHTS, op.table, (4 * 256,), (1,))
+    table = np.ascontiguousarray(raw).view(np.int32).astype(np.int64)
+    vectors = image.astype(np.int64)
+    powers = table[vectors.max(2, keepdims=True, initial=-128) - vectors]
+    sums = rounding_shift(powers, 12).sum(2, keepdims=True)
+    # The binary point moves so that the leading bit of a sum is bit 31: it is 1 + fraction.
+    lengths = np.array([int(one).bit_length() for one in sums.ravel()], np.int64)
+    headroom = 32 - lengths.reshape(sums.shape)
+    scales = _reciprocals((sums << headroom) - (1 << 31))
+    parts = rounding_shift(doubling_high_multiply(scales, powers), 12 - headroom + 31 - 8)
+    engine.outputs(op.y, shape)[:] = np.clip(parts - 128, -128, 127)
+
+
+def _reciprocals(fractions: Sums) -> Sums:
+    """Return 1 / (1 + f) for f in [0, 1), with 31 bits after the binary point, by Newton's method.
+
+    Source: gemmlowp, `one_over_one_plus_x_for_x_in_0_1`, which TFLite uses."""
+    halves = (fractions + (1 << 31)) >> 1
+    found = 1515870810 + doubling_high_multiply(halves, -1010580540)  # 48/17, -32/17
+    for _ in range(3):
+        rest = (1 << 29) - doubling_high_multiply(halves, found)
+        found = found + (doubling_high_multiply(found, rest) << 2)
+    return np.minimum(found << 1, (1 << 31) - 1)
 
 
 def batch_norm(engine: SmvEngine, op: NormaliseTile[int]) -> None:
@@ -298,11 +360,17 @@ def _mean(elements: Sums) -> Sums:
 def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
     """Return the elements of both input tiles minus their zero points, as two int64 arrays of shape
     (rows, columns, channels)."""
-    pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
+    left, right = _inputs(engine, op)
+    return left - engine.terms.zero0, right - engine.terms.zero1
+
+
+def _inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
+    """Return the elements of both input tiles, as int64 arrays (rows, columns, channels)."""
+    pitches, shape = engine.pitches, (op.rows, op.columns, op.channels)
     first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
     left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
     right = engine.tile(ScratchpadNumber.WEIGHTS, op.b, shape, second)
-    return left.astype(np.int64) - terms.zero0, right.astype(np.int64) - terms.zero1
+    return left.astype(np.int64), right.astype(np.int64)
 
 
 def _finish_sums(

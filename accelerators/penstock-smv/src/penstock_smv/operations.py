@@ -248,6 +248,31 @@ class MultiplyTiles(AddTiles[Number]):
 
 
 @dataclass(frozen=True, slots=True)
+class ExtremeTiles(AddTiles[Number]):
+    """The arguments of `smv_extreme`, which takes the larger or the smaller of two tiles' elements.
+
+    It has the fields of `AddTiles`, and:
+
+    larger: 1 for the larger elements, 0 for the smaller ones."""
+
+    larger: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTiles(AddTiles[Number]):
+    """The arguments of `smv_compare`, which compares two tiles element by element.
+
+    It has the fields of `AddTiles`, and:
+
+    relation: the sum of 1 if the result is true where a < b, 2 where a = b, 4 where a > b.
+
+    The result is a tile of bytes 0 and 1.  Elements are compared after scaling
+    (`TermScales`): M0 * ((a - zero0) << 8) and M1 * ((b - zero1) << 8)."""
+
+    relation: int
+
+
+@dataclass(frozen=True, slots=True)
 class NormaliseTile(Generic[Number]):
     """The arguments of `smv_batch_norm`, which computes the batch normalisation of a tile.
 
@@ -283,6 +308,31 @@ class LookUpTile(Generic[Number]):
     rows: Number
     columns: Number
     channels: Number
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxTile(LookUpTile[Number]):
+    """The arguments of `smv_softmax`, which computes the softmax of each vector of channels.
+
+    It has the fields of `LookUpTile`.  The 256 entries of the table are int32: entry d is exp(-d),
+    scaled by the scale of the input, with 31 bits after the binary point."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectEngine(Generic[Number]):
+    """The arguments of `smv_select`, which selects the engine that executes the following copies
+    and computations.  Settings apply to all engines."""
+
+    engine: Number
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForEngines:
+    """The arguments of `smv_wait`, which waits until the engines have completed all operations.
+
+    engines: the number of engines."""
+
+    engines: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Smaug: a tiler with the rules of SMAUG's SMV backend, which fill the scratchpads.
 
 Tensors are (N, H, W, C) or (N, C), weights (outputs, rows, columns, C) or (outputs, C). Inputs,
-weights and outputs have separate scratchpads. One of six rules applies to a layer:
+weights and outputs have separate scratchpads. One of seven rules applies to a layer:
 
     WindowedRule      convolutions: weights with windows, summed over C
     ConnectedRule     fully connected layers: weights summed over C
@@ -9,6 +9,7 @@ weights and outputs have separate scratchpads. One of six rules applies to a lay
     DepthwiseRule     weights with windows, one for each channel; no sum.  SMAUG has no such rule.
     ScaledRule        four weights per channel, as in batch normalisation; no sum
     ElementwiseRule   neither weights nor windows: one row of elements
+    VectorsRule       vectors along the innermost dimension, as in softmax
 
 Each rule selects the dimensions to split for each tensor (`smaug_shapes.py`) and enumerates
 candidates. The first candidate that occupies the most memory is chosen. Where SMAUG aborts because
@@ -523,6 +524,34 @@ class ElementwiseRule(SmaugRule):
         return tuple(axis.name for axis in self.layer.axes), self.depths({}, len(self.layer.axes))
 
 
+class VectorsRule(SmaugRule):
+    """Functions of whole vectors along the innermost dimension: as many of them as fit, first along
+    the innermost of the other dimensions. SMAUG has the rule for tensors (N, C)."""
+
+    CHANGED: ClassVar[frozenset[str]] = frozenset()
+
+    def least(self) -> Tiles:
+        return {}
+
+    def candidates(self, dims: Dims) -> Iterator[Tiles]:
+        *outer, channels = self.wholes[OUTPUT]
+        most, tile = min(room.most for room in self.rooms.values()), [1] * len(outer)
+        size = self.rooms[OUTPUT].size((channels,))
+        for k in reversed(range(len(outer))):
+            tile[k] = min(outer[k], most // size)
+            size *= tile[k]
+            if tile[k] < outer[k]:
+                break
+        if 0 not in tile:
+            yield dict.fromkeys(self.wholes, (*tile, channels))
+
+    def shape(self, shapes: SmaugShapes) -> TileShape:
+        return self.extents(dict(zip(self.names(OUTPUT), shapes.tiles[OUTPUT], strict=True)))
+
+    def nest(self, shapes: SmaugShapes) -> Nest:
+        return self.names(OUTPUT), self.depths({}, len(self.layer.axes))
+
+
 def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
     """Return the rule for a layer. Raises UnsupportedError if SMAUG has none."""
     if any(len(memory.roles) > 1 for memory in scratchpads.scratchpads):
@@ -533,6 +562,8 @@ def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
     rank = len(kinds[INPUT].dimensions)
     if rank == 2 and flattened(layer) and layer.output.shape[0] == 1:
         return ElementwiseRule(layer, scratchpads)
+    if kinds[INPUT].dimensions[-1].axis is None and kinds[INPUT].shape == layer.output.shape:
+        return VectorsRule(layer, scratchpads)
     weights = [o for o in layer.inputs if o.role == WEIGHTS and len(o.dimensions) > 1]
     if weights:
         rules: dict[tuple[bool, int, int], type[SmaugRule]] = {

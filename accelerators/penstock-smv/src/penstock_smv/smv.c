@@ -7,11 +7,12 @@
 #include "kernels/fixedpoint.h"
 #include "smv_sizes.h"
 
-static int8_t inputs_memory[SMV_INPUT_BYTES];
-static int8_t weights_memory[SMV_WEIGHTS_BYTES];
-static int8_t outputs_memory[SMV_OUTPUT_BYTES];
-static int8_t parameters_memory[SMV_PARAMETERS_BYTES];
-static int32_t accumulators[SMV_OUTPUT_BYTES];
+static int8_t inputs_memory[SMV_ENGINES][SMV_INPUT_BYTES];
+static int8_t weights_memory[SMV_ENGINES][SMV_WEIGHTS_BYTES];
+static int8_t outputs_memory[SMV_ENGINES][SMV_OUTPUT_BYTES];
+static int8_t parameters_memory[SMV_ENGINES][SMV_PARAMETERS_BYTES];
+static int32_t accumulators[SMV_ENGINES][SMV_OUTPUT_BYTES];
+static int32_t selected;
 
 static struct {
     int32_t stride_h, stride_w, dilation_h, dilation_w;
@@ -32,8 +33,8 @@ static struct {
 
 /* Address of `count` bytes at offset `at` of a scratchpad; traps if they are out of bounds. */
 static int8_t *bytes(int32_t memory, int32_t at, int32_t count) {
-    int8_t *const memories[] = {inputs_memory, weights_memory, outputs_memory,
-                                parameters_memory};
+    int8_t *const memories[] = {inputs_memory[selected], weights_memory[selected],
+                                outputs_memory[selected], parameters_memory[selected]};
     const int32_t sizes[] = {SMV_INPUT_BYTES, SMV_WEIGHTS_BYTES, SMV_OUTPUT_BYTES,
                              SMV_PARAMETERS_BYTES};
     if (at < 0 || count < 0 || at > sizes[memory] - count) {
@@ -47,6 +48,15 @@ static int32_t word(int32_t memory, int32_t at) {
     memcpy(&value, bytes(memory, at, 4), 4);
     return value;
 }
+
+void smv_select(int32_t engine) {
+    if (engine < 0 || engine >= SMV_ENGINES) {
+        __builtin_trap();
+    }
+    selected = engine;
+}
+
+void smv_wait(int32_t engines) { (void)engines; }
 
 void smv_window(int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w) {
     window.stride_h = stride_h;
@@ -126,7 +136,7 @@ static int8_t in_range(int32_t scaled) {
 static void finish_sum(int32_t sum, int32_t o, int32_t bias, int32_t multiplier, int32_t shift,
                        int32_t y, int32_t y_first, int32_t accumulate, int32_t finish) {
     int8_t *const element = bytes(SMV_OUTPUT, y + y_first + o, 1);
-    int32_t *const partial = accumulators + (y + y_first + o);
+    int32_t *const partial = accumulators[selected] + (y + y_first + o);
     sum += accumulate ? *partial : word(SMV_PARAMETERS, bias + 4 * o);
     if (finish) {
         const int32_t by = word(SMV_PARAMETERS, multiplier + 4 * o);
@@ -251,10 +261,35 @@ static int32_t sum_of(int32_t left, int32_t right) {
     return a + terms.sign1 * b;
 }
 
-static int32_t product_of(int32_t left, int32_t right) { return left * right; }
+/* Element of a sum or product, from its value before requantisation. */
+static int8_t requantised(int32_t value) {
+    return in_range(penstock_multiply(value, terms.out_multiplier, terms.out_shift));
+}
 
-static void elementwise(int32_t (*of)(int32_t, int32_t), int32_t a, int32_t b, int32_t y,
-                        int32_t rows, int32_t columns, int32_t channels) {
+static int8_t added(int32_t a, int32_t b, int32_t unused) {
+    (void)unused;
+    return requantised(sum_of(a - terms.zero0, b - terms.zero1));
+}
+
+static int8_t multiplied(int32_t a, int32_t b, int32_t unused) {
+    (void)unused;
+    return requantised((a - terms.zero0) * (b - terms.zero1));
+}
+
+static int8_t extreme(int32_t a, int32_t b, int32_t larger) {
+    return (int8_t)((a > b) == (larger != 0) ? a : b);
+}
+
+static int8_t compared(int32_t a, int32_t b, int32_t relation) {
+    const int32_t left =
+        penstock_multiply((a - terms.zero0) * (1 << 8), terms.multiplier0, terms.shift0);
+    const int32_t right =
+        penstock_multiply((b - terms.zero1) * (1 << 8), terms.multiplier1, terms.shift1);
+    return (int8_t)((relation >> ((left > right) - (left < right) + 1)) & 1);
+}
+
+static void elementwise(int8_t (*of)(int32_t, int32_t, int32_t), int32_t a, int32_t b, int32_t y,
+                        int32_t rows, int32_t columns, int32_t channels, int32_t option) {
     for (int32_t i = 0; i < rows * columns; i++) {
         const int32_t row = i / columns, column = i % columns;
         const int8_t *const left =
@@ -264,18 +299,27 @@ static void elementwise(int32_t (*of)(int32_t, int32_t), int32_t a, int32_t b, i
         int8_t *const out =
             bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
         for (int32_t c = 0; c < channels; c++) {
-            const int32_t found = of(left[c] - terms.zero0, right[c] - terms.zero1);
-            out[c] = in_range(penstock_multiply(found, terms.out_multiplier, terms.out_shift));
+            out[c] = of(left[c], right[c], option);
         }
     }
 }
 
 void smv_add(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels) {
-    elementwise(sum_of, a, b, y, rows, columns, channels);
+    elementwise(added, a, b, y, rows, columns, channels, 0);
 }
 
 void smv_mul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels) {
-    elementwise(product_of, a, b, y, rows, columns, channels);
+    elementwise(multiplied, a, b, y, rows, columns, channels, 0);
+}
+
+void smv_extreme(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels,
+                 int32_t larger) {
+    elementwise(extreme, a, b, y, rows, columns, channels, larger);
+}
+
+void smv_compare(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels,
+                 int32_t relation) {
+    elementwise(compared, a, b, y, rows, columns, channels, relation);
 }
 
 void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int32_t rows,
@@ -295,7 +339,7 @@ void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int3
             const int32_t left =
                 penstock_clamp(scaled + products.out_zero, products.least, products.most);
             const int32_t sum = sum_of(left - terms.zero0, offset[c] - terms.zero1);
-            out[c] = in_range(penstock_multiply(sum, terms.out_multiplier, terms.out_shift));
+            out[c] = requantised(sum);
         }
     }
 }
@@ -311,6 +355,49 @@ void smv_lookup(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t colum
             bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
         for (int32_t c = 0; c < channels; c++) {
             out[c] = entries[in[c] + 128];
+        }
+    }
+}
+
+/* 1 / (1 + fraction), with 31 fractional bits: Newton's method. */
+static int32_t reciprocal(int32_t fraction) {
+    const int32_t half = (int32_t)(((int64_t)fraction + INT32_MAX + 1) / 2);
+    int32_t x = 1515870810 + penstock_high_multiply(half, -1010580540);
+    for (int k = 0; k < 3; k++) {
+        const int32_t rest = (INT32_C(1) << 29) - penstock_high_multiply(half, x);
+        x += penstock_high_multiply(x, rest) * 4;
+    }
+    return x > INT32_MAX / 2 ? INT32_MAX : x * 2;
+}
+
+void smv_softmax(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t columns,
+                 int32_t channels) {
+    for (int32_t i = 0; i < rows * columns; i++) {
+        const int32_t row = i / columns, column = i % columns;
+        const int8_t *const in =
+            bytes(SMV_INPUT, x + row * pitches.x_row + column * pitches.x_column, channels);
+        int8_t *const out =
+            bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
+        int32_t largest = INT8_MIN;
+        for (int32_t c = 0; c < channels; c++) {
+            largest = in[c] > largest ? in[c] : largest;
+        }
+        uint32_t sum = 0; /* 19 fractional bits; at least 1 */
+        for (int32_t c = 0; c < channels; c++) {
+            const int32_t power = word(SMV_WEIGHTS, table + 4 * (largest - in[c]));
+            sum += (uint32_t)penstock_rounding_shift(power, 12);
+        }
+        int32_t headroom = 0;
+        for (uint32_t top = sum; top < UINT32_C(0x80000000); top <<= 1) {
+            headroom++;
+        }
+        const int32_t scale =
+            reciprocal((int32_t)((sum << headroom) & UINT32_C(0x7fffffff)));
+        for (int32_t c = 0; c < channels; c++) {
+            const int32_t power = word(SMV_WEIGHTS, table + 4 * (largest - in[c]));
+            const int32_t part = penstock_high_multiply(scale, power);
+            const int32_t value = penstock_rounding_shift(part, 12 - headroom + 31 - 8);
+            out[c] = (int8_t)penstock_clamp(value - 128, -128, 127);
         }
     }
 }

@@ -14,6 +14,13 @@
 enum { SMV_INPUT, SMV_WEIGHTS, SMV_OUTPUT, SMV_PARAMETERS };
 enum { SMV_MAX, SMV_AVERAGE };
 
+/* Selects the engine that executes the following copies and computations.  Each has scratchpads of its
+ * own; settings apply to all.  Engines may run at the same time. */
+void smv_select(int32_t engine);
+
+/* Waits until the engines have completed all operations. */
+void smv_wait(int32_t engines);
+
 /* Sets the strides and dilations of windows. */
 void smv_window(int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w);
 
@@ -76,6 +83,15 @@ void smv_pool(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t pad_t
 void smv_add(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels);
 void smv_mul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels);
 
+/* The larger or the smaller elements of two tiles. */
+void smv_extreme(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels,
+                 int32_t larger);
+
+/* 1 where a relation holds, 0 elsewhere; relation is the sum of 1 (a < b), 2 (a = b), 4 (a > b).
+ * Compares M0 * ((a - zero0) << 8) and M1 * ((b - zero1) << 8) of smv_terms. */
+void smv_compare(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels,
+                 int32_t relation);
+
 /* Multiplies each element by the factor of its channel, and adds the offset of the channel to the
  * requantised product as smv_add does.  Factors and offsets are in the scratchpad of weights. */
 void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int32_t rows,
@@ -85,5 +101,10 @@ void smv_batch_norm(int32_t x, int32_t factors, int32_t offsets, int32_t y, int3
  * scratchpad of weights. */
 void smv_lookup(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t columns,
                 int32_t channels);
+
+/* Computes the softmax of each vector of channels.  The table of 256 int32, in the scratchpad of
+ * weights, holds exponentials by difference to the vector's maximum, with 31 fractional bits. */
+void smv_softmax(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t columns,
+                 int32_t channels);
 
 #endif

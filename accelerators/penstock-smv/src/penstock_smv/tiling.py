@@ -32,6 +32,7 @@ from penstock.uma import (
     UnsupportedError,
     choose,
     choose_sequence,
+    does_not_fit,
     flattened,
     layer_of,
 )
@@ -86,16 +87,40 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
 
     Raises CapacityError or UnsupportedError (`REFUSALS`) if the tiler finds no tiling."""
     tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
+    found: Tiling | TileSequence
     if isinstance(tiler, TileSequencer):
-        return _sequence(tiler, layer_on_engine(offloaded), memories)
-    return _tiled(tiler, layer_on_engine(offloaded, rows), memories)
+        found = _sequence(tiler, layer_on_engine(offloaded), memories)
+    else:
+        found = _tiled(tiler, layer_on_engine(offloaded, rows), memories)
+    if offloaded.main.kind == "Softmax" and len(found.tiles["c"]) > 1:
+        raise does_not_fit(found.layer, "the engine computes whole vectors of a softmax")
+    return found
+
+
+def engine_count(target: AcceleratorTarget) -> int:
+    """Return the number of engines that share a layer."""
+    return int(target.attrs["engines"])
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """Return the largest number of rows, at most `rows`, for which the tiler finds a tiling.
+    """Return how many of the `rows` rows of a call an engine computes at once.
 
-    If the tiler finds none for two rows or more, the result is 1.  A call that computes more rows
-    than the result divides them into intervals of this length.
+    A call that computes more rows divides them into intervals of this length, which the engines
+    take in turns.  Batches of images and tile sequences are not divided."""
+    if isinstance(_tiler(offloaded), TileSequencer) or has_images(offloaded):
+        return tiled_rows(offloaded, rows)
+    return tiled_rows(offloaded, -(-rows // engine_count(offloaded.target)))
+
+
+def has_images(offloaded: Offloaded) -> bool:
+    """Return whether an operator computes a batch of several images (N, H, W, C)."""
+    shape = offloaded.output.shape
+    return len(shape) == 4 and shape[0] > 1
+
+
+def tiled_rows(offloaded: Offloaded, rows: int) -> int:
+    """Return the largest number of rows, at most `rows`, for which the tiler finds a tiling; 1 if
+    the tiler finds none for two rows or more.
 
     The function tries every number from `rows` down, because a tiler that cannot split rows, such
     as SMAUG's, may find a tiling for 4 and for 6 rows, for example, but none for 5."""
@@ -113,9 +138,9 @@ def why_no_tile(offloaded: Offloaded) -> str:
     Calls compute all rows of the output or some of them, so a tiling must exist for all rows and
     for a single row.  For a batch of images, and with a tiler that returns tile sequences, all
     calls compute all rows, so only the first tiling must exist."""
-    shape, sequenced = offloaded.output.shape, isinstance(_tiler(offloaded), TileSequencer)
+    sequenced = isinstance(_tiler(offloaded), TileSequencer)
     try:
-        for rows in (None,) if sequenced or (len(shape) == 4 and shape[0] > 1) else (None, 1):
+        for rows in (None,) if sequenced or has_images(offloaded) else (None, 1):
             tiling_of(offloaded, rows)
     except REFUSALS as error:
         return error.what
@@ -160,11 +185,15 @@ def _sequence(tiler: TileSequencer, layer: Layer, memories: Scratchpads) -> Tile
 
 TABLE_ENTRIES = 256
 """The number of entries of the table that defines a unary operator, one per int8 value."""
+EXPONENTIAL_BYTES = 4
+"""Bytes of an entry of a softmax's table."""
+WHOLE = 1 << 30
+"""As the least extent of tiles along an axis: the whole axis."""
 WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
 """Kinds of operators with weights, and with a bias, multiplier and shift per output channel."""
 BATCH_NORM = "batch_norm"
 """The pattern of a product and a sum with constants per channel."""
-ELEMENTWISE = ("Add", "Sub", "Mul")
+ELEMENTWISE = ("Add", "Sub", "Mul", "Maximum", "Minimum", "Compare")
 """Kinds of operators that combine two tensors, or a tensor and a constant per channel."""
 UNARY = (
     "Abs",
@@ -205,7 +234,8 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     - The input of a fully connected layer has shape (N, C).
     - The second operand of an element-wise operator is in the scratchpad of weights.  Constants per
       channel have shape (1, C); the factors and offsets of a batch normalisation, (2, C).
-    - A unary operator has an additional operand, its table."""
+    - A unary operator has an additional operand, its table, as has a softmax.  Vectors of a softmax
+      are not split."""
     layer = offloaded.layer(rows)
     kind, n = offloaded.main.kind, int(offloaded.target.attrs["processing_elements"])
     if kind == "FullyConnected":
@@ -214,8 +244,9 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     elif kind in ELEMENTWISE:
         layer = _with_second_operand(offloaded, layer)
     elif kind in UNARY:
-        table = LayerOperand("table", WEIGHTS, (Dimension(TABLE_ENTRIES),))
-        layer = replace(layer, inputs=(*layer.inputs, table))
+        layer = _with_table(layer, 1)
+    elif kind == "Softmax":
+        return _with_table(layer, EXPONENTIAL_BYTES).with_axis("c", least=WHOLE, lanes=n)
     row = flattened(layer) if flat and kind in (*ELEMENTWISE, *UNARY) else None
     if row is not None:
         return row.with_axis(row.axes[0].name, lanes=n)
@@ -256,6 +287,12 @@ def _with_second_operand(offloaded: Offloaded, layer: Layer) -> Layer:
     count = len(offloaded.composite.nodes)
     second = LayerOperand("constants", WEIGHTS, (Dimension(count), channels))
     return replace(layer, inputs=(replace(layer.inputs[1 - constant], role=INPUT), second))
+
+
+def _with_table(layer: Layer, element_bytes: int) -> Layer:
+    """Return a layer with a table as a further operand, in the scratchpad of weights."""
+    table = LayerOperand("table", WEIGHTS, (Dimension(TABLE_ENTRIES),), element_bytes)
+    return replace(layer, inputs=(*layer.inputs, table))
 
 
 def _matrix_product(node: Node) -> Layer:

@@ -1,0 +1,115 @@
+"""smv: comparisons, extremes, softmax, products of two tensors and grouped convolutions, on every
+rung and in tiles of both tilers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offloading import assert_exact, claimed, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Value
+from penstock.ir.tensor import Quantisation
+from penstock.ops.binary import Maximum
+from penstock.ops.comparisons import Compare, Relation
+from penstock.scheduling.options import Options
+from penstock.tiling.sequence import TileSequence
+from penstock.uma import Offloaded
+from penstock_smv import Smv
+from penstock_smv.tiling import tiling_of
+
+SMALL = "input_bytes=1024,weights_bytes=2048,output_bytes=1024"
+TILERS = (SMALL, f"tiler=smaug,{SMALL}")
+Q = Quantisation((0.02,), (3,))
+
+
+def relations(net: GraphBuilder) -> tuple[Value, ...]:
+    a = net.input((1, 11, 9, 10), name="a")
+    b = net.input((1, 11, 9, 10), scale=0.006, zero_point=20, name="b")
+    constants = net.constant(np.arange(-20, 80, 10, dtype=np.int8), Q, "constants")
+    return (
+        *(net.apply(Compare(relation), a, b) for relation in Relation),
+        net.apply(Compare(Relation.LESS), constants, a),
+        net.apply(Compare(Relation.GREATER), b, constants),
+    )
+
+
+def extremes(net: GraphBuilder) -> tuple[Value, ...]:
+    a = net.input((1, 11, 9, 10), name="a")
+    b = net.input((1, 11, 9, 10), name="b")
+    like = a.type.quantisation
+    constants = net.constant(np.arange(-20, 80, 10, dtype=np.int8), like, "constants")
+    most = net.maximum(a, b)
+    return (most, net.minimum(most, b), net.apply(Maximum(), constants, a, quantisation=like))
+
+
+def softmax(net: GraphBuilder) -> tuple[Value, ...]:
+    x = net.input((1, 11, 9, 10), scale=0.1)
+    return net.softmax(x), net.softmax(net.input((40, 33), scale=0.05, name="rows"), beta=0.7)
+
+
+@pytest.mark.parametrize("attributes", TILERS)
+@pytest.mark.parametrize("network", [relations, extremes, softmax])
+def test_every_rung_equals_the_operators(
+    network: Callable[[GraphBuilder], tuple[Value, ...]], attributes: str
+) -> None:
+    net = GraphBuilder(network.__name__)
+    done = compiled(net.build(*network(net)), f"smv:{attributes}")
+    assert not done.parts.cpu_fallbacks
+    assert len(claimed(done.graph)) == len(done.graph.nodes)
+    assert max(tiles(done.graph, attributes).values()) > 1
+    assert_exact(done, "host")
+
+
+def tiles(graph: Graph, attributes: str) -> dict[str, int]:
+    """The number of tiles of each layer on the engine."""
+    target = Smv().accelerator(dict(pair.split("=") for pair in attributes.split(","))).target
+    found: dict[str, int] = {}
+    for name, node in claimed(graph).items():
+        tiling = tiling_of(Offloaded(node, target))
+        assert not isinstance(tiling, TileSequence)
+        found[name] = tiling.count
+    return found
+
+
+@pytest.mark.parametrize("width", [7, 1000])
+def test_a_softmax_is_split_along_its_vectors_alone(width: int) -> None:
+    """Each vector is whole: as many as the scratchpad holds."""
+    net = GraphBuilder("softmax")
+    graph = net.build(net.softmax(net.input((60, width), scale=0.1)))
+    done = compiled(graph, "smv:tiler=smaug,input_bytes=4096,output_bytes=4096")
+    (node,) = done.graph.nodes
+    found = tiling_of(Offloaded(node, done.request.accelerators[0].target))
+    room = -(-width // 8) * 8
+    assert next(b - a for a, b in found.tiles["n"]) == min(60, 4096 // room)
+    assert len(found.tiles["c"]) == 1
+    assert_exact(done, "machine")
+
+
+RECORDED = Path(__file__).with_name("smaug_tiles.txt")
+
+
+def test_vectors_of_a_softmax_are_split_as_smaug_splits_them() -> None:
+    compared = 0
+    for line in RECORDED.read_text("utf-8").splitlines():
+        if not line.startswith("softmax"):
+            continue
+        layer, expected = line.split(" | ")
+        size, rows, width = map(int, layer.split()[1:])
+        net = GraphBuilder("softmax")
+        graph = net.build(net.softmax(net.input((rows, width), scale=0.1)))
+        sizes = f"input_bytes={size},output_bytes={size}"
+        done = compiled(graph, f"smv:tiler=smaug,{sizes}", options=Options(max_parts=1))
+        if expected == "refused":
+            assert done.parts.cpu_fallbacks, line
+            continue
+        (node,) = done.graph.nodes
+        found = tiling_of(Offloaded(node, done.request.accelerators[0].target))
+        lengths = [b - a for a, b in found.tiles["n"]]
+        runs = [f"{lengths.count(n)}*{n}x{width}" for n in dict.fromkeys(lengths)]
+        assert " ".join(runs) == expected, line
+        compared += 1
+    assert compared > 20

@@ -48,21 +48,31 @@ def drawn_hops(compilation: Compilation, hops: int) -> tuple[Mapping[str, Array]
     return _drawn(compilation, ((hop, 0) for hop in range(hops)))
 
 
+def drawn_inputs(model: Graph, count: int) -> tuple[Mapping[str, Array], ...]:
+    """As `drawn_sets`, for a model as it is read, with the element types of its inputs."""
+    steps = drawn_steps(model)
+    return _drawn_of(model, ((k, step) for k in range(count) for step in range(steps)))
+
+
 def _drawn(
     compilation: Compilation, numbers: Iterable[tuple[int, int]]
 ) -> tuple[Mapping[str, Array], ...]:
-    inputs = compilation.model.inputs
-    drawn = (draw_inputs(input_types(inputs), number, seed) for number, seed in numbers)
-    names = [value.name for value in inputs]
+    sets = _drawn_of(compilation.model, numbers)
+    return tuple(with_interface(compilation, arrays) for arrays in sets)
+
+
+def _drawn_of(model: Graph, numbers: Iterable[tuple[int, int]]) -> tuple[Mapping[str, Array], ...]:
+    drawn = (draw_inputs(input_types(model.inputs), number, seed) for number, seed in numbers)
+    names = [value.name for value in model.inputs]
     sets = (dict(zip(names, arrays, strict=True)) for arrays in drawn)
-    return tuple(with_interface(compilation, _in_range(compilation, arrays)) for arrays in sets)
+    return tuple(_in_range(model, arrays) for arrays in sets)
 
 
-def _in_range(compilation: Compilation, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def _in_range(model: Graph, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The inputs with real numbers of [-1, 1) scaled to the range of the quantisation that reads
     them."""
     found = dict(inputs)
-    for node in compilation.model.nodes:
+    for node in model.nodes:
         name = node.inputs[0].name if node.inputs else ""
         if isinstance(node.op, QuantizeReal) and name in found:
             y = node.output.type

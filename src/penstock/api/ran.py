@@ -18,14 +18,17 @@ from penstock.alternatives import with_measured_stack
 from penstock.api.arguments import check_compiler, check_flags, ignore_stage
 from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
 from penstock.api.compiled import Compiled, check_flash, compile
+from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.brief import shortened
+from penstock.choices import InterfaceTypes
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
+from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.reports import comparison
@@ -98,6 +101,7 @@ def run(
     target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
+    layer: str | None = None,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = ignore_stage,
@@ -110,6 +114,7 @@ def run(
     elements have the type of the model's input or that of the generated code.
     `compiler` is "zig" or "gcc".
 
+    layer: the name of a layer to run by itself, with the inputs that it has in the network.
     workers: number of processes, or an executor; the result does not depend on it.
     on_stage: called with the name of each stage when it begins.
 
@@ -121,6 +126,11 @@ def run(
     check_are_sets(sets)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     require_tools(wanted.target, compiler)
+    if layer is not None:
+        model_inputs = read_request(wanted)
+        check_sets(model_inputs, sets or (), InterfaceTypes.MODEL)
+        cut = cut_layer(wanted, layer, 1, sets)
+        wanted, sets = cut.request, cut.sets
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
     check_sets(done.model, sets or (), wanted.io)
@@ -142,6 +152,7 @@ def profile(
     model: Model | Request,
     target: str = DEFAULT_TARGET,
     *,
+    layer: str | None = None,
     simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
@@ -150,6 +161,7 @@ def profile(
 ) -> Ran:
     """Compile a model and count its layers on the target's simulated core.
 
+    layer: the name of a layer to profile by itself, with the inputs that it has in the network.
     simulate: count instructions and cycles; otherwise, estimate cycles.
     compiler: "zig" or "gcc".
     workers: number of processes, or an executor; the result does not depend on it.
@@ -161,6 +173,8 @@ def profile(
     check_compiler(compiler)
     check_flags("profile", simulate=simulate)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    cut = None if layer is None else cut_layer(wanted, layer, 1)
+    wanted = wanted if cut is None else cut.request
     has_c = all(map(ladder.has_c, wanted.accelerators))
     if simulate and has_c and wanted.target.core is not None:
         require_tools(wanted.target, compiler)
@@ -173,7 +187,8 @@ def profile(
         why = f"{', '.join(missing)} has no model of its driver in C"
     if why:
         return Ran(dataclasses.replace(compiled.report, unmeasured=why), compiled, (), ())
-    return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
+    sets = drawn_sets(compiled.compilation, 1) if cut is None else cut.sets
+    return _on_core(compiled, sets, compiler)
 
 
 def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:

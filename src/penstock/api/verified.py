@@ -25,6 +25,7 @@ from penstock.api.arguments import (
 )
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
 from penstock.api.compiled import Compiled, compile
+from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
@@ -169,6 +170,7 @@ def verify(
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite", "onnx"] | None = None,
+    layer: str | None = None,
     every_point: bool = False,
     compiler: str = "zig",
     last_rung: str = "core",
@@ -185,6 +187,7 @@ def verify(
     reference: "tflite" takes ground truth from TensorFlow Lite Micro; "onnx" compares each operator
         with onnxruntime, within one quantisation step.  By default, random inputs have no ground
         truth beyond the operators' own arithmetic.
+    layer: the name of a layer to verify by itself, with the inputs that it has in the network.
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
@@ -202,6 +205,11 @@ def verify(
     check_compiler(compiler)
     last = check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    cut = None if layer is None else cut_layer(wanted, layer, DRAWN_SETS)
+    if cut is not None:
+        wanted = cut.request
+        if goldens is not None or reference is not None:
+            raise _layer_alone(wanted)
     if separate_regions:
         apart = tuple(a.with_separate_calls for a in wanted.accelerators)
         wanted = replace(wanted, accelerators=apart)
@@ -220,6 +228,8 @@ def verify(
         truth = _truth(done.request, original, goldens, reference, deviating, on_stage)
         judge = onnx_reference(wanted) if by_node else None
         sets, steps = drawn_sets(done, DRAWN_SETS), drawn_steps(done.model)
+        if cut is not None:
+            sets, steps = cut.sets, 1
         if against is not None:
             sets, steps = drawn_hops(done, hops), hops
         if truth is not None:
@@ -280,6 +290,18 @@ def _node_report(found: JudgedTensor) -> NodeReport:
         found.steps,
         found.mismatches,
         found.exception,
+    )
+
+
+def _layer_alone(wanted: Request) -> UsageError:
+    return UsageError(
+        "usage-182",
+        "a layer by itself has no ground truth",
+        where=wanted.model,
+        why="ground truth is that of the whole network; a layer is compared with the arithmetic of "
+        "its operator",
+        help="omit --layer to compare all layers with ground truth, or omit --goldens and "
+        "--reference",
     )
 
 

@@ -11,7 +11,7 @@ import typer
 from penstock import api
 from penstock.api.arguments import HOPS, check_reference
 from penstock.cli import parameters as p
-from penstock.cli.terminal import out, print_error, print_json, progress
+from penstock.cli.terminal import out, print_error, print_json, print_kernels, progress
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 
@@ -40,6 +40,7 @@ def verify(
             "node by node, with a tolerance of one quantisation step).",
         ),
     ] = None,
+    layer: p.Layer = None,
     every_point: Annotated[
         bool,
         typer.Option(
@@ -79,6 +80,7 @@ def verify(
             wanted,
             goldens=goldens,
             reference=source,
+            layer=layer,
             every_point=every_point,
             last_rung=last_rung,
             separate_regions=separate_regions,
@@ -93,6 +95,8 @@ def verify(
         print_json({**done.report.as_json(), **found})
     else:
         _print_verified(done)
+        if layer is not None:
+            print_kernels(done.compiled)
     if error is not None:
         print_error(error)
         raise typer.Exit(error.exit_code)

@@ -11,7 +11,7 @@ import typer
 from penstock import api
 from penstock.choices import one_of
 from penstock.cli import parameters as p
-from penstock.cli.terminal import out, print_durations, print_json, progress
+from penstock.cli.terminal import out, print_durations, print_json, print_kernels, progress
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
@@ -44,6 +44,7 @@ def run(
             "sequence have the run as their first axis.",
         ),
     ] = None,
+    layer: p.Layer = None,
     settings: api.Settings,
     compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
@@ -54,11 +55,13 @@ def run(
     on the host if the target has none."""
     wanted = api.request(model, target, **settings)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
-        api.check_outputs(model, output or [], wanted.reading)
+        if layer is None:
+            api.check_outputs(model, output or [], wanted.reading)
         sets = api.read_inputs(model, input, wanted.reading, wanted.io) if input else None
         done = api.run(
             wanted,
             sets=sets,
+            layer=layer,
             compiler=compiler,
             workers=workers,
             on_stage=on_stage,
@@ -73,6 +76,8 @@ def run(
         named = CompileCommand(model, target)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         _print_outputs(outputs, random=sets is None)
+        if layer is not None:
+            print_kernels(done.compiled)
         if verbose:
             print_durations(on_stage)
 
@@ -96,6 +101,7 @@ def profile(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
     *,
+    layer: p.Layer = None,
     settings: api.Settings,
     simulate: Annotated[
         bool,
@@ -141,6 +147,7 @@ def profile(
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,
+            layer=layer,
             simulate=simulate,
             compiler=compiler,
             workers=workers,
@@ -152,6 +159,8 @@ def profile(
         print_json(done.as_json())
     else:
         _print_profile(done, CompileCommand(model, target), selection)
+        if layer is not None:
+            print_kernels(done.compiled)
         if output is None:
             out().print("\na page with these tables, to sort and filter: -o DIR", style="dim")
         else:

@@ -68,6 +68,14 @@ Package = Annotated[
         "Several packages are written to folders named after them.",
     ),
 ]
+Layer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Take this layer alone, with the inputs that it has in the network: a name that "
+        "`penstock show MODEL --nodes` prints.",
+    ),
+]
 CompilerName = Annotated[
     str,
     typer.Option(

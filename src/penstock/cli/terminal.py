@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress, TaskID
 
+    from penstock.api.compiled import Compiled
     from penstock.errors import PenstockError
 
 WIDTH = 120
@@ -236,3 +237,11 @@ def print_durations(reporter: Reporter) -> None:
         table.add_row(name, f"{seconds:.2f} s")
     out().print("\nduration of the stages:")
     out().print(table)
+
+
+def print_kernels(compiled: Compiled) -> None:
+    """Print which kernels competed for the layers of the processor, and by how much they lost."""
+    from penstock.api.layer import kernel_lines
+
+    for line in kernel_lines(compiled):
+        out().print(f"kernel of {line}", highlight=False)

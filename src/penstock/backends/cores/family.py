@@ -218,6 +218,20 @@ def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
     return SelectedKernels(family.priced(op, site, kernel), family.priced(op, site, fallback))
 
 
+def competing_kernels(op: Op, site: Site, family: CoreFamily) -> tuple[tuple[str, int], ...]:
+    """Return the name and the estimated cycles of each kernel that could compute an operator on
+    cores of a family, in ascending order of cycles.
+
+    They are the kernel and the fallback kernel of the family, and portable C.  Empty if the family
+    has no model of cycles, or for the operators that never become kernels."""
+    if family.cycle_model is None or op.ALIAS:
+        return ()
+    choices = (family.kernel(op, site), family.fallback_kernel(op, site), op.kernel(site))
+    found = {kernel.name: kernel for kernel in choices if kernel is not None}
+    cycles = {name: round(family.cycles(op, site, kernel)) for name, kernel in found.items()}
+    return tuple(sorted(cycles.items(), key=lambda pair: pair[1]))
+
+
 # Largest share of channels with wide weights for which a second kernel computes these channels.
 #
 # Above it, one kernel in portable C computes all channels.

@@ -1,0 +1,110 @@
+"""A layer by itself: the network of one node, with the inputs that it has in its network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.api.arguments import check_type
+from penstock.api.arrays import drawn_inputs, drawn_steps
+from penstock.api.compiled import Compiled
+from penstock.backends.cores.family import competing_kernels, core_family
+from penstock.choices import InterfaceTypes
+from penstock.errors import UsageError, did_you_mean
+from penstock.frontends.reading import AS_IT_IS
+from penstock.ir.graph import Graph, Node
+from penstock.ir.tensor import Array
+from penstock.pipeline.graphs import read_request, simplify
+from penstock.pipeline.request import Request
+from penstock.reports.formats import short_names
+from penstock.simulators.graph import run_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class CutLayer:
+    """A layer as a network of its own.
+
+    request: the request of the network, for the same target and accelerators.
+    sets: the inputs of the layer in several runs of its network, by name."""
+
+    request: Request
+    sets: tuple[Mapping[str, Array], ...]
+
+
+def cut_layer(
+    wanted: Request,
+    name: str,
+    count: int,
+    given: Sequence[Mapping[str, Array]] | None = None,
+) -> CutLayer:
+    """Cut a layer out of the network of a request.
+
+    name: that of its node in the simplified network, or of the node of the model file that became
+        part of it, or the last part of such a path, if it is unique.
+    count: the number of sets of random inputs of the network, or of sequences of them.
+    given: the inputs of the network, instead of random ones, with the element types of the model.
+
+    Raises ModelError, UnsupportedError; UsageError if there is no such layer."""
+    check_type("layer", name, str, "the call")
+    model = read_request(wanted)
+    graph = simplify(model, wanted.rounding, InterfaceTypes.MODEL)
+    node = _node_named(graph, model, name, wanted.model)
+    sets = drawn_inputs(model, count) if given is None else given
+    steps = drawn_steps(model) if given is None else max(1, len(sets))
+    values = run_sequences(graph, sets, steps)
+    inputs = tuple({value.name: value for value in node.variable_inputs}.values())
+    alone = Graph(f"{graph.name}: {node.name}", inputs, (node.output,), (node,))
+    request = replace(
+        wanted,
+        graph=alone,
+        model=alone.name,
+        stream_input=False,
+        plan_streaming=False,
+        evaluation=None,
+        io=InterfaceTypes.MODEL,
+        reading=AS_IT_IS,
+    )
+    return CutLayer(request, tuple({v.name: run[v.name] for v in inputs} for run in values))
+
+
+def _node_named(graph: Graph, model: Graph, name: str, where: str) -> Node:
+    nodes = {node.name: node for node in graph.nodes}
+    if name in nodes:
+        return nodes[name]
+    short = {text: full for full, text in short_names(nodes).items()}
+    if name in short:
+        return nodes[short[name]]
+    origins = {node.origin for node in model.nodes if node.name == name and node.origin}
+    found = [node for node in graph.nodes if node.origin in origins]
+    if len(found) == 1:
+        return found[0]
+    raise UsageError(
+        "usage-181",
+        f'there is no layer "{name}"',
+        where=where,
+        why="a layer is a node of the simplified network",
+        help=did_you_mean(name, [*nodes, *short])
+        + "`penstock show MODEL --nodes` lists the nodes with their names",
+    )
+
+
+def kernel_lines(compiled: Compiled) -> tuple[str, ...]:
+    """Return a line for each kernel that a layer of the processor could have, the fastest first:
+    estimated cycles, and by which factor they exceed those of the kernel that runs."""
+    done = compiled.compilation
+    processor = done.request.target.engines[0]
+    family = core_family(processor.kernels)
+    lines: list[str] = []
+    for part in done.parts.parts:
+        if part.engine != processor.name or not part.nodes:
+            continue
+        node = part.nodes[0]
+        rivals = competing_kernels(node.op, node.site, family)
+        own = next((cycles for kernel, cycles in rivals if kernel == part.kernel.name), None)
+        for kernel, cycles in rivals:
+            text = f"{part.name}: {kernel}, {cycles:,} cycles"
+            if kernel == part.kernel.name:
+                lines.append(f"{text}, runs")
+            elif own:
+                lines.append(f"{text}, {cycles / own:.2f} times")
+    return tuple(lines)

@@ -1,0 +1,140 @@
+"""`--layer NAME`: a layer by itself, with the inputs that it has in its network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as package
+from command_line import CommandLine
+from penstock import api
+from penstock.api.layer import cut_layer, kernel_lines
+from penstock.backends.uma import backend
+from penstock.errors import UsageError
+from penstock.frontends.open import graph_from_text
+from penstock.simulators.graph import run_graph
+from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
+
+MODEL = "zoo:lenet5"
+
+
+def test_its_inputs_are_those_of_the_network() -> None:
+    cut = cut_layer(api.request(MODEL, "host"), "conv2", 2)
+    graph = cut.request.graph
+    assert graph is not None
+    assert [node.name for node in graph.nodes] == ["conv2"]
+    (x,) = graph.inputs
+    done = package.compile(MODEL, target="host").compilation
+    for drawn, alone in zip(api.drawn_sets(done, 2), cut.sets, strict=True):
+        np.testing.assert_array_equal(alone[x.name], run_graph(done.model, drawn)[x.name])
+
+
+def test_it_is_verified_on_every_rung() -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    done = package.verify(MODEL, target="cortex-m4", layer="conv2")
+    assert [part.name for part in done.compiled.compilation.parts.parts] == ["conv2"]
+    steps = [(rung.step, rung.mismatches) for rung in done.rungs]
+    assert steps == [("machine", 0), ("host", 0), ("core", 0)]
+
+
+def test_an_accelerator_runs_it() -> None:
+    done = package.verify(MODEL, target="host", layer="conv2", accelerators=("vanilla",))
+    assert [part.engine for part in done.compiled.compilation.parts.parts] == ["vanilla"]
+    assert done.passed
+
+
+class Wrong(UMABackend):
+    """An engine for convolutions whose functional model writes zeros."""
+
+    target_name = "wrong"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._register_pattern("conv2d", is_op("nn.conv2d")(wildcard(), is_constant()))
+        self._register_operator_strategy("conv2d", strategy)
+        self._register_codegen(includes='#include "wrong.h"')
+
+
+def zeros(device: Any, y: Any, count: int) -> None:
+    y[:count] = 0
+
+
+def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+    driver = Driver("wrong_zeros", "wrong", zeros, device=dict)
+    found = OpStrategy()
+    found.add_implementation(
+        lambda call: [call.invoke(driver, call.result.address, call.output.elements)],
+        name="wrong.conv2d",
+    )
+    return found
+
+
+def test_where_it_first_differs_is_printed(
+    penstock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "REGISTERED", {})
+    Wrong().register()
+    found = penstock("verify", MODEL, "-t", "host", "--layer", "conv2", "--accelerator", "wrong")
+    assert found.code != 0
+    assert "mismatches on rung machine" in found.err
+    assert re.search(r'why: .*"conv2" of set 0.*\[\d+(, \d+)*\]', found.err), found.err
+    assert "wrong computes this tensor" in found.err
+
+
+def test_run_takes_inputs_of_the_network() -> None:
+    done = package.compile(MODEL, target="host").compilation
+    (x,) = done.model.inputs
+    given = {x.name: np.full(x.type.shape, 3, np.int8)}
+    ran = package.run(MODEL, target="host", sets=[given], layer="pool1")
+    expected = run_graph(done.model, given)["pool1"]
+    np.testing.assert_array_equal(ran.joined_outputs["pool1"], expected)
+
+
+def test_profile_counts_it_alone(penstock: CommandLine) -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    found = penstock("profile", MODEL, "--target", "cortex-m4", "--layer", "conv2")
+    assert found.code == 0, found.err
+    lines = re.findall(r"kernel of conv2: (\w+), ([\d,]+) cycles, (.*)", found.out)
+    assert lines[0][0].endswith("_dsp")
+    assert lines[0][2] == "runs"
+    assert re.fullmatch(r"\d+\.\d\d times", lines[-1][2])
+    assert lines[-1][0] == "conv2d_s8"
+
+
+def test_a_layer_of_the_file_that_became_part_of_another_is_found() -> None:
+    text = """graph net
+input x: int8[1,4] scale 0.5
+a: int8[1,4] scale 0.5 = Add(x, x) at "net: node 0"
+y: int8[1,4] scale 0.5 = Relu(a) at "net: node 1"
+output y
+"""
+    cut = cut_layer(api.request(graph_from_text(text), "host"), "a", 1)
+    assert cut.request.graph is not None
+    assert [(node.kind, node.name) for node in cut.request.graph.nodes] == [("Add", "y")]
+
+
+def test_unknown_layers_are_refused_with_suggestions() -> None:
+    with pytest.raises(UsageError, match='there is no layer "conv3"') as caught:
+        package.verify(MODEL, target="host", layer="conv3")
+    assert "conv1" in caught.value.help or "conv2" in caught.value.help
+
+
+def test_ground_truth_is_that_of_the_network(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a layer by itself has no ground truth"):
+        package.verify(MODEL, target="host", layer="conv2", goldens=tmp_path / "goldens.npz")
+
+
+def test_kernels_that_no_family_prices_are_not_listed() -> None:
+    assert kernel_lines(package.compile(MODEL, target="host")) == ()
+
+
+def test_competing_kernels_are_in_order_of_cycles() -> None:
+    lines = kernel_lines(package.compile(MODEL, target="cortex-m4"))
+    of_conv = [line for line in lines if line.startswith("conv2: ")]
+    cycles = [int(re.findall(r", ([\d,]+) cycles", line)[0].replace(",", "")) for line in of_conv]
+    assert cycles == sorted(cycles)
+    assert len(of_conv) > 1

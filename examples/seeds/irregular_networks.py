@@ -38,8 +38,10 @@ faster inference than earlier partitions, a loss of up to 52 % if the size of gr
 differences of up to 50 % between orders. In penstock, `--partition paper --inside trace_back` is
 its strategy. `best` is a search whose result is never worse; it prints a bound on its distance from
 the optimum. The paper's networks and buffer sizes are not published, so we cannot reproduce the
-figure of 87 %. In the tables, `seed` is the method that the line names and `penstock` is `best`;
-penstock computes both."""
+figure of 87 %. In the tables, the column `seed` is the method that the line names, which is the
+paper's or a simpler one that it compares with, and `penstock` is `best`. All are penstock's own
+implementations; bytes and cycles are those of its cost model, and its reference machine executes
+what it compiles."""
 
 
 def is_modelled() -> bool:
@@ -139,7 +141,7 @@ def print_many_layers() -> None:
 def print_executed() -> None:
     """Compile a network of cells for NVDLA with each strategy, and execute its streams."""
     graph = irregular(CELLS, 14, 8)
-    print(f"\n{CELLS} cells on NVDLA `small`, in groups for fewest cycles, executed from streams:")
+    print(f"\n{CELLS} cells on NVDLA `small` in fewest cycles, executed from register streams:")
     for partition, inside, size in RUNS:
         words = f"  {partition:6} {inside:11} feature buffer {size:4}"
         try:
@@ -153,7 +155,8 @@ def print_executed() -> None:
 def print_tiles() -> None:
     """Compile a network of cells for fewest bytes, without and with tiles and bank groups."""
     graph = irregular(TILED_CELLS, 28, 8)
-    print(f"\n{TILED_CELLS} larger cells, in tiles (5.2), one tensor per bank group (4.3):")
+    words = "in fewest bytes, in tiles (5.2), one tensor per bank group (4.3)"
+    print(f"\n{TILED_CELLS} larger cells {words}:")
     for tiles, banked in ((False, False), (True, False), (True, True)):
         options = Options(partition="best", objective=BYTES, tiles=tiles)
         found = executed(graph, f"config=small,feature_buffer=32k,banked={banked}", options)
@@ -161,11 +164,13 @@ def print_tiles() -> None:
 
 
 def executed(graph: Graph, attributes: str, options: Options) -> str:
-    """Return the external bytes of a compiled network and its comparison with the reference."""
+    """Return cycles of the engine, bytes of tensors to and from main memory, and the comparison
+    with the reference.  `options.objective` is the one of the two that the strategy minimises."""
     done = compiled(graph, attributes, options)
     found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
     moved = external_bytes(done)
-    return f"{moved:9,} external bytes, {found.mismatches} of {found.elements:,} elements differ"
+    costs = f"{engine_cycles(done.schedule):9,} cycles, {moved:9,} bytes"
+    return f"{costs}, {found.mismatches} of {found.elements:,} elements differ"
 
 
 def compiled(graph: Graph, attributes: str, options: Options) -> Compilation:

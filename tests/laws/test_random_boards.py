@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,16 @@ from boards import FLASH, BoardMemory, board
 from lowered import Lowered, assert_equal_to_graph
 from penstock import api
 from penstock.codegen.c_program import c_sources
+from penstock.errors import CapacityError
 from penstock.execution import unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import compile_graph
+from penstock.scheduling.cascades.selection import NOTICED
+from penstock.scheduling.model.schedule import Schedule
 
 BOARDS, BOARDS_LONG = 20, 150
+NEIGHBOURS = 8
 ALIGNMENT = 16
 STACK = 1024
 
@@ -129,8 +133,9 @@ def placed_bytes(sources: Path, names: Sequence[str]) -> Mapping[str, int]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        count = BOARDS_LONG if metafunc.config.getoption("long") else BOARDS
-        metafunc.parametrize("seed", range(count))
+        is_long = metafunc.config.getoption("long")
+        by_default = NEIGHBOURS if "neighbouring" in metafunc.function.__name__ else BOARDS
+        metafunc.parametrize("seed", range(BOARDS_LONG if is_long else by_default))
 
 
 def test_what_a_greedy_placement_fits_compiles_exactly(seed: int, tmp_path: Path) -> None:
@@ -156,3 +161,44 @@ def test_what_a_greedy_placement_fits_compiles_exactly(seed: int, tmp_path: Path
     assert sorted(arrays.values()) == sorted(n for _, n in done.point.used_bytes if n)
     if report is not None:
         assert dict(report.memory_bytes) == dict(done.point.used_bytes)
+
+
+def neighbour(draw: random.Random, found: Sequence[BoardMemory]) -> list[BoardMemory]:
+    """The memories with one figure of one of them changed."""
+    k = draw.randrange(len(found))
+    old = found[k]
+    changed = draw.choice(
+        (
+            replace(old, size=max(16, int(old.size * draw.choice((0.9, 1.1, 1.3))))),
+            replace(old, bandwidth=old.bandwidth * draw.choice((0.5, 2))),
+            replace(old, latency=old.latency + draw.choice((1, 3))),
+            replace(old, burst=draw.choice((1, 16))),
+        )
+    )
+    return [*found[:k], changed, *found[k + 1 :]]
+
+
+def test_no_schedule_of_a_neighbouring_board_is_faster(seed: int, tmp_path: Path) -> None:
+    """Except for what the search takes for equally fast (`selection.NOTICED`)."""
+    draw = random.Random(seed)
+    graph = network(draw)
+    found = memories(draw, graph)
+    while not fits(graph, found):
+        found = memories(draw, graph)
+    other = neighbour(draw, found)
+    if not fits(graph, other):
+        other = found
+    kernels = draw.choice(("dsp", "portable"))
+
+    def compiled(memories: Sequence[BoardMemory], schedule: Schedule | None) -> Schedule:
+        path = board(tmp_path, *memories, FLASH, kernels=kernels)
+        wanted = api.request(graph, path, optimize="speed", schedule=schedule)
+        return compile_graph(graph, wanted).schedule
+
+    best = compiled(found, None)
+    rival = compiled(other, None)
+    try:
+        again = compiled(found, rival)
+    except CapacityError:
+        return  # the other memories are larger
+    assert best.cost.cycles <= again.cost.cycles * (1 + NOTICED)

@@ -32,6 +32,11 @@ size = {output}
 bytes_per_cycle = 16
 latency_cycles = 3
 
+[global_buffer]
+size = {shared}
+bytes_per_cycle = 9
+latency_cycles = 5
+
 [memory]
 bytes_per_cycle = 4
 latency_cycles = 30
@@ -62,7 +67,7 @@ def described(
         dataflow=dataflow,
         banks=banks,
         operators=", ".join(f'"{name}"' for name in operators),
-        **{"input": 8192, "weights": 4096, "output": 8192, **sizes},
+        **{"input": 8192, "weights": 4096, "output": 8192, "shared": 0, **sizes},
     )
 
 

@@ -39,6 +39,7 @@ def test_every_key_has_its_place() -> None:
         30,
         2,
         OPERATORS,
+        Buffer(0, 9, 5),
     )
     assert [parse(described(flow), "x").dataflow.text for flow in DATAFLOWS] == list(DATAFLOWS)
 

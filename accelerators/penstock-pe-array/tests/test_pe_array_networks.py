@@ -18,6 +18,7 @@ from offloading import assert_exact, claimed, compiled, layer_by_layer
 from penstock import api, ladder
 from penstock.ir.graph import Graph
 from penstock.reports.making import engine_work
+from penstock.scheduling.options import DEFAULTS, Options
 from penstock.zoo.registry import open_zoo
 from small_networks import networks
 
@@ -72,6 +73,22 @@ def test_random_networks_are_exact_at_every_point(
     assert_exact(compiled(graph, file), "points")
 
 
+@pytest.mark.parametrize("partition", ["cascades", "resident", "layer", "paper", "best"])
+def test_tensors_in_the_global_buffer_take_fewer_cycles(partition: str, tmp_path: Path) -> None:
+    """Groups of layers pass tensors on there; the stream takes as long as the estimate."""
+    model, cycles = "zoo:resnet8:width=8,resolution=16", list[float]()
+    for size in (0, 6144):
+        file = accelerator(tmp_path, described(shared=size, input=2048, weights=2048, output=4096))
+        options = Options(partition=partition) if size else DEFAULTS
+        done = api.verify(model, "host", accelerators=(file,), options=options)
+        assert [rung.mismatches for rung in done.rungs] == [0, 0]
+        compilation = done.compiled.compilation
+        cycles.append(compilation.schedule.cost.cycles)
+        used = {b.memory for b in compilation.program.buffers}
+        assert ("global_buffer" in used) == (size > 0 and partition != "layer")
+    assert cycles[1] < cycles[0] or partition == "layer"
+
+
 def test_operators_that_the_file_does_not_list_run_on_the_processor(tmp_path: Path) -> None:
     file = accelerator(tmp_path, described(operators=("conv2d", "fully_connected")))
     done = compiled(windows(), file)
@@ -112,7 +129,7 @@ def test_the_cost_model_and_the_stream_take_the_same_cycles(
 ) -> None:
     """Of whole layers; in stripes, the cost does not know where tiles meet the border."""
     sizes = TINY if banks == 2 else {name: size // 2 for name, size in TINY.items()}
-    file = accelerator(tmp_path, described(dataflow, banks=banks, **sizes))
+    file = accelerator(tmp_path, described(dataflow, banks=banks, shared=2048, **sizes))
     done = layer_by_layer(compiled(windows(), file))
     _, found = ladder.run_machine(done, [inputs_of_graph(done.model, 3)])
     (estimated,) = (work.cycles for work in engine_work(done.schedule) if work.name == "pe_array")

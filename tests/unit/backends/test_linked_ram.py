@@ -20,6 +20,7 @@ ACCELERATORS = (
     "dot4",
     "ultra_trail",
     "vanilla",
+    "pe_array",
     "ethos_u55",
     "ethos_u65_256",
     "nvdla:config=small,extension=False",

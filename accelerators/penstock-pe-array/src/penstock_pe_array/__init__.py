@@ -1,8 +1,9 @@
 """pe_array: an array of processing elements, as a TOML file describes it.
 
 The attribute `file` names the file (`hardware.py`); without it, the array has 8 x 8 elements.  The
-file states rows, columns and dataflow, the buffers with their banks, bandwidths and latencies,
-memory, and the operators that run on the array.  Everything else follows from it: tiles
+file states rows, columns and dataflow, the buffers with their banks, bandwidths and latencies, an
+on-chip memory for tensors (the global buffer), main memory, and the operators that run on the
+array.  Everything else follows from it: tiles
 (`tiles.py`), cycles (`dataflow.py`, `timeline.py`), command streams (`stream.py`, `kernels.py`) and
 the functional model (`model.py`, `pe_array.c`).
 
@@ -27,7 +28,7 @@ from penstock.uma import (
     wildcard,
 )
 from penstock_pe_array import kernels, stream, tiles
-from penstock_pe_array.hardware import OPERATORS, hardware_of
+from penstock_pe_array.hardware import GLOBAL_BUFFER, OPERATORS, hardware_of, read_file
 from penstock_pe_array.model import SUBMIT
 
 WEIGHTED = (wildcard(), is_constant(), is_constant())
@@ -45,6 +46,14 @@ class PeArray(UMABackend):
     def __init__(self) -> None:
         super().__init__()
         self._register_target_attr("file", default="")
+        self._register_memory(
+            GLOBAL_BUFFER,
+            lambda attrs: read_file(str(attrs["file"])).global_buffer.size_bytes,
+            bandwidth_bytes_per_cycle=lambda attrs: (
+                read_file(str(attrs["file"])).global_buffer.bytes_per_cycle
+            ),
+            holds=("arena",),
+        )
         for name, op in OPERATORS.items():
             self._register_pattern(name, is_op(op)(*OPERANDS.get(op, WEIGHTED)))
             self._register_operator_strategy(op, strategy_of(op))

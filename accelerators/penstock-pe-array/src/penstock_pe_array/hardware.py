@@ -38,6 +38,8 @@ class Dataflow(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
+GLOBAL_BUFFER = "global_buffer"
+"""The name of the on-chip memory for tensors."""
 OPERATORS: Final = {
     "conv2d": "nn.conv2d",
     "depthwise_conv2d": "nn.depthwise_conv2d",
@@ -74,7 +76,9 @@ class Hardware:
         written at the same time.
     memory_latency_cycles: the cycles before the first byte of a copy.
     memory_run_cycles: the cycles that each run of contiguous bytes takes besides.
-    operators: keys of `OPERATORS`, those that run on the array."""
+    operators: keys of `OPERATORS`, those that run on the array.
+    global_buffer: the on-chip memory that may hold tensors between layers; of 0 bytes if there is
+        none.  Its bytes per cycle and latency are those of copies to and from the other buffers."""
 
     rows: int = 8
     columns: int = 8
@@ -87,6 +91,7 @@ class Hardware:
     memory_latency_cycles: int = 40
     memory_run_cycles: int = 2
     operators: tuple[str, ...] = tuple(OPERATORS)
+    global_buffer: Buffer = Buffer(32768, 16, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,7 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
     "buffers.input": _BUFFER,
     "buffers.weights": _BUFFER,
     "buffers.output": _BUFFER,
+    "global_buffer": {**_BUFFER, "size": Size(0, 2**28)},
     "memory": {
         "bytes_per_cycle": _RATE,
         "latency_cycles": _CYCLES,
@@ -250,21 +256,22 @@ def parse(text: str, file: str) -> Hardware:
     def number(table: str, key: str) -> int:
         return cast(int, found[table][key])
 
-    def buffer(role: str) -> Buffer:
-        return Buffer(*(number(f"buffers.{role}", key) for key in _BUFFER))
+    def buffer(table: str) -> Buffer:
+        return Buffer(*(number(table, key) for key in _BUFFER))
 
     return Hardware(
         number("array", "rows"),
         number("array", "columns"),
         next(flow for flow in Dataflow if flow.text == found["array"]["dataflow"]),
         number("buffers", "banks"),
-        buffer("input"),
-        buffer("weights"),
-        buffer("output"),
+        buffer("buffers.input"),
+        buffer("buffers.weights"),
+        buffer("buffers.output"),
         number("memory", "bytes_per_cycle"),
         number("memory", "latency_cycles"),
         number("memory", "run_cycles"),
         cast(tuple[str, ...], found["array"]["operators"]),
+        buffer("global_buffer"),
     )
 
 

@@ -99,15 +99,9 @@ def _copy(kind: type[Load[Expr, Address]], buffer: int) -> CopyCommand:
 
 def _tile(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str, Expr]:
     """Return the registers of `Tile` for images."""
-    p = call.parameters
-    _, in_h, in_w, _ = x.shape
     _, out_h, out_w, out_c = y.shape
     return {
         "x": x.start,
-        "in_h": in_h,
-        "in_w": in_w,
-        "pad_top": x.padding[1],
-        "pad_left": x.padding[2],
         "x_row": x.pitches[1],
         "x_column": x.pitches[2],
         "y": y.start,
@@ -116,9 +110,21 @@ def _tile(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str, E
         "out_c": out_c,
         "y_row": y.pitches[1],
         "y_column": y.pitches[2],
-        **{name: p.get(name, 1) for name in WINDOW},
-        "least": p["least"],
-        "most": p["most"],
+        "least": call.parameters["least"],
+        "most": call.parameters["most"],
+    }
+
+
+def _windows(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str, Expr]:
+    """Return the registers of `WindowTile`."""
+    _, in_h, in_w, _ = x.shape
+    return {
+        **_tile(call, x, y),
+        "in_h": in_h,
+        "in_w": in_w,
+        "pad_top": x.padding[1],
+        "pad_left": x.padding[2],
+        **{name: call.parameters.get(name, 1) for name in WINDOW},
     }
 
 
@@ -134,7 +140,7 @@ def _convolution(
     p = call.parameters
     accumulate, finish = tiles.accumulation(x.box[3], p["in_c"])
     return Convolve(
-        **_tile(call, x, y),
+        **_windows(call, x, y),
         depth=x.shape[3],
         w=w.start,
         w_output=w.pitches[0],
@@ -155,7 +161,7 @@ def _channel_convolution(
     p, first = call.parameters, y.box[3][0]
     per_channel = p["multiplier_d"]
     return ConvolveChannels(
-        **_tile(call, x, y),
+        **_windows(call, x, y),
         w=w.start,
         w_tap=w.pitches[2],
         in_zero=p["in_zero"],
@@ -206,7 +212,7 @@ def _pool(
     call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
 ) -> Pool[Expr, Address]:
     del tiles
-    return Pool(**_tile(call, *operands), is_mean=int(call.main.kind == "AveragePool2D"))
+    return Pool(**_windows(call, *operands), is_mean=int(call.main.kind == "AveragePool2D"))
 
 
 def _sum(

@@ -18,7 +18,7 @@ from penstock.uma import (
     sliding_windows,
 )
 from penstock_pe_array.dataflow import depthwise_cycles, product_cycles, vector_cycles
-from penstock_pe_array.hardware import Buffer, Dataflow, Hardware
+from penstock_pe_array.hardware import GLOBAL_BUFFER, Buffer, Dataflow, Hardware
 from penstock_pe_array.stream import (
     AddTiles,
     Configure,
@@ -28,6 +28,7 @@ from penstock_pe_array.stream import (
     Pool,
     Store,
     Tile,
+    WindowTile,
     decode,
 )
 from penstock_pe_array.tiles import parameter_cycles, transfer_cycles
@@ -87,6 +88,7 @@ class PeArrayDevice:
             op.memory_rate,
             op.memory_latency,
             op.memory_run,
+            global_buffer=Buffer(0, op.global_rate, op.global_latency),
         )
         sizes = (op.input_bytes, op.weights_bytes, op.output_bytes)
         if tuple(content.size for content in self.contents) != sizes:
@@ -125,7 +127,8 @@ class PeArrayDevice:
         last = self._previous
         queued = last is not None and (type(last), last.buffer) == (type(op), op.buffer)
         runs = 1 if op.pitch == op.run_bytes else op.runs
-        return transfer_cycles(self.hardware, runs, op.runs * op.run_bytes, queued=queued)
+        size, inside = op.runs * op.run_bytes, op.address.memory == GLOBAL_BUFFER
+        return transfer_cycles(self.hardware, runs, size, inside=inside, queued=queued)
 
     def _convolve(self, op: Convolve[int, Place], bases: Bases) -> None:
         x, used = self._image(op, op.depth)
@@ -181,9 +184,9 @@ class PeArrayDevice:
         self._timeline.compute(used, banks, work)
 
     def _add(self, op: AddTiles[int, Place]) -> None:
-        x, used = self._image(op, op.out_c)
-        w, also = self._part(BufferNumber.WEIGHTS, op.w, x.shape, (op.w_row, op.w_tap, 1))
         y, banks = self._output(op)
+        x, used = self._part(BufferNumber.INPUT, op.x, y.shape, (op.x_row, op.x_column, 1))
+        w, also = self._part(BufferNumber.WEIGHTS, op.w, y.shape, (op.w_row, op.w_tap, 1))
         left, right = x.astype(np.int64) - op.zero0, w.astype(np.int64) - op.zero1
         total = multiply(left << 20, op.multiplier0, op.shift0)
         total = total + multiply(right << 20, op.multiplier1, op.shift1)
@@ -192,7 +195,7 @@ class PeArrayDevice:
         work = vector_cycles(self.hardware, op.out_h * op.out_w, 1, op.out_c, 2)
         self._timeline.compute((*used, *also), banks, work)
 
-    def _image(self, op: Tile[int, Place], channels: int) -> tuple[Array, tuple[Bank, ...]]:
+    def _image(self, op: WindowTile[int, Place], channels: int) -> tuple[Array, tuple[Bank, ...]]:
         shape = (op.in_h, op.in_w, channels)
         return self._part(BufferNumber.INPUT, op.x, shape, (op.x_row, op.x_column, 1))
 
@@ -201,7 +204,7 @@ class PeArrayDevice:
         return self._part(BufferNumber.OUTPUT, op.y, shape, (op.y_row, op.y_column, 1))
 
     @staticmethod
-    def _windows(op: Tile[int, Place], image: Array) -> tuple[Array, Array]:
+    def _windows(op: WindowTile[int, Place], image: Array) -> tuple[Array, Array]:
         return sliding_windows(
             image,
             (op.out_h, op.out_w),

@@ -207,7 +207,7 @@ void pe_array_submit(const void *stream, int32_t bytes, void *bases[]) {
         const int32_t head = word(words + k), number = head & 0xff;
         require(number < PE_REGISTERS);
         registers[number] = word(words + k + 4);
-        places[number] = head >> 8;
+        places[number] = head >> 8 & 0xff;
         if (number == PE_OPERATION) {
             const int32_t operation = registers[PE_OPERATION];
             if (operation == PE_DO_CONFIGURE) {

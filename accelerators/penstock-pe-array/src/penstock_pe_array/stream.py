@@ -3,7 +3,8 @@
 A stream is a sequence of register writes, each of two little-endian 32-bit words:
 
     word 0    the number of the register in bits 0 to 7; in bits 8 to 15, 1 + the index of the base
-              address that is added to the value, or 0 if the value is a number
+              address that is added to the value, or 0 if the value is a number; bit 16 is 1 if
+              that address is in the global buffer
     word 1    the value, signed
 
 All registers are 0 at the beginning of a stream, and keep their values until they are written
@@ -20,7 +21,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Generic, TypeVar, cast
 
 from penstock.uma import AnyStreamCommand, Driver, DriverRecord, Place, StreamCommand
-from penstock_pe_array.hardware import Hardware
+from penstock_pe_array.hardware import GLOBAL_BUFFER, Hardware
 
 Number = TypeVar("Number")
 Memory = TypeVar("Memory")
@@ -51,6 +52,8 @@ class Configure:
     memory_rate: int
     memory_latency: int
     memory_run: int
+    global_rate: int
+    global_latency: int
 
     @staticmethod
     def of(hardware: Hardware) -> Configure:
@@ -67,6 +70,8 @@ class Configure:
             hardware.memory_bytes_per_cycle,
             hardware.memory_latency_cycles,
             hardware.memory_run_cycles,
+            hardware.global_buffer.bytes_per_cycle,
+            hardware.global_buffer.latency_cycles,
         )
 
 
@@ -100,21 +105,14 @@ class Store(Load[Number, Memory]):
 class Tile(Generic[Number, Memory]):
     """The registers of all computations of a tile of output elements.
 
-    x: offset in bytes of the tile in the input buffer.
-    in_h, in_w: its rows and columns, without padding.
-    pad_top, pad_left: rows and columns of padding before it; all elements after it are padding.
+    x: offset in bytes of the input tile in its buffer.
     x_row, x_column: bytes between its rows, and between its columns.
-    y: offset of the tile in the output buffer, in sums; its rows and columns are y_row and y_column
+    y: offset of the output tile in its buffer, in sums; its rows and columns are y_row and y_column
         sums apart.
-    out_h, out_w, out_c: the shape of the tile.
-    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: the window.
+    out_h, out_w, out_c: the shape of the output tile.
     least, most: the inclusive bounds of the results."""
 
     x: Number
-    in_h: Number
-    in_w: Number
-    pad_top: Number
-    pad_left: Number
     x_row: Number
     x_column: Number
     y: Number
@@ -123,18 +121,32 @@ class Tile(Generic[Number, Memory]):
     out_c: Number
     y_row: Number
     y_column: Number
+    least: Number
+    most: Number
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTile(Tile[Number, Memory]):
+    """The registers of computations with windows.
+
+    in_h, in_w: rows and columns of the input tile, without padding.
+    pad_top, pad_left: rows and columns of padding before it; all elements after it are padding.
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w: the window."""
+
+    in_h: Number
+    in_w: Number
+    pad_top: Number
+    pad_left: Number
     kernel_h: Number
     kernel_w: Number
     stride_h: Number
     stride_w: Number
     dilation_h: Number
     dilation_w: Number
-    least: Number
-    most: Number
 
 
 @dataclass(frozen=True, slots=True)
-class Convolve(Tile[Number, Memory]):
+class Convolve(WindowTile[Number, Memory]):
     """Computes a tile of a convolution, or of a fully connected layer.
 
     depth: number of input channels that are summed.
@@ -158,7 +170,7 @@ class Convolve(Tile[Number, Memory]):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolveChannels(Tile[Number, Memory]):
+class ConvolveChannels(WindowTile[Number, Memory]):
     """Computes a tile of a depthwise convolution.
 
     Output channel o of the tile reads channel (skipped + o) // per_channel of the input tile.  The
@@ -174,7 +186,7 @@ class ConvolveChannels(Tile[Number, Memory]):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool(Tile[Number, Memory]):
+class Pool(WindowTile[Number, Memory]):
     """Computes the maximum or the mean of each window of a tile, without its padding.
 
     is_mean: 1 for the mean, rounded to the nearest integer, ties away from zero."""
@@ -184,7 +196,7 @@ class Pool(Tile[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class AddTiles(Tile[Number, Memory]):
-    """Adds two tiles, with TFLite's arithmetic; the window is 1 x 1.
+    """Adds two tiles, with TFLite's arithmetic.
 
     w: offset in bytes of the second tile in the buffer of weights; its rows and columns are w_row
         and w_tap bytes apart.
@@ -263,7 +275,8 @@ def encode(commands: Sequence[AnyStreamCommand]) -> bytes:
 def _write(register: str, value: int | Place) -> bytes:
     number = REGISTERS.index(register)
     if isinstance(value, Place):
-        return WRITE.pack(number | (value.base + 1) << 8, value.offset_bytes)
+        inside = (value.memory == GLOBAL_BUFFER) << 16
+        return WRITE.pack(inside | (value.base + 1) << 8 | number, value.offset_bytes)
     return WRITE.pack(number, value)
 
 
@@ -271,8 +284,9 @@ def decode(stream: bytes) -> Iterator[Operation]:
     """Yield the operations of a stream, with a `Place` for each address."""
     held: dict[str, int | Place] = dict.fromkeys(REGISTERS, 0)
     for word, value in WRITE.iter_unpack(stream):
-        register, base = REGISTERS[word & 0xFF], word >> 8
-        held[register] = Place(base - 1, value) if base else value
+        register, base = REGISTERS[word & 0xFF], word >> 8 & 0xFF
+        memory = GLOBAL_BUFFER if word >> 16 else ""
+        held[register] = Place(base - 1, value, memory) if base else value
         if register == "operation":
             kind = [*OPERATIONS][value - 1]
             create = cast(Callable[..., Operation], kind)

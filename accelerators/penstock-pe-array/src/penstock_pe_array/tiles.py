@@ -33,7 +33,7 @@ from penstock_pe_array.dataflow import (
     product_cycles,
     vector_cycles,
 )
-from penstock_pe_array.hardware import Hardware, hardware_of
+from penstock_pe_array.hardware import GLOBAL_BUFFER, Hardware, hardware_of
 from penstock_pe_array.timeline import Bank, BufferNumber, Timeline
 
 PARAMETER_BYTES = 12
@@ -123,7 +123,7 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     hardware, p = hardware_of(offloaded.target), offloaded.parameters
     taps = p.get("kernel_h", 1) * p.get("kernel_w", 1)
     work = Work(offloaded.main.kind, taps)
-    total, busy = _timed(hardware, work, layer_on_array(offloaded, rows))
+    total, busy = _timed(hardware, work, layer_on_array(offloaded, rows), _inside(offloaded))
     peak = hardware.rows * hardware.columns
     return Breakdown(total, dict(busy), peak if offloaded.macs(rows) else None)
 
@@ -141,6 +141,18 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
         )
         found["parameters"] = PARAMETER_BYTES * finished * tiling.layer.axis("c").extent
     return found
+
+
+def _inside(offloaded: Offloaded) -> frozenset[str]:
+    """Return the operands of the loop nest that are in the global buffer, by name."""
+    memories = offloaded.memory_assignment
+    if not memories:
+        return frozenset()
+    found = {"output": memories[-1]}
+    for k, value in enumerate(offloaded.main.inputs):
+        if value.data is None:
+            found[f"input {k}"] = memories[offloaded.input_index(k)]
+    return frozenset(name for name, memory in found.items() if memory == GLOBAL_BUFFER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +174,11 @@ class Work:
 
 @lru_cache(maxsize=16384)
 def _timed(
-    hardware: Hardware, work: Work, layer: Layer
+    hardware: Hardware, work: Work, layer: Layer, inside: frozenset[str]
 ) -> tuple[float, tuple[tuple[str, float], ...]]:
-    """Return the time of a call, and the busy cycles by unit."""
+    """Return the time of a call, and the busy cycles by unit.
+
+    inside: the operands that are in the global buffer."""
     tiling, timeline = _tiling(layer, buffers(hardware)), Timeline()
     held = {
         moved.operand.name: _Held.of(hardware, tiling, k) for k, moved in enumerate(tiling.moved)
@@ -173,7 +187,7 @@ def _timed(
         for load in step.loads:
             tile = held[load.operand.name]
             tile.advance()
-            timeline.load(tile.banks, copy_cycles(hardware, load.operand, load.region))
+            timeline.load(tile.banks, copy_cycles(hardware, load.operand, load.region, inside))
         box = {name: upper - lower for name, (lower, upper) in step.box.items()}
         sums = [axis.name for axis in layer.reduced]
         finish = all(step.box[name][1] == layer.axis(name).extent for name in sums)
@@ -187,7 +201,9 @@ def _timed(
         pixels = math.prod(box.values())
         timeline.compute(inputs, outputs.banks, work.cycles(hardware, pixels, depth, channels))
         for store in step.stores:
-            timeline.store(outputs.banks, copy_cycles(hardware, store.operand, store.region))
+            timeline.store(
+                outputs.banks, copy_cycles(hardware, store.operand, store.region, inside)
+            )
             outputs.advance()
     return timeline.end, tuple(timeline.busy.items())
 
@@ -222,20 +238,34 @@ class _Held:
         return ((self._buffer.value, self.number % 2),) if self._alternates else self._whole
 
 
-def copy_cycles(hardware: Hardware, operand: LayerOperand, region: Region) -> float:
-    """Return the cycles of a copy of a region of a tensor whose rows are contiguous."""
+def copy_cycles(
+    hardware: Hardware, operand: LayerOperand, region: Region, inside: frozenset[str]
+) -> float:
+    """Return the cycles of a copy of a region of a tensor whose rows are contiguous.
+
+    inside: the tensors that are in the global buffer."""
     shape = region.shape
     parts = [k for k, (n, size) in enumerate(zip(shape, operand.shape, strict=True)) if n < size]
     runs = math.prod(shape[: parts[-1]]) if parts else 1
-    return transfer_cycles(hardware, runs, math.prod(shape) * operand.element_bytes)
+    size_bytes = math.prod(shape) * operand.element_bytes
+    return transfer_cycles(hardware, runs, size_bytes, inside=operand.name in inside)
 
 
 def transfer_cycles(
-    hardware: Hardware, runs: int, size_bytes: int, *, queued: bool = False
+    hardware: Hardware,
+    runs: int,
+    size_bytes: int,
+    *,
+    inside: bool = False,
+    queued: bool = False,
 ) -> float:
     """Return the cycles of a copy of `size_bytes` bytes in `runs` runs.
 
+    inside: whether it copies from or to the global buffer, instead of memory.
     queued: whether it continues the copy of a tile, so that its latency is hidden."""
+    own = hardware.global_buffer
+    if inside:
+        return (0 if queued else own.latency_cycles) + size_bytes / own.bytes_per_cycle
     latency = 0 if queued else hardware.memory_latency_cycles
     moved = size_bytes / hardware.memory_bytes_per_cycle
     return latency + hardware.memory_run_cycles * runs + moved

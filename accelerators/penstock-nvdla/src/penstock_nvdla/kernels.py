@@ -29,7 +29,13 @@ from penstock_nvdla.configurations import FEATURE_BUFFER, NvdlaConfiguration
 from penstock_nvdla.extension import NO_POST, ElementwiseMode, Post, Range, Scale, WindowKind
 from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.task import Task, operator_task
-from penstock_nvdla.unextended_kernels import plain_hardware, plain_tables, plain_task
+from penstock_nvdla.unextended_kernels import (
+    CONCATENATION,
+    copies,
+    plain_hardware,
+    plain_tables,
+    plain_task,
+)
 
 # Constant operands of sums, differences and products that have one value per
 # channel, or one value for all channels.
@@ -107,16 +113,15 @@ class TaskInputs:
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
     """Return the tasks that compute an offloaded operator, in order of execution.  A concatenation
     has one task per input; all other operators have a single task."""
+    if offloaded.main.kind == CONCATENATION:
+        chip = hardware(offloaded)
+        shapes = [value.type.shape for value in offloaded.main.inputs]
+        extended = is_extended(offloaded)
+        every = [_copy_task(chip, s) for s in shapes] if extended else copies(offloaded)
+        return tuple(TaskInputs(task, (offloaded.input_index(k),)) for k, task in enumerate(every))
     if not is_extended(offloaded):
         task = plain_task(offloaded)
         return (TaskInputs(task, tuple(map(offloaded.input_index, task.operands))),)
-    if offloaded.main.kind == "Concatenation":
-        chip = hardware(offloaded)
-        shapes = (value.type.shape for value in offloaded.main.inputs)
-        return tuple(
-            TaskInputs(_copy_task(chip, shape), (offloaded.input_index(k),))
-            for k, shape in enumerate(shapes)
-        )
     task = _single_task(offloaded)
     addend = fused_addend(offloaded)
     if addend is not None and not task.post.by_channel:

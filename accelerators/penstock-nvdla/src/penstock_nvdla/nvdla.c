@@ -144,7 +144,7 @@ static struct {
 
 /* SDP without the extension: unit X1 or X2. */
 typedef struct {
-    int32_t mode, left, right, per_element, factor_in_memory, factor;
+    int32_t mode, left, right, per_element, addend_in_memory, addend, factor_in_memory, factor;
     const int8_t *operands;
     surface second;
 } unit;
@@ -185,6 +185,8 @@ static void load_units(void) {
         }
         u->left = upper_byte(unit_registers[k].addend);
         u->right = upper_byte(unit_registers[k].factor);
+        u->addend_in_memory = (int32_t)value(unit_registers[k].addend) & IN_MEMORY;
+        u->addend = (int16_t)(uint16_t)value(unit_registers[k].addend + 4);
         u->factor_in_memory = (int32_t)value(unit_registers[k].factor) & IN_MEMORY;
         u->factor = (int16_t)(uint16_t)value(unit_registers[k].number);
         if ((value(unit_registers[k].operands) & UNREAD) != 0) {
@@ -228,8 +230,9 @@ static void write_element(int32_t row, int32_t column, int32_t channel, int64_t 
             continue;
         }
         if ((u->mode & SKIP_ADDITION) == 0) {
-            const int32_t addend = u->per_element ? *element(&u->second, row, column, channel)
-                                                  : operand(u, channel, 0);
+            const int32_t addend = !u->addend_in_memory ? u->addend
+                                   : u->per_element     ? *element(&u->second, row, column, channel)
+                                                        : operand(u, channel, 0);
             x += addend * ((int64_t)1 << u->left);
         }
         if ((u->mode & SKIP_MULTIPLICATION) == 0) {

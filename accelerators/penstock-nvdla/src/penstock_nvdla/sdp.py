@@ -177,6 +177,22 @@ def per_channel(left: int, right: int, address: int, *, one_sided: bool) -> SdpU
     )
 
 
+def scaled(addend: int, left: int, factor: int, right: int, *, one_sided: bool) -> SdpUnit:
+    """Return unit X1 or X2, set to compute round((x + (addend << left)) * factor / 2**right) from
+    its input x.
+
+    one_sided: whether negative results become 0."""
+    return SdpUnit(
+        bypass=False,
+        algorithm=Algorithm.SUM,
+        skip_clamp=not one_sided,
+        left_shift=left,
+        addend=addend,
+        right_shift=right,
+        factor=factor,
+    )
+
+
 def added_elements(
     surface: Surface | None, left: int = 0, factor: int | None = None, right: int = 0
 ) -> SdpUnit:

@@ -132,6 +132,15 @@ class Passes:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """The constants of a pass over elements of one scale: what all channels share, and addend1,
+    factor1, addend2, factor2."""
+
+    settings: PassSettings
+    operands: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Unproved:
     """Channels for which no proved constants were found.
 
@@ -164,6 +173,23 @@ def find_passes(sums: Sums) -> Passes | Unproved:
     if proved.all():
         return Passes((above, below))
     return Unproved(int((~proved).sum()), len(proved), "no proved constants were found")
+
+
+def find_scaling(channels: Channels, table: Int64s) -> Scaling | None:
+    """Return the constants of a pass that computes a function of int8 elements, a clamp with
+    requantisation; None if none are found.
+
+    channels: the requantisation, of one channel, of elements minus their zero point.
+    table: the function's results for -128 to 127; the constants are proved for all of them."""
+    inputs = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
+    found = find_passes(Sums(channels, channels.lower - LOWEST))
+    if isinstance(found, Unproved):
+        return None
+    only, *others = found.passes
+    if others or (only.elements(inputs[None, :])[0] != table).any():
+        return None
+    first, second, third, fourth = map(int, only.operands[0])
+    return Scaling(only.settings, (first, second, third, fourth))
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:

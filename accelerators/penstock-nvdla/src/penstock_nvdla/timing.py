@@ -112,7 +112,7 @@ def stripes(points: int, chip: NvdlaConfiguration) -> tuple[int, ...]:
 
     >>> from penstock_nvdla.configurations import SMALL
     >>> stripes(53, SMALL), stripes(27, SMALL), stripes(15, SMALL)
-    ((16, 16, 8, 13), (8, 16, 3), (15,))
+    ((16, 16, 8, 13), (8, 8, 11), (15,))
     """
     most, found = 2 * chip.atomic_k, list[int]()
     while points > 0:

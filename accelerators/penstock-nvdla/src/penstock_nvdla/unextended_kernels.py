@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.uma import Array, Channels, Node, Offloaded, reachable, rounding_shift
+from penstock.uma import (
+    Array,
+    Channels,
+    Node,
+    Offloaded,
+    quantise_multiplier,
+    reachable,
+    rounding_shift,
+)
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.pdp import FRACTION_BITS, PoolingMethod
@@ -16,9 +24,11 @@ from penstock_nvdla.sdp_constants import (
     Int64s,
     Pass,
     Passes,
+    Scaling,
     Sums,
     Unproved,
     find_passes,
+    find_scaling,
 )
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
 from penstock_nvdla.task import operator_task
@@ -28,6 +38,7 @@ from penstock_nvdla.unextended_task import Average, UnextendedTask, aligned
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
+CLAMP, CONCATENATION = "Relu", "Concatenation"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
 
@@ -42,6 +53,10 @@ def reason_against(offloaded: Offloaded) -> str | None:
     if kind in SUMS:
         found = summation(offloaded)
         return None if found else NO_SUM
+    if kind == CLAMP:
+        return None if clamping(offloaded) else "no constants were found that are proved exact"
+    if kind == CONCATENATION:
+        return None
     if kind not in CONVOLUTIONS:
         return "they have no exact form of this operator"
     if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
@@ -105,6 +120,34 @@ def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
     return offloaded.cache[key]
 
 
+def clamping(offloaded: Offloaded) -> Scaling | None:
+    """Return constants with which SDP computes a clamp exactly as TFLite does; None if the search
+    finds none."""
+    key = "clamping"
+    if key not in offloaded.cache:
+        x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
+        table = offloaded.tables["table"].astype(np.int64).ravel()
+        multiplier, shift = quantise_multiplier(x.scale / y.scale)
+        channels = Channels(
+            multiplier=np.array([multiplier]),
+            shift=np.array([shift]),
+            lower=np.array([LOWEST - x.zero_point]),
+            upper=np.array([HIGHEST + 1 - x.zero_point]),
+            zero=y.zero_point,
+            least=int(table.min()),
+            most=int(table.max()),
+        )
+        offloaded.cache[key] = find_scaling(channels, table)
+    return offloaded.cache[key]
+
+
+def copies(offloaded: Offloaded) -> tuple[UnextendedTask, ...]:
+    """Return the tasks that copy the inputs of a concatenation to their channels of the output."""
+    chip = plain_hardware(offloaded)
+    sizes = [value.type.shape[1:] for value in offloaded.main.inputs]
+    return tuple(UnextendedTask(chip, None, w, h, c, w, h, c) for h, w, c in sizes)
+
+
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
     """Return constants with which a sum or difference is proved exact; None if there are none."""
     # They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes
@@ -119,6 +162,9 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape
         return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
+    if kind == CLAMP:
+        _, h, w, c = offloaded.main.output.type.shape
+        return UnextendedTask(chip, None, w, h, c, w, h, c, scaling=clamping(offloaded))
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     if kind == "Mean":
@@ -189,6 +235,8 @@ def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
 
 def plain_scratch_bytes(offloaded: Offloaded) -> int:
     """Return the size in bytes of the scratch memory that an operator needs."""
+    if offloaded.main.kind == CONCATENATION:
+        return 0
     return plain_task(offloaded).scratch_bytes
 
 

@@ -14,6 +14,7 @@ from enum import Enum
 from penstock_nvdla.cut import Convolution, hardware_layers
 from penstock_nvdla.extension import HardwareLayer
 from penstock_nvdla.layer import (
+    UNCHANGED,
     WEIGHT_ALIGNMENT_BYTES,
     Conversion,
     Padding,
@@ -27,8 +28,9 @@ from penstock_nvdla.sdp import (
     SdpUnitY,
     added_elements,
     per_channel,
+    scaled,
 )
-from penstock_nvdla.sdp_constants import PassSettings
+from penstock_nvdla.sdp_constants import PassSettings, Scaling
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
 from penstock_nvdla.stream import Write, operating_writes, pooling_writes, sdp_writes
 from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of_convolution
@@ -100,6 +102,7 @@ class UnextendedTask(Task):
     method: what PDP computes; None unless the operator is a pool.
     average: the factors by which PDP multiplies the sums of an average pool.
     total: the constants of a sum of two tensors; None for other operators.
+    scaling: the constants of a clamp; None for other operators and for copies.
     gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0."""
 
     passes: tuple[PassSettings, ...] = ()
@@ -107,6 +110,7 @@ class UnextendedTask(Task):
     method: PoolingMethod | None = None
     average: Average = Average(0, 0)
     total: SumSettings | UnitYSum | None = None
+    scaling: Scaling | None = None
     gathered_bytes: int = 0
 
     @property
@@ -294,12 +298,16 @@ class UnextendedTask(Task):
         return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
 
     def _copy_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
-        """The layer that copies output rows [first, end) from the input."""
+        """The layer that copies output rows [first, end) from the input, or clamps them."""
         source, output = self._surfaces(0, 0, in_lines, out_lines)
-        copy = SdpLayer(self.in_w, end - first, self.in_c, source, output)
+        operations, conversion = SdpOperations(), UNCHANGED
+        if self.scaling is not None:
+            operations = _scaling_operations(self.scaling)
+            conversion = pass_conversion(self.scaling.settings)
+        copy = SdpLayer(self.in_w, end - first, self.in_c, source, output, conversion)
         size = packed_bytes(end - first, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, output=size)
-        return UnextendedStep(copy, moved, sdp_writes(copy, SdpOperations()), COPY_BASES)
+        return UnextendedStep(copy, moved, sdp_writes(copy, operations), COPY_BASES)
 
     def _pooling_steps(
         self, method: PoolingMethod, first: int, end: int, in_lines: int, out_lines: int
@@ -371,6 +379,14 @@ def _sum_operations(
     x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
     x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)
     return SdpOperations(x1, x2), added
+
+
+def _scaling_operations(scaling: Scaling) -> SdpOperations:
+    settings, (addend1, factor1, addend2, factor2) = scaling.settings, scaling.operands
+    return SdpOperations(
+        scaled(addend1, settings.left1, factor1, settings.right1, one_sided=False),
+        scaled(addend2, settings.left2, factor2, settings.right2, one_sided=settings.one_sided),
+    )
 
 
 def pass_conversion(settings: PassSettings) -> Conversion:

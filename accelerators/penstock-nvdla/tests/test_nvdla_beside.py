@@ -1,0 +1,56 @@
+"""nvdla:extension=False: clamps and concatenations run on NVDLA's own units, not beside it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offloading import assert_exact, claimed, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.opkit.activation import Activation
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.unary import Relu
+
+
+def clamps(activation: Activation, zero: int, scale: float, target: Quantisation) -> Graph:
+    """A clamp of its input, with any scale of the result."""
+    net = GraphBuilder("clamps", seed=3)
+    x = net.input((1, 5, 6, 11), scale=scale, zero_point=zero)
+    return net.build(net.apply(Relu(activation), x, quantisation=target, name="clamp"))
+
+
+@settings(max_examples=8)
+@given(
+    zero=st.integers(-128, 100), ratio=st.floats(0.3, 3), config=st.sampled_from(("small", "large"))
+)
+def test_a_relu_runs_on_sdp(zero: int, ratio: float, config: str) -> None:
+    graph = clamps(Activation.RELU, zero, 0.05, Quantisation((0.05 * ratio,), (-128,)))
+    done = compiled(graph, f"nvdla:config={config},extension=False")
+    assert [node.kind for node in claimed(done.graph).values()] == ["clip"]
+    assert_exact(done, "machine")
+
+
+@pytest.mark.parametrize("zero", [-128, -3])
+def test_a_relu_of_one_scale_and_a_relu6_run_in_c(zero: int) -> None:
+    same = Quantisation((0.05,), (zero,))
+    for activation in (Activation.RELU, Activation.RELU6):
+        done = compiled(clamps(activation, zero, 0.05, same), "nvdla:extension=False")
+        if activation is Activation.RELU:
+            assert claimed(done.graph)
+        assert_exact(done, "host")
+
+
+def test_concatenations_of_whole_packs_are_copied_by_sdp() -> None:
+    net = GraphBuilder("joined", seed=4)
+    x = net.input((1, 6, 5, 8))
+    one = net.conv2d(x, 16, 3, name="one")
+    same = Quantisation((one.type.scale,), (one.type.zero_point,))
+    other = net.apply(Relu(Activation.RELU), one, quantisation=same, name="other")
+    joined = net.apply(Concatenation(3), one, other, quantisation=same, name="joined")
+    done = compiled(net.build(net.conv2d(joined, 8, 1, name="last")), "nvdla:extension=False")
+    kinds = [node.kind for node in claimed(done.graph).values()]
+    assert kinds == ["nn.conv2d", "clip", "concatenate", "nn.conv2d"]
+    assert_exact(done, "host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,21 +18,32 @@ from penstock.alternatives import (
     streamed_model,
     with_smaller_kernels,
 )
-from penstock.api.arguments import ignore_stage
+from penstock.api.arguments import VELA_TFLITE, C, check_format, ignore_stage
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
+from penstock.codegen.vela_tflite import optimised_file
+from penstock.errors import UnsupportedError
+from penstock.frontends.open import read_bytes, unpacked
+from penstock.frontends.tflite import looks_like_tflite
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.optional import Elsewhere, attempt, collected, recorded
 from penstock.pipeline.capacity import flash_limit_bytes
-from penstock.pipeline.compilation import Compilation, compile_request, delivery, flash_error
-from penstock.pipeline.emission import command_line
+from penstock.pipeline.compilation import (
+    Compilation,
+    compile_graph,
+    compile_request,
+    delivery,
+    flash_error,
+)
+from penstock.pipeline.emission import command_line, lower_point
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.portable_layers import portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
+from penstock.program.program import Program
 from penstock.reports.layer import Layer, Step
 from penstock.reports.making import make_report, ram_usage
 from penstock.reports.report import InterfaceTensor, Point, Report
@@ -54,19 +65,44 @@ class Compiled(Reported):
 
     compilation: Compilation
 
-    def bundle(self, packages: str | Sequence[str] = DEFAULT_PACKAGES) -> Bundle:
+    def bundle(
+        self, packages: str | Sequence[str] = DEFAULT_PACKAGES, *, format: str = C
+    ) -> Bundle:
         """The C files in the layouts of build systems, with report.json and report.html.
 
         packages: package formats, or "all"; several are in folders named after them.
+        format: "c", or "vela-tflite" for an optimised TFLite file (`vela_tflite`) instead of C.
 
-        Raises UsageError for an unknown format."""
+        Raises UsageError for an unknown format, and as `vela_tflite`."""
+        check_format(format)
         with recorded() as dropped:
             page = attempt("report.html", self.page, lambda: None)
         report = dataclasses.replace(self.report, dropped=(*self.report.dropped, *dropped))
         files = [("report.json", report.text().encode())]
         if page is not None:
             files.append(("report.html", page))
+        if format == VELA_TFLITE:
+            prefix = self.compilation.prefix
+            return Bundle(((f"{prefix}_vela.tflite", self.vela_tflite()), *files))
         return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(*files)
+
+    def vela_tflite(self) -> bytes:
+        """An optimised TFLite file, in the format of Arm's Vela: a custom operator "ethos-u" for
+        each run of operators on the NPU; all others are those of the model's file.
+
+        If the format cannot state the compiled schedule, the file has the fastest other one that
+        fits and that it can state, maybe one that computes layer by layer.
+
+        Raises UnsupportedError if there is none, or if the model is no TFLite file."""
+        raw = _tflite_file(self.compilation.request)
+        first: UnsupportedError | None = None
+        for program in _programs(self.compilation):
+            try:
+                return optimised_file(raw, self.compilation.model.name, program)
+            except UnsupportedError as error:
+                first = first or error
+        assert first is not None
+        raise first
 
     @property
     def inputs(self) -> tuple[InterfaceTensor, ...]:
@@ -105,15 +141,46 @@ class Compiled(Reported):
         folder: str | Path,
         packages: str | Sequence[str] = DEFAULT_PACKAGES,
         *,
+        format: str = C,
         force: bool = False,
     ) -> None:
         """Write the bundle into a new folder, or over an unchanged earlier bundle, completely or
         not at all; with `force`, replace files of the same names in any folder.
 
-        packages: see `bundle`.
+        packages, format: see `bundle`.
 
-        Raises OutputError, UsageError."""
-        write_bundle(self.bundle(packages).with_manifest(), Path(folder), force=force)
+        Raises OutputError, and as `bundle`."""
+        bundle = self.bundle(packages, format=format)
+        write_bundle(bundle.with_manifest(), Path(folder), force=force)
+
+
+def _programs(done: Compilation) -> Iterator[Program]:
+    """Yield the programs of all schedules that fit: that of the selected point, then the others,
+    the fastest first; then those that compute the network layer by layer."""
+    yield done.program
+    whole = replace(done.request, options=replace(done.request.options, max_parts=1))
+    for wanted in (done.request, whole):
+        found = done if wanted is done.request else compile_graph(done.model, wanted)
+        points = (p for p in found.points if p.is_feasible(wanted) and p is not done.point)
+        for point in sorted(points, key=lambda p: p.schedule.cost.cycles):
+            yield lower_point(point, wanted.accelerators)
+
+
+def _tflite_file(request: Request) -> bytes:
+    """The bytes of the model's file.  Raises UnsupportedError if it is no TFLite file."""
+    limit_bytes = request.reading.size_limit_bytes
+    is_file = request.graph is None and not request.model.startswith("zoo:")
+    raw = read_bytes(Path(request.model), limit_bytes) if is_file else b""
+    raw = unpacked(raw, request.model, limit_bytes) if is_file else raw
+    if not looks_like_tflite(raw) or request.reading.calibration is not None:
+        raise UnsupportedError(
+            "tflite-002",
+            "the format vela-tflite needs a TFLite file as model",
+            where=request.model,
+            why="operators that do not run on the NPU are those of the file",
+            help="convert the model to an int8 TFLite file, or compile to C (without --format)",
+        )
+    return raw
 
 
 @with_settings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock import api
+from penstock.api.arguments import check_format
 from penstock.cli import parameters as p
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_durations, print_json, progress
@@ -35,6 +36,15 @@ def compile(
         ),
     ] = None,
     package: p.Package = None,
+    output_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What to write: c (C code), or vela-tflite (for networks on Ethos-U: an optimised "
+            "TFLite file in the format of Arm's Vela, for TensorFlow Lite Micro).",
+        ),
+    ] = "c",
     name: Annotated[str | None, p.DECLARED] = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
@@ -44,6 +54,7 @@ def compile(
     """Compile a model to C and a report.  The output directory is named after the model by
     default."""
     packages = chosen_packages(package)
+    check_format(output_format)
     settings["name"] = name
     wanted = api.request(model, target, **settings)
     if stop_after is not None:
@@ -53,17 +64,19 @@ def compile(
     folder = destination.of(wanted, default, "report.json", workers)
     with progress(len(STAGE_NAMES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        done.write(folder, packages, force=destination.force)
+        done.write(folder, packages, format=output_format, force=destination.force)
     if as_json:
         print_json({**done.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
         from penstock.reports import summary
 
         chosen = ("--package", ",".join(packages)) if package else ()
+        chosen += ("--format", output_format) if output_format != "c" else ()
         named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
-        _print_notices(packages, wanted.target)
+        if output_format == "c":
+            _print_notices(packages, wanted.target)
         if verbose:
             print_durations(on_stage)
 

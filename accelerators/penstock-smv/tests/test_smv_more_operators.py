@@ -51,6 +51,72 @@ def softmax(net: GraphBuilder) -> tuple[Value, ...]:
     return net.softmax(x), net.softmax(net.input((40, 33), scale=0.05, name="rows"), beta=0.7)
 
 
+def groups(net: GraphBuilder) -> tuple[Value, ...]:
+    """Groups of 3 and 8 outputs, of 8 and 2 channels; two images."""
+    x = net.input((1, 9, 7, 32))
+    batch = net.input((2, 5, 6, 8), name="batch")
+    return (
+        net.conv2d(x, 12, 3, groups=4, stride=(1, 2)),
+        net.conv2d(x, 16, 1, groups=2, activation="relu"),
+        net.conv2d(batch, 32, 3, groups=4),
+    )
+
+
+def products(net: GraphBuilder) -> tuple[Value, ...]:
+    """Matrices of rank 3 and 4, transposed or not."""
+    a, b = net.input((3, 10, 24), name="a"), net.input((3, 24, 20), scale=0.01, name="b")
+    c, d = net.input((2, 3, 12, 40), name="c"), net.input((2, 3, 17, 40), name="d")
+    once = net.matmul(a, b)
+    return (
+        net.matmul(once, b, b_transposed=True),
+        net.matmul(a, once, a_transposed=True),
+        net.matmul(c, d, b_transposed=True),
+    )
+
+
+def joined(net: GraphBuilder) -> tuple[Value, ...]:
+    """Three tensors along columns and channels; images, and vectors."""
+    a, b = net.input((1, 9, 7, 24), name="a"), net.input((1, 9, 7, 24), name="b")
+    c, d = net.input((2, 5, 6, 16), name="c"), net.input((2, 5, 6, 3), name="d")
+    e, f = net.input((30, 50), name="e"), net.input((30, 7), name="f")
+    along = [net.concatenate([a, b, net.relu(a)], axis=axis) for axis in (2, 3)]
+    return (*along, net.concatenate([c, d]), net.concatenate([e, f]))
+
+
+@pytest.mark.parametrize("network", [groups, products, joined])
+@pytest.mark.parametrize("more", ["", ",engines=2", ",double_buffering=true"])
+def test_grouped_convolutions_and_products_equal_the_operators(
+    network: Callable[[GraphBuilder], tuple[Value, ...]], more: str
+) -> None:
+    net = GraphBuilder(network.__name__)
+    done = compiled(net.build(*network(net)), f"smv:{SMALL}{more}")
+    assert not done.parts.cpu_fallbacks
+    assert max(tiles(done.graph, SMALL).values()) > 1
+    assert_exact(done, "host" if not more else "machine")
+
+
+def test_smaug_has_no_rule_for_groups_and_products_of_stacked_matrices() -> None:
+    for network in (groups, products):
+        net = GraphBuilder(network.__name__)
+        done = compiled(net.build(*network(net)), "smv:tiler=smaug")
+        assert "SMAUG has no rule" in done.parts.cpu_fallbacks[0].reason
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_images_and_rows_are_not_joined_on_the_engine(axis: int) -> None:
+    net = GraphBuilder("rows")
+    a, b = net.input((2, 5, 6, 8), name="a"), net.input((2, 5, 6, 8), name="b")
+    (left,) = compiled(net.build(net.concatenate([a, b], axis=axis)), "smv").parts.cpu_fallbacks
+    assert "rows are joined" in left.reason
+
+
+def test_matrices_are_not_broadcast_on_the_engine() -> None:
+    net = GraphBuilder("broadcast")
+    product = net.matmul(net.input((4, 3, 8), name="a"), net.input((1, 8, 5), name="b"))
+    (left,) = compiled(net.build(product), "smv").parts.cpu_fallbacks
+    assert "one is broadcast" in left.reason
+
+
 @pytest.mark.parametrize("attributes", TILERS)
 @pytest.mark.parametrize("network", [relations, extremes, softmax])
 def test_every_rung_equals_the_operators(

@@ -17,8 +17,9 @@ The accelerator has these attributes:
     engines             the number of engines, 1 to 8, that share the rows of each layer
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  It also runs depthwise convolutions, which SMAUG's
-engine does not: each processing element computes one channel.
+version uses int8 with TFLite's arithmetic.  It also runs what SMAUG's engine does not: depthwise
+convolutions, of which each processing element computes one channel, convolutions with groups of
+channels, differences, extremes, and products of stacked matrices.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from penstock.uma import (
     UsageError,
     is_constant,
     is_op,
+    is_tuple,
     wildcard,
 )
 from penstock_smv import elementwise, kernels
@@ -80,6 +82,8 @@ KERNELS: Mapping[str, Compute] = {
     "minimum": elementwise.extreme,
     **dict.fromkeys(RELATIONS, elementwise.compare),
     "nn.softmax": elementwise.softmax,
+    "nn.batch_matmul": kernels.matmul,
+    "concatenate": kernels.concatenate,
     **dict.fromkeys(UNARY, elementwise.lookup),
 }
 """The kernel of each operator or pattern."""
@@ -90,9 +94,9 @@ WHOLE = ("nn.dense",)
 
 
 class Smv(UMABackend):
-    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, pooling,
-    functions of two tensors such as sums and comparisons, batch normalisation, softmax and unary
-    operators."""
+    """Backend of smv: convolutions, depthwise convolutions, fully connected layers, products of
+    matrices, pooling, functions of two tensors such as sums and comparisons, batch normalisation,
+    softmax and unary operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,13 +116,15 @@ class Smv(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         product = is_op("multiply")(wildcard(), is_constant())
         self._register_pattern(BATCH_NORM, is_op("add")(product, is_constant()))
-        for op in BINARY:
+        self._register_pattern("concatenate", is_op("concatenate")(is_tuple()))
+        for op in (*BINARY, "nn.batch_matmul"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for op in (*UNARY, "nn.softmax"):
             self._register_pattern(op, is_op(op)(wildcard()))
         for rule in (
             dense_pools,
-            one_group,
+            plain_products,
+            joined_rows,
             images_or_rows,
             double_rounding,
             second_operands,
@@ -145,12 +151,30 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
     return dilations == (1, 1) or f"it is {dilations[0]} x {dilations[1]}"
 
 
-def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group.
+def plain_products(offloaded: Offloaded) -> bool | str:
+    """Matrices must be in stacks of one shape, and their products have one multiplier.
 
     A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
-    groups = offloaded.parameters.get("groups", 1)
-    return groups == 1 or f"there are {groups} groups of channels"
+    if offloaded.main.kind != "BatchMatmul":
+        return True
+    if "multiplier" not in offloaded.parameters:
+        return "multipliers are stated"
+    a, b = (value.type.shape for value in offloaded.main.inputs)
+    return a[:-2] == b[:-2] or f"one is broadcast: {list(a)}, {list(b)}"
+
+
+def joined_rows(offloaded: Offloaded) -> bool | str:
+    """Tensors must be computed, and joined along columns or channels.
+
+    A constraint on concatenations: returns True, or the reason for refusal.  Errors quote the
+    sentence above."""
+    if offloaded.main.kind != "Concatenation":
+        return True
+    if any(value.data is not None for value in offloaded.main.inputs):
+        return "one is constant"
+    outer = -1 if len(offloaded.output.shape) == 2 else -2
+    every = (*offloaded.main.inputs, offloaded.main.output)
+    return len({value.type.shape[:outer] for value in every}) == 1 or "rows are joined"
 
 
 def images_or_rows(offloaded: Offloaded) -> bool | str:

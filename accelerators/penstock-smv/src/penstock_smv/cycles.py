@@ -16,6 +16,7 @@ from penstock_smv.operations import (
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
+    MatrixTile,
     NormaliseTile,
     PoolTile,
     SoftmaxTile,
@@ -122,6 +123,13 @@ def depthwise_cycles(timing: EngineTiming, op: DepthwiseTile[int]) -> float:
 def fully_connected_cycles(timing: EngineTiming, op: FullyConnectedTile[int]) -> float:
     """Return the cycles to compute a tile of a fully connected layer (see `_sum_cycles`)."""
     return _sum_cycles(timing, op.rows, 1, op.depth, op.outputs)
+
+
+def matrix_cycles(timing: EngineTiming, op: MatrixTile[int]) -> float:
+    """Return the cycles of a tile of a matrix product: rows * groups of columns * groups of
+    elements that are added up."""
+    columns = -(-op.columns // timing.processing_elements)
+    return op.rows * columns * -(-op.depth // timing.multipliers)
 
 
 def pool_cycles(timing: EngineTiming, op: PoolTile[int]) -> float:

@@ -20,6 +20,7 @@ from penstock_smv.cycles import (
     elementwise_cycles,
     fully_connected_cycles,
     load_cycles,
+    matrix_cycles,
     pool_cycles,
     softmax_cycles,
     store_cycles,
@@ -35,6 +36,7 @@ from penstock_smv.operations import (
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
+    MatrixTile,
     MultiplyTiles,
     NormaliseTile,
     PoolTile,
@@ -78,6 +80,7 @@ MODELS: Mapping[type, DriverModel] = {
     FullyConnectedTile: DriverModel(
         "fully_connected", models.fully_connected, fully_connected_cycles
     ),
+    MatrixTile: DriverModel("matmul", models.matmul, matrix_cycles),
     PoolTile: DriverModel("pool", models.pool, pool_cycles),
     AddTiles: DriverModel("add", models.add, elementwise_cycles),
     MultiplyTiles: DriverModel("mul", models.mul, elementwise_cycles),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.uma import CallTiles, Command, KernelCall
+from penstock.uma import CallTiles, Command, KernelCall, Loop, Var, maximum, minimum
 from penstock_smv.commands import invoke, length, tiled
 from penstock_smv.copies import (
     load,
     load_scales,
     load_weights,
+    row_and_column,
     scale_offsets,
+    spans,
     store,
 )
 from penstock_smv.operations import (
@@ -18,8 +20,10 @@ from penstock_smv.operations import (
     DepthwiseTile,
     ElementRange,
     FullyConnectedTile,
+    MatrixTile,
     PoolFunction,
     PoolTile,
+    TermScales,
     TilePitches,
     WindowSteps,
     setting,
@@ -29,15 +33,29 @@ from penstock_smv.operations import (
 @tiled
 def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     """Return the commands of a convolution, in tiles of rows, columns, output channels and input
-    channels."""
+    channels.
+
+    With several groups of channels, a tile has all input channels, and the engine computes the
+    output channels of each group by themselves."""
     p = call.parameters
     x, w, scale, y = tiles.operand_tiles
     (_, rows, columns, depth), (outputs, *_) = x.box, w.box
     _, out_h, out_w, _ = y.box
+    groups, group, corner = p["groups"], Var("group"), tiles.corner(x)
+    per_group = p["out_c"] // groups
+    of_tile = outputs
+    if groups > 1:
+        channels = p["in_c"] // groups
+        depth = (0, channels)
+        outputs = (
+            maximum(outputs[0], group * per_group),
+            minimum(outputs[1], (group + 1) * per_group),
+        )
+        corner = (*corner[:-1], group * channels)
     bias, multiplier, shift = scale_offsets(scale, outputs)
     accumulate, finish = tiles.accumulation(depth, p["in_c"])
     compute = ConvolveTile(
-        x=x.at(*tiles.corner(x)),
+        x=x.at(*corner),
         in_h=length(rows),
         in_w=length(columns),
         pad_top=x.padding[1],
@@ -60,11 +78,15 @@ def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
     pitches = TilePitches(
         x.pitches[1], x.pitches[2], w.pitches[0], w.pitches[2], y.pitches[1], y.pitches[2]
     )
+    command: Command = invoke(call, compute)
+    if groups > 1:
+        first, last = of_tile[0] // per_group, (of_tile[1] + per_group - 1) // per_group
+        command = Loop(group.name, first, last, 1, (command,))
     return [
         invoke(call, setting(WindowSteps, p)),
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
-        *_weighted_loops(call, tiles, invoke(call, compute)),
+        *_weighted_loops(call, tiles, command),
     ]
 
 
@@ -133,6 +155,79 @@ def fully_connected(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
         *_weighted_loops(call, tiles, invoke(call, compute)),
+    ]
+
+
+@tiled
+def matmul(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of products of matrices, in tiles of matrices, rows and columns."""
+    p = call.parameters
+    a, b, y = tiles.operand_tiles
+    *_, rows, columns = y.box
+    matrix = Var("matrix")
+    stack = (tiles.image, matrix) if len(y.box) == 4 else (matrix,)
+    # A matrix is transposed if its elements within a row, or a column, are not adjacent.
+    a_transposed, b_transposed = p["inner0"] != 1, p["column1"] != 1
+    m, n, depth = rows[0], columns[0], p["depth"]
+    compute = MatrixTile(
+        a=a.at(*stack, *((0, m) if a_transposed else (m, 0))),
+        b=b.at(*stack, *((n, 0) if b_transposed else (0, n))),
+        y=y.at(*stack, m, n),
+        rows=length(rows),
+        depth=depth,
+        columns=length(columns),
+        a_row=1 if a_transposed else a.pitches[-2],
+        a_inner=a.pitches[-2] if a_transposed else 1,
+        b_inner=1 if b_transposed else b.pitches[-2],
+        b_column=b.pitches[-2] if b_transposed else 1,
+    )
+    terms = TermScales(
+        zero0=p["zero0"], zero1=p["zero1"], out_multiplier=p["multiplier"], out_shift=p["shift"]
+    )
+    pitches = TilePitches(y_row=y.pitches[-3], y_column=y.pitches[-2])
+    command = Loop(matrix.name, *y.box[-3], 1, (invoke(call, compute),))
+    loads = [load(call, call.operand(0), a), load(call, call.operand(1), b)]
+    return [
+        invoke(call, setting(ElementRange, p)),
+        invoke(call, terms),
+        invoke(call, pitches),
+        *tiles.nest(loads, tiles.by_image(command), store(call, y)),
+    ]
+
+
+@tiled
+def concatenate(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of a concatenation, in tiles of rows, columns and channels.
+
+    Of each input, the part that the tile of the output contains is loaded, and moved to the output
+    as the maximum of windows of one element."""
+    *inputs, y = tiles.operand_tiles
+    loads: list[Sequence[Command]] = []
+    moves: list[Command] = []
+    for k, x in enumerate(inputs):
+        corner, (rows, columns, channels) = tiles.corner(x), spans(x.box)
+        firsts = (-int(d.offset) for d in x.operand.dimensions)
+        move = PoolTile(
+            PoolFunction.MAX,
+            x=x.at(*corner),
+            in_h=length(rows),
+            in_w=length(columns),
+            pad_top=0,
+            pad_left=0,
+            kernel_h=1,
+            kernel_w=1,
+            y=y.at(*(at + first for at, first in zip(corner, firsts, strict=True))),
+            out_h=length(rows),
+            out_w=length(columns),
+            channels=length(channels),
+        )
+        pitches = TilePitches(*row_and_column(x), 0, 0, *row_and_column(y))
+        loads.append(load(call, call.operand(k), x))
+        moves += [invoke(call, pitches), *tiles.by_image(invoke(call, move))]
+    return [
+        invoke(call, WindowSteps()),
+        invoke(call, ElementRange()),
+        *tiles.nest(loads, moves, store(call, y)),
     ]
 
 

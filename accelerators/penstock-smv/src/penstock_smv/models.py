@@ -21,6 +21,7 @@ from penstock_smv.operations import (
     FullyConnectedTile,
     LoadTile,
     LookUpTile,
+    MatrixTile,
     MultiplyTiles,
     NormaliseTile,
     PoolFunction,
@@ -155,6 +156,24 @@ def fully_connected(engine: SmvEngine, op: FullyConnectedTile[int]) -> None:
     centred = vectors.astype(np.int64) - engine.range.in_zero
     products = (centred @ weights.astype(np.int64).T)[:, None]
     _finish_sums(engine, products, op)
+
+
+def matmul(engine: SmvEngine, op: MatrixTile[int]) -> None:
+    """Functional model of `smv_matmul`: multiply two matrices, and write the requantised products
+    to the output tile."""
+    terms, limits = engine.terms, engine.range
+    a = engine.tile(ScratchpadNumber.INPUT, op.a, (op.rows, op.depth), (op.a_row, op.a_inner))
+    b = engine.tile(
+        ScratchpadNumber.WEIGHTS, op.b, (op.depth, op.columns), (op.b_inner, op.b_column)
+    )
+    products = (a.astype(np.int64) - terms.zero0) @ (b.astype(np.int64) - terms.zero1)
+    engine.outputs(op.y, (1, op.rows, op.columns))[0] = requantise(
+        products,
+        terms.out_multiplier,
+        terms.out_shift,
+        limits.out_zero,
+        (limits.least, limits.most),
+    )
 
 
 def pool(engine: SmvEngine, op: PoolTile[int]) -> None:

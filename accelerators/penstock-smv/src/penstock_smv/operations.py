@@ -194,6 +194,28 @@ class FullyConnectedTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixTile(Generic[Number]):
+    """The arguments of `smv_matmul`, which computes a tile of the product of two matrices.
+
+    a, b, y: offsets in bytes of the tiles in the scratchpads of inputs, weights and outputs.
+    rows, depth, columns: rows of `a`, elements that are multiplied and added up, columns of `b`.
+    a_row, a_inner: bytes between the elements of `a` of consecutive rows, and within a row.
+    b_inner, b_column: bytes between the elements of `b` within a column, and of consecutive
+        columns."""
+
+    a: Number
+    b: Number
+    y: Number
+    rows: Number
+    depth: Number
+    columns: Number
+    a_row: int
+    a_inner: int
+    b_inner: int
+    b_column: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolTile(Generic[Number]):
     """The arguments of `smv_pool`, which computes the maximum or the mean of each window of a tile.
 
@@ -386,7 +408,8 @@ class TilePitches:
 class TermScales:
     """The arguments of `smv_terms`, which sets the arithmetic of sums and products of two tensors.
 
-    For input elements a and b, the result is the requantised value of
+    It also sets that of matrix products.  For input elements a and b, the result is the requantised
+    value of
 
         sum       M0 * ((a - zero0) << 20) + sign1 * M1 * ((b - zero1) << 20)
         product   (a - zero0) * (b - zero1)

@@ -576,7 +576,7 @@ def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
             rules[False, 4, 4] = DepthwiseRule
         if rule := rules.get((bool(layer.reduced), rank, len(weights[0].dimensions))):
             return rule(layer, scratchpads)
-    elif not layer.reduced and rank == 4:
+    elif not layer.reduced and rank == 4 and len(layer.inputs) == 1:
         return PooledRule(layer, scratchpads)
     raise refused(layer, "its combination of tensors matches none of SMAUG's operators")
 

@@ -401,3 +401,17 @@ void smv_softmax(int32_t x, int32_t table, int32_t y, int32_t rows, int32_t colu
         }
     }
 }
+
+void smv_matmul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t depth, int32_t columns,
+                int32_t a_row, int32_t a_inner, int32_t b_inner, int32_t b_column) {
+    for (int32_t i = 0; i < rows * columns; i++) {
+        const int32_t row = i / columns, column = i % columns;
+        int32_t sum = 0;
+        for (int32_t k = 0; k < depth; k++) {
+            const int32_t left = *bytes(SMV_INPUT, a + row * a_row + k * a_inner, 1);
+            const int32_t right = *bytes(SMV_WEIGHTS, b + k * b_inner + column * b_column, 1);
+            sum += (left - terms.zero0) * (right - terms.zero1);
+        }
+        *bytes(SMV_OUTPUT, y + row * pitches.y_column + column, 1) = requantised(sum);
+    }
+}

@@ -73,6 +73,11 @@ void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int3
                          int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,
                          int32_t outputs, int32_t accumulate, int32_t finish);
 
+/* Multiplies a matrix a (rows x depth) in the scratchpad of inputs by a matrix b (depth x columns) in
+ * that of weights.  Zero points and multiplier are those of smv_terms; rows of y are y_column apart. */
+void smv_matmul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t depth, int32_t columns,
+                int32_t a_row, int32_t a_inner, int32_t b_inner, int32_t b_column);
+
 /* Pools a tile: the maximum of each window, or the mean of its elements that are not padding. */
 void smv_pool(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top,
               int32_t pad_left, int32_t kernel_h, int32_t kernel_w, int32_t y, int32_t out_h,

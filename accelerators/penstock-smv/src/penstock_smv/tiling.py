@@ -203,6 +203,7 @@ UNARY = (
     "HardSwish",
     "LeakyRelu",
     "Logistic",
+    "Quantize",
     "RealFunction",
     "Relu",
     "Rsqrt",
@@ -243,6 +244,15 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
         layer = layer if rows is None else layer.stripe("n", rows)
     elif kind in ELEMENTWISE:
         layer = _with_second_operand(offloaded, layer)
+    elif kind == "BatchMatmul":
+        multipliers = int(offloaded.target.attrs["multipliers"])
+        depth = offloaded.parameters["depth"]
+        x, other = layer.inputs
+        layer = replace(
+            layer,
+            inputs=(x, replace(other, role=WEIGHTS)),
+            cycles_per_point=-(-depth // multipliers),
+        )
     elif kind in UNARY:
         layer = _with_table(layer, 1)
     elif kind == "Softmax":
@@ -253,6 +263,8 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     layer = layer.with_axis("c", least=n, step=n, lanes=n)
     if kind not in WEIGHTED:
         return layer
+    if (groups := offloaded.parameters.get("groups", 1)) > 1:
+        layer = _in_groups(offloaded, layer, groups)
     if layer.reduced:
         summed = int(offloaded.target.attrs["multipliers"])
         layer = layer.with_axis("sum", least=summed, step=summed, lanes=summed)
@@ -287,6 +299,17 @@ def _with_second_operand(offloaded: Offloaded, layer: Layer) -> Layer:
     count = len(offloaded.composite.nodes)
     second = LayerOperand("constants", WEIGHTS, (Dimension(count), channels))
     return replace(layer, inputs=(replace(layer.inputs[1 - constant], role=INPUT), second))
+
+
+def _in_groups(offloaded: Offloaded, layer: Layer, groups: int) -> Layer:
+    """Return the layer of a convolution with groups of channels: the engine computes the outputs of
+    each group, in steps of its processing elements, from the channels of the group."""
+    attrs, p = offloaded.target.attrs, offloaded.parameters
+    multipliers, n = int(attrs["multipliers"]), int(attrs["processing_elements"])
+    per_group, channels = p["out_c"] // groups, p["in_c"] // groups
+    taps = p["kernel_h"] * p["kernel_w"]
+    layer = layer.with_axis("c", least=per_group, step=per_group, lanes=min(n, per_group))
+    return replace(layer, cycles_per_point=taps * -(-channels // multipliers))
 
 
 def _with_table(layer: Layer, element_bytes: int) -> Layer:

@@ -14,7 +14,8 @@ graph passes                Graph, Node, Value, Composite; packed: channel-packe
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a tensor
-program passes              Program and its records; calls: all calls of a program, in order
+program passes              Program and its records; calls: all calls of a program, in order;
+                            with_constant, with_scratch: a program with a further buffer
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
                             the memory regions to which these refer; StreamDriver: what submits,
@@ -43,6 +44,7 @@ from penstock.backends.accelerator import (
     RegionNumbers,
     StreamDriver,
 )
+from penstock.backends.added_buffers import with_constant, with_scratch
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.functional import (
     convolved,
@@ -247,4 +249,6 @@ __all__ = [
     "tiles_of_call",
     "whole_work",
     "wildcard",
+    "with_constant",
+    "with_scratch",
 ]

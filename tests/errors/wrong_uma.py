@@ -6,16 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import penstock
 from examples.uma import phases, regions
 from penstock import api
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
+from penstock.backends.added_buffers import with_constant, with_scratch
 from penstock.backends.call_tiles import CallTiles
 from penstock.backends.operator_names import operator_facts
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
-from penstock.program.program import Invoke, Program
+from penstock.program.program import Invoke, Memory, Program
 from penstock.tiling.layer import Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
 from penstock.tiling.nest import Tiling, choose, innermost_depths
@@ -60,6 +63,21 @@ def region_without_commands() -> object:
     codegen = replace(accelerator.codegen, region=lambda calls: ())
     changed = (replace(accelerator, codegen=codegen),)
     return penstock.compile(replace(request, accelerators=changed))
+
+
+def program() -> Program:
+    return Program("net", (Memory("flash", 0, writable=False),), (), (), (), (), ())
+
+
+def with_large_scratch() -> object:
+    """An accelerator whose pass adds more working memory than there is."""
+
+    def large(program: Program, target: AcceleratorTarget) -> Program:
+        return with_scratch(program, "rows/room", 1 << 40)[0]
+
+    request = api.request(phases.network(), "cortex-m4", accelerators=())
+    accelerator = phases.Rows({PassPhase.PROGRAM_PHASE_2: large}).accelerator()
+    return penstock.compile(replace(request, accelerators=(accelerator,)))
 
 
 class Unregistered(Vanilla):
@@ -128,6 +146,8 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-067": lambda: registered_instances(max),
     "backend-095": with_unknown_cycles,
     "backend-099": spilled_sums,
+    "backend-101": lambda: with_constant(program(), "words", np.zeros(3, np.complex64)),
+    "capacity-005": with_large_scratch,
     "backend-100": lambda: operator_facts("nn.conv3d", "penstock ops"),
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE

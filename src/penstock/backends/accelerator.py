@@ -45,10 +45,12 @@ class PassPhase(Enum):
         provisional addresses; the passes run for each schedule that is placed.  A pass may replace
         kernels by others of the same memory and cost: name, body, tables and traffic may differ.
     PROGRAM_PHASE_2 (after placement): on the program of the selected schedule, with addresses.  A
-        pass may change the commands in the bodies of the accelerator's calls.
+        pass may change the commands in the bodies of the accelerator's calls.  It may add constants
+        and working memory (`with_constant`, `with_scratch`), and invocations of functions of its
+        driver, outside loops.
     PROGRAM_PHASE_3 (before emission): on the program that is emitted, in which command streams are
-        encoded.  A pass may change the bodies of the accelerator's calls, and the bytes of its
-        streams but not their sizes.
+        encoded.  A pass may change and add the same, and the bytes of its streams but not their
+        sizes.
 
     Between PROGRAM_PHASE_2 and PROGRAM_PHASE_3, the compiler merges the calls of each compiler
     region, encodes command streams, and inserts driver calls that wait for the accelerator or, if

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.backends.accelerator import PROGRAM_PHASES, Accelerator, AcceleratorTarget, PassPhase
+from penstock.backends.added_buffers import ADDED_KINDS, with_room
 from penstock.backends.driver_calls import with_instances, with_region_calls, with_waits
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError
@@ -60,6 +61,7 @@ def after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) ->
             permission = _Permission(accelerator.name, phase)
             if change := next(permission.violations(result, found), ""):
                 raise _forbidden_change(run, accelerator, phase, change)
+            found = with_room(result, found)
         result = found
     return result
 
@@ -115,9 +117,10 @@ PERMITTED = {
     PassPhase.PROGRAM_PHASE_0: "the kernels of the accelerator's calls, and nothing else",
     PassPhase.PROGRAM_PHASE_1: "name, body, tables and traffic of the kernels of the accelerator's "
     "calls, and nothing else",
-    PassPhase.PROGRAM_PHASE_2: "the bodies of the accelerator's calls, and nothing else",
+    PassPhase.PROGRAM_PHASE_2: "the bodies of the accelerator's calls, and add constants, working "
+    "memory and invocations of its driver, and nothing else",
     PassPhase.PROGRAM_PHASE_3: "the bodies of the accelerator's calls and the bytes of its command "
-    "streams, and nothing else",
+    "streams, and add constants, working memory and invocations of its driver, and nothing else",
 }
 
 
@@ -135,18 +138,53 @@ class _Permission:
 
     def violations(self, before: Program, after: Program) -> Iterator[str]:
         """Yield descriptions of the changes that are not permitted."""
-        for part in ("name", "memories", "inputs", "outputs", "reset"):
+        for part in ("name", "inputs", "outputs", "reset"):
             if getattr(before, part) != getattr(after, part):
                 yield f"the {part} of the program"
+        if before.memories != after.memories and before.buffers == after.buffers:
+            yield "the memories of the program"
         yield from self._buffers(before, after)
-        yield from self._commands(before.run, after.run)
+        yield from self._commands(before.run, self._without_added(before.run, after.run))
+
+    @property
+    def _adds(self) -> bool:
+        return self.phase in (PassPhase.PROGRAM_PHASE_2, PassPhase.PROGRAM_PHASE_3)
+
+    def _without_added(
+        self, before: Sequence[Command], after: Sequence[Command]
+    ) -> Sequence[Command]:
+        """The commands `after` a pass without the invocations that it may add, outside loops."""
+        if not self._adds:
+            return after
+        known = [command for command in before if isinstance(command, Invoke)]
+
+        def is_added(command: Command) -> bool:
+            own = isinstance(command, Invoke) and command.driver.engine == self.engine
+            return own and command not in known
+
+        return [command for command in after if not is_added(command)]
 
     def _buffers(self, before: Program, after: Program) -> Iterator[str]:
-        if [b.name for b in before.buffers] != [b.name for b in after.buffers]:
+        count, memories = len(before.buffers), {m.name: m for m in before.memories}
+        added = after.buffers[count:]
+        if [b.name for b in before.buffers] != [b.name for b in after.buffers[:count]]:
             yield "the list of buffers"
             return
+        if added and not self._adds:
+            yield "the list of buffers"
+        names = {buffer.name for buffer in before.buffers}
+        for new in added:
+            is_constant = new.kind is Kind.CONSTANT
+            has_data = is_constant == (new.data is not None and new.type is not None)
+            is_placed = new.memory in memories and memories[new.memory].writable != is_constant
+            if new.kind not in ADDED_KINDS or not has_data or not is_placed or new.name in names:
+                yield (
+                    f'the list of buffers by "{new.name}", which is no constant with elements '
+                    "and no working memory in RAM"
+                )
+            names.add(new.name)
         own = _stream_buffers(before, self.engine)
-        for old, new in zip(before.buffers, after.buffers, strict=True):
+        for old, new in zip(before.buffers, after.buffers[:count], strict=True):
             free = self.phase is PassPhase.PROGRAM_PHASE_3 and old.name in own
             if old != (_with_same_bytes(new, old) if free else new):
                 yield f'buffer "{old.name}"'

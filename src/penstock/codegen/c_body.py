@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from penstock.codegen import c_text
-from penstock.codegen.c_driver import COUNTERS, Scope, expression, loop_lines, with_counters
+from penstock.codegen.c_driver import (
+    COUNTERS,
+    DriverCode,
+    Scope,
+    expression,
+    invocation_lines,
+    loop_lines,
+    with_counters,
+)
 from penstock.codegen.c_functions import (
     Doing,
     StaticFunction,
@@ -48,10 +56,15 @@ class RunBody:
     lines: str
 
 
-def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunction]) -> RunBody:
+def body(
+    program: Program,
+    names: Names,
+    functions: Mapping[Doing, StaticFunction],
+    drivers: Mapping[str, DriverCode],
+) -> RunBody:
     """The run entry with one statement per command; an outermost loop becomes a function of its
     own."""
-    writer = _Writer(program, names, functions)
+    writer = _Writer(program, names, functions, drivers)
     loops: list[str] = []
     lines: list[str] = []
     for command in program.run:
@@ -78,6 +91,7 @@ class _Writer:
     program: Program
     names: Names
     functions: Mapping[Doing, StaticFunction]
+    drivers: Mapping[str, DriverCode]
     shared: dict[Loop, str] = field(default_factory=dict[Loop, str])
     """The functions of counted loops that stand in several places, by `_anywhere`."""
 
@@ -164,25 +178,29 @@ class _Writer:
                 yield from self.line(symbol, handed, depth, self.failures(command))
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
-            case Invoke(driver, ()):
+            case Invoke(driver, ()) if driver in self.program.waits:
                 yield f"{c_text.INDENT * depth}{driver.name}();"
-            case Invoke() | Issue() | Transfer() | FillTensor() | LoadTensor():
+            case Invoke():
+                yield from invocation_lines(
+                    self.program, self.names, self.drivers, command, scope, depth
+                )
+            case Issue() | Transfer() | FillTensor() | LoadTensor():
                 raise InternalError("codegen-006", f"{command} has no place in a run")
             case Discard():
                 pass
             case Advance():
                 statement = advance_text(self.program, self.names, command)
                 yield f"{c_text.INDENT * depth}{statement}"
-            case Submission():
-                symbol = self.functions[command].symbol
-                handed = self.handed(command, scope)
-                yield from self.line(symbol, handed, depth, self.failures(command))
-                for loop in counting_loops(command):
-                    yield from loop_lines(loop, scope, depth, self.command)
-            case Call() | Pull():
-                symbol = self.functions[common(command)].symbol
-                handed = self.handed(command, scope)
-                yield from self.line(symbol, handed, depth, self.failures(command))
+            case Submission() | Call() | Pull():
+                yield from self.call(command, scope, depth)
+
+    def call(self, command: Doing, scope: Scope, depth: int) -> Iterator[str]:
+        """The lines that call the function of a command."""
+        symbol = self.functions[common(command)].symbol
+        yield from self.line(symbol, self.handed(command, scope), depth, self.failures(command))
+        if isinstance(command, Submission):
+            for loop in counting_loops(command):
+                yield from loop_lines(loop, scope, depth, self.command)
 
     def handed(self, command: Doing, scope: Scope) -> list[str]:
         """The arguments with which a command calls its function."""

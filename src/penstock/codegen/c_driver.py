@@ -247,6 +247,18 @@ def submission_lines(
     yield "    }"
 
 
+def invocation_lines(
+    program: Program,
+    names: Names,
+    drivers: Mapping[str, DriverCode],
+    command: Invoke,
+    scope: Scope,
+    depth: int,
+) -> Iterator[str]:
+    """The lines of an invocation outside the bodies of calls."""
+    yield from _Writer(program, names, drivers, command.driver.engine).lines(command, scope, depth)
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     """Writes the commands of one body."""

@@ -193,7 +193,7 @@ def generate(
     used = {step.engine for step in steps(program) if step.body}
     drivers = {engine: _declared(engine, drivers) for engine in drivers if engine in used}
     parts = functions(program, names, drivers)
-    run = body(program, names, parts)
+    run = body(program, names, parts, drivers)
     headers = _headers(program)
     model = interface(program, names)
     holes = {

@@ -22,6 +22,7 @@ from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.placing import smallest_point
 from penstock.pipeline.request import Request
+from penstock.program.program import Program
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
@@ -83,6 +84,28 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
             return CapacityError("capacity-002", what, where=where, why=why, help=help)
         subject, remedies = f"{subject}; {flash_subject}", f"{remedies}; {flash_remedies}"
     return CapacityError("capacity-001", subject, where=where, why=why, help=remedies)
+
+
+def check_added_memory(point: PlacedPoint, program: Program, request: Request) -> None:
+    """Raise CapacityError if what passes of accelerators have added to a program exceeds memory."""
+    placed = dict(point.used_bytes)
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    for memory in program.ram():
+        added = memory.size_bytes - placed.get(memory.name, memory.size_bytes)
+        if added <= 0:
+            continue
+        free = sizes[memory.name] - placed[memory.name]
+        if memory.name not in point.unbudgeted:
+            free = min(free, request.ram_limit_bytes - point.ram_bytes(request))
+        if added > free:
+            raise CapacityError(
+                "capacity-005",
+                f"program passes add {added} bytes of {memory.name}, {free} are free",
+                where=point.schedule.parts.graph.name,
+                why="passes after placement add working memory beside all tensors",
+                help=f"use a budget that is {added - free} bytes less than what you have, so that "
+                "the schedule leaves room, or more memory",
+            )
 
 
 def _flash_shortage(least: PlacedPoint, request: Request) -> tuple[str, tuple[str, ...]] | None:

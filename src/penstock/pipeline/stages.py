@@ -17,6 +17,7 @@ from penstock.codegen.bundle import Bundle
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
 from penstock.pipeline.assignment import assign_engines, assign_kernels
+from penstock.pipeline.capacity import check_added_memory
 from penstock.pipeline.choosing import choose, has_spare_memory, simplest, with_point
 from penstock.pipeline.emission import draft, final, finished, lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
@@ -121,7 +122,9 @@ def _chosen(points: tuple[PlacedPoint, ...], request: Request) -> Placed:
 
 
 def _lower(placed: Placed, context: Context) -> Program:
-    return placed.program or lower_point(placed.chosen, context.request.accelerators)
+    program = placed.program or lower_point(placed.chosen, context.request.accelerators)
+    check_added_memory(placed.chosen, program, context.request)
+    return program
 
 
 READ: Stage[str, Graph] = Stage(

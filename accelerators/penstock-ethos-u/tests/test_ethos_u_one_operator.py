@@ -298,7 +298,19 @@ def other_ranks(draw: st.DrawFn) -> Graph:
     return net.build(net.apply(op, x, quantisation=x.type.quantisation, name="y"))
 
 
+@st.composite
+def softmaxes(draw: st.DrawFn) -> Graph:
+    net = GraphBuilder("softmax", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((1, 10), (1, 700), (1, 5, 4, 19), (1, 3, 9, 2), (7, 12), (1, 1))))
+    scale = draw(st.floats(0.001, 0.5))
+    x = net.input(shape, scale=scale, zero_point=draw(zeros))
+    if len(shape) == 4 and draw(st.booleans()):
+        x = net.conv2d(x, draw(channels), 1, name="x")
+    return finished(draw, net, net.softmax(x, draw(st.sampled_from((1.0, 0.5))), name="y"))
+
+
 KINDS = {
+    "softmax": softmaxes(),
     "large totals": large_totals(),
     "other ranks": other_ranks(),
     "large constants": large_constants(),

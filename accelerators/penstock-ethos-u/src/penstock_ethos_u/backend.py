@@ -55,7 +55,15 @@ from penstock_ethos_u.configurations import (
 from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
-from penstock_ethos_u.operators import COMPOSED, EXTREMES, LOOKUPS, MOVEMENTS, PRELU, RESIZE
+from penstock_ethos_u.operators import (
+    COMPOSED,
+    EXTREMES,
+    LOOKUPS,
+    MOVEMENTS,
+    PRELU,
+    RESIZE,
+    SOFTMAX,
+)
 from penstock_ethos_u.programs import encode, encode_calls, submission, submit_parts
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
 from penstock_ethos_u.sequences import folded_window, is_natural
@@ -171,7 +179,7 @@ def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
     def takes_blocks(node: Node) -> bool:
         offloaded = Offloaded(node, target)
         kind = offloaded.main.kind
-        if kind in (RESIZE, *EXTREMES) or folded_window(offloaded):
+        if kind in (RESIZE, SOFTMAX, *EXTREMES) or folded_window(offloaded):
             return False
         return kind not in MOVEMENTS or is_natural(offloaded)
 

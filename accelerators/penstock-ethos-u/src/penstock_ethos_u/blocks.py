@@ -72,7 +72,8 @@ class NpuWork:
         time), False if depth first (one tap of many channels at a time).
     packed_input, packed_output: whether the layout is NHCWB16 instead of NHWC.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    biases_in_tensor_memory: whether biases are read from the memory that holds tensors."""
+    biases_in_tensor_memory: whether biases are read from the memory that holds tensors.
+    element_bytes: bytes of an element of the inputs."""
 
     chip: EthosUConfiguration
     kind: ComputeKind
@@ -91,6 +92,7 @@ class NpuWork:
     packed_output: bool = False
     constant_bytes: int = 0
     biases_in_tensor_memory: bool = False
+    element_bytes: int = 1
 
     @property
     def reach(self) -> Extent:
@@ -103,6 +105,8 @@ class NpuWork:
     @property
     def equal_depth(self) -> bool:
         """Whether each output channel depends only on the input channel with the same index."""
+        if self.kind is ComputeKind.POOLING:
+            return self.input.depth == self.output.depth
         return self.kind is not ComputeKind.CONVOLUTION
 
 
@@ -143,7 +147,7 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
 
     blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     chip, needed = work.chip, input_blocks(work, blocks)
-    bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE)
+    bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE) * work.element_bytes
     input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
     end_banks = max(chip.end_banks, LOOKUP_BANKS if work.lookup else 0)
     free = chip.banks - OUTPUT_BANKS - end_banks

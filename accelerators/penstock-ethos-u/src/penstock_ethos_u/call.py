@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from penstock.uma import Place, StreamRows, StreamTransfer
 from penstock_ethos_u.encoding import ConstantSegment
-from penstock_ethos_u.operation import NpuFunction, Operation, copied_before
+from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, copied_before
 from penstock_ethos_u.performance import Block, Cycles
-from penstock_ethos_u.steps import RESULT, Step, Steps, View
+from penstock_ethos_u.steps import CONSTANTS, RESULT, Step, Steps, View
 from penstock_ethos_u.tiles import MapTiles, tiles_of
 from penstock_ethos_u.timeline import Job, operation_job
 
@@ -132,6 +132,11 @@ class TableCopy(NamedTuple):
     op: Operation
     source: Place
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of the table: an entry for each int8 element."""
+        return 256 * self.op.out_bytes
+
 
 Action = Compute | StreamTransfer | TableCopy  # One operation or copy of a call.
 
@@ -224,7 +229,7 @@ class NpuCall:
             for step in steps.steps:
                 lower, upper = step.rows(begin, stop)
                 part = self._part_of_step(steps, step)
-                if step.op.function is NpuFunction.LOOKUP and lower < upper:
+                if step.op.function in TABULATED and lower < upper:
                     assert part.place is not None
                     yield TableCopy(step.op, part.place)
                     part = part._replace(place=None)
@@ -254,8 +259,8 @@ class NpuCall:
         the box of a step, in a call for output rows [first, end), or None if the rows of a box form
         more than two tiles."""
         op, found = step.op, list[MapPlace]()
-        second = 0 if op.second is None else op.second.row_bytes
-        sizes = (op.in_row_bytes, second, op.out_row_bytes)
+        second = 0 if op.second is None else op.second.row_bytes * op.in_bytes
+        sizes = op.in_row_bytes * op.in_bytes, second, op.out_row_bytes * op.out_bytes
         views = [*step.views(lower, upper), (step.target, lower, upper)]
         for k, (view, low, high) in enumerate(views):
             rows = self._rows_of(view, first, end)
@@ -274,6 +279,9 @@ class NpuCall:
             return self.inputs[view.tensor]
         steps, scratch = self.encoded.steps, self.scratch
         assert steps is not None
+        if view.tensor == CONSTANTS:
+            assert self.constants is not None
+            return StreamRows(self.constants.base, 0, (self.constants.offset_bytes,))
         assert scratch is not None
         return steps.scratch_rows(scratch.base, scratch.offset_bytes, view.tensor, first, end)
 

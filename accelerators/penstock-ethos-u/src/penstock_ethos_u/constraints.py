@@ -26,6 +26,7 @@ from penstock_ethos_u.operators import (
     PRELU,
     REDUCTIONS,
     RESIZE,
+    SOFTMAX,
     WEIGHTED,
     extents,
     operands,
@@ -284,6 +285,16 @@ def resizing(offloaded: Offloaded) -> bool | str:
     return (steps is not None and len(steps.steps) == count) or "a weight has more bits"
 
 
+def softmax(offloaded: Offloaded) -> bool | str:
+    """A softmax must have at most 65536 channels, and at most 64 rows or columns.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind != SOFTMAX:
+        return True
+    height, width, depth = extents(offloaded.main.output.type.shape)
+    return min(height, width) <= MOST_BOXES or f"it has {height} x {width} x {depth} elements"
+
+
 def reduced_axes(offloaded: Offloaded) -> bool | str:
     """Maxima and minima must reduce rows, columns and channels: not images, and channels only alone
     or with columns; of at most 64 rows if they reduce channels alone. They must cover at most 256
@@ -425,6 +436,7 @@ RULES = (
     whole_extents,
     few_boxes,
     resizing,
+    softmax,
     reduced_axes,
     constant_weights,
     double_rounding,

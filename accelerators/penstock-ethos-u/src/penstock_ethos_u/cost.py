@@ -21,7 +21,7 @@ from penstock_ethos_u.call import (
 from penstock_ethos_u.encoding import ConstantSegment
 from penstock_ethos_u.operation import Operation
 from penstock_ethos_u.timeline import timing
-from penstock_ethos_u.waits import TABLE_BYTES, timeline_steps
+from penstock_ethos_u.waits import timeline_steps
 
 # Numbers of the regions that a call uses before memory is planned: the kernel's table, scratch,
 # constants prefetched for this call, and constants copied for later calls; and, from TENSORS on,
@@ -57,7 +57,7 @@ def _copied_bytes(action: Action) -> int:
     """The number of bytes that an action copies; 0 if it is an operation, not a copy."""
     if isinstance(action, StreamTransfer):
         return action.size_bytes
-    return TABLE_BYTES if isinstance(action, TableCopy) else 0
+    return action.size_bytes if isinstance(action, TableCopy) else 0
 
 
 def contiguous_cost(

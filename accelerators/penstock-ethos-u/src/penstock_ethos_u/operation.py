@@ -23,7 +23,9 @@ STEP = 16  # Alignment of encoded constants, in bytes.
 class NpuFunction(IntEnum):
     """The function that an operation computes. MAXIMUM and AVERAGE are those of a window. LOOKUP
     replaces each element by its entry in a table. COPY copies the input, for example to some
-    channels of the output of a concatenation. LARGER and SMALLER select one of two elements."""
+    channels of the output of a concatenation. LARGER and SMALLER select one of two elements.
+    LOOKUP_DIFFERENCE replaces a difference by its entry in a table; CHANNEL_SUM is the sum of the
+    channels of a pixel, LEADING_ZEROS the number of those of an element of 32 bits."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -36,6 +38,11 @@ class NpuFunction(IntEnum):
     COPY = 8
     LARGER = 9
     SMALLER = 10
+    LOOKUP_DIFFERENCE = 11
+    CHANNEL_SUM = 12
+    LEADING_ZEROS = 13
+    SHIFT_LEFT = 14
+    SHIFT_RIGHT = 15
 
 
 # How the NPU computes each function.
@@ -51,7 +58,14 @@ KINDS = {
     NpuFunction.COPY: ComputeKind.POOLING,
     NpuFunction.LARGER: ComputeKind.ELEMENTWISE,
     NpuFunction.SMALLER: ComputeKind.ELEMENTWISE,
+    NpuFunction.LOOKUP_DIFFERENCE: ComputeKind.ELEMENTWISE,
+    NpuFunction.CHANNEL_SUM: ComputeKind.POOLING,
+    NpuFunction.LEADING_ZEROS: ComputeKind.ELEMENTWISE,
+    NpuFunction.SHIFT_LEFT: ComputeKind.ELEMENTWISE,
+    NpuFunction.SHIFT_RIGHT: ComputeKind.ELEMENTWISE,
 }
+# Functions that replace elements by entries of a table.
+TABULATED = (NpuFunction.LOOKUP, NpuFunction.LOOKUP_DIFFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +93,7 @@ class SecondInput:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation of the NPU on int8 tensors.
+    """An operation of the NPU on tensors of int8, or of int32 in NHWC.
 
     configuration: the hardware configuration.
     function: the function that is computed, such as a convolution or a sum.
@@ -109,7 +123,8 @@ class Operation:
     prefetched_biases: whether an earlier call has copied all biases to the memory that holds
         tensors.
     upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column,
-        as in a transposed convolution; 1 for none."""
+        as in a transposed convolution; 1 for none.
+    in_bytes, out_bytes: bytes of an element of the inputs and of the output: 1 or 4."""
 
     configuration: EthosUConfiguration
     function: NpuFunction
@@ -149,6 +164,8 @@ class Operation:
     prefetched_segments: int = 0
     prefetched_biases: bool = False
     upscale: int = 1
+    in_bytes: int = 1
+    out_bytes: int = 1
 
     @property
     def kind(self) -> ComputeKind:
@@ -325,7 +342,7 @@ class Operation:
             MapShape(
                 read,
                 self.read_w,
-                channels if self.kind is not ComputeKind.CONVOLUTION else self.in_c,
+                self.in_c if self._mixes_channels else channels,
             ),
             MapShape(rows, self.out_w, channels),
             self._rate,
@@ -335,13 +352,19 @@ class Operation:
             self.upscale,
             binary=self.second_tensor is not None,
             second_elements=self._second_elements(rows),
-            lookup=self.function is NpuFunction.LOOKUP,
+            lookup=self.function in TABULATED,
             part_kernel=self.part_kernel,
             packed_input=self.packed_in,
             packed_output=self.packed_out,
             constant_bytes=constant_bytes,
             biases_in_tensor_memory=self.prefetched_biases,
+            element_bytes=self.in_bytes,
         )
+
+    @property
+    def _mixes_channels(self) -> bool:
+        """Whether an output channel depends on all input channels."""
+        return self.kind is ComputeKind.CONVOLUTION or self.function is NpuFunction.CHANNEL_SUM
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
         """The size in bytes of the constants that are needed to compute `rows` rows of
@@ -385,8 +408,10 @@ class Operation:
             NpuFunction.ADD: rates.add,
             NpuFunction.SUBTRACT: rates.add,
             NpuFunction.MULTIPLY: rates.multiply,
+            NpuFunction.LOOKUP_DIFFERENCE: max(rates.add, rates.lookup),
         }.get(self.function, rates.other)
         limited = self.least > -128 or self.most < 127
+        limited = limited or (self.out_bytes > 1 and self.function not in TABULATED)
         return max(own, rates.clamp) if limited else own
 
 

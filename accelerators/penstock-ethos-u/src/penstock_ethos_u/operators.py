@@ -46,9 +46,9 @@ MOVEMENTS = (
     "DepthToSpace", "SpaceToDepth", "BatchToSpace", "SpaceToBatch",
 )  # fmt: skip
 # Other operators that several operations compute.
-PRELU, RESIZE = "Prelu", "ResizeBilinear"
+PRELU, RESIZE, SOFTMAX = "Prelu", "ResizeBilinear", "Softmax"
 EXTREMES = ("ReduceMax", "ReduceMin")
-COMPOSED = (*MOVEMENTS, PRELU, RESIZE, *EXTREMES)
+COMPOSED = (*MOVEMENTS, PRELU, RESIZE, SOFTMAX, *EXTREMES)
 # Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 # results are exact for all `Numerics`.
 LOOKUPS = (

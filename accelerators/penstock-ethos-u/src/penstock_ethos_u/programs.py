@@ -18,12 +18,13 @@ from itertools import accumulate
 from typing import Any
 
 from penstock.uma import Array, Driver, Place, StreamOperation, StreamTransfer
+from penstock_ethos_u.blocks import ComputeKind
 from penstock_ethos_u.call import NOWHERE, Action, Compute, EncodedOperation, MapPlace, NpuCall
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock_ethos_u.encoding import HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
 from penstock_ethos_u.interpreter import execute, execute_parts
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, SecondInput
 from penstock_ethos_u.vela import (
     WAIT_FOR_COPIES,
     WAIT_FOR_OPERATIONS,
@@ -33,7 +34,7 @@ from penstock_ethos_u.vela import (
     payload_configuration,
     vela,
 )
-from penstock_ethos_u.waits import TABLE_BYTES, reads_backwards
+from penstock_ethos_u.waits import reads_backwards
 
 # Conversion of the actions of a call (operations and copies) to the API of Arm's
 # compiler Vela, which encodes them as register commands.
@@ -43,6 +44,18 @@ WORD_BYTES = 4
 INSIDE = 1 << 8 | 3  # The region number of the NPU's internal memory in Vela's API.
 BANK_BYTES = 1024
 LOOKUP_BANKS = 2
+# Names of element-wise functions in Vela's API.
+ELEMENTWISE = {
+    NpuFunction.ADD: "ADD",
+    NpuFunction.SUBTRACT: "SUB",
+    NpuFunction.MULTIPLY: "MUL",
+    NpuFunction.LARGER: "MAX",
+    NpuFunction.SMALLER: "MIN",
+    NpuFunction.LOOKUP_DIFFERENCE: "SUB",
+    NpuFunction.LEADING_ZEROS: "CLZ",
+    NpuFunction.SHIFT_LEFT: "SHL",
+    NpuFunction.SHIFT_RIGHT: "SHR",
+}
 EXTRA_BITS = 20  # Number of bits by which TFLite shifts both terms of a sum left.
 
 
@@ -53,8 +66,8 @@ def vela_operation(action: Action) -> Any:
     if isinstance(action, StreamTransfer):
         return _copy(action.source, _range(action.target, action.size_bytes), action.size_bytes)
     at = (action.op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
-    inside = vela().NpuAddressRange(INSIDE, at, TABLE_BYTES)
-    return _copy(action.source, inside, TABLE_BYTES)
+    inside = vela().NpuAddressRange(INSIDE, at, action.size_bytes)
+    return _copy(action.source, inside, action.size_bytes)
 
 
 def _computation(action: Compute) -> Any:
@@ -70,12 +83,14 @@ def _computation(action: Compute) -> Any:
     made.block_config = api.NpuShape3D(*action.timing.block)
     if op.second is not None:
         _add_second(api, op, op.second, made, maps.second, rows)
-    else:
+    elif op.kind is not ComputeKind.ELEMENTWISE:
         made.kernel = api.NpuKernel(
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
         )
         made.padding = api.NpuPadding(*op.padding(*rows))
         made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
+    if op.out_bytes > 1 or op.in_bytes > 1:
+        _widen(api, op, made)
     if part.place is not None:
         biases, weights = part.biases or part.place, part.place
         made.biases = [_range(biases, part.bias_bytes)]
@@ -111,16 +126,13 @@ def _empty_operation(api: Any, op: Operation) -> Any:
             return api.NpuPoolingOperation(pools.AVERAGE)
         case NpuFunction.MAXIMUM | NpuFunction.LOOKUP | NpuFunction.COPY:
             return api.NpuPoolingOperation(pools.MAX)
-        case NpuFunction.ADD:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
-        case NpuFunction.SUBTRACT:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.SUB)
-        case NpuFunction.MULTIPLY:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
-        case NpuFunction.LARGER:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MAX)
-        case NpuFunction.SMALLER:
-            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MIN)
+        case NpuFunction.CHANNEL_SUM:
+            return api.NpuPoolingOperation(pools.REDUCE_SUM)
+        case _:
+            made = api.NpuElementWiseOperation(api.NpuElementWiseOp[ELEMENTWISE[op.function]])
+            if op.function is NpuFunction.SHIFT_RIGHT:
+                made.rounding_mode = api.NpuRoundingMode.NATURAL
+            return made
 
 
 def _map(
@@ -159,7 +171,7 @@ def _activation(api: Any, op: Operation) -> Any:
     # Vela expects each limit as a real number: (limit - zero point) * scale.  The scale of the
     # output is always 1 here.
     kinds = api.NpuActivationOp
-    if op.function is NpuFunction.LOOKUP:
+    if op.function in TABULATED:
         return api.NpuActivation(kinds.TABLE_LOOKUP)
     found = api.NpuActivation(kinds.NONE_OR_RELU)
     found.min, found.max = float(op.least - op.out_zero), float(op.most - op.out_zero)
@@ -183,12 +195,11 @@ def _add_second(
         made.ifm2 = _map(api, MapShape(0, 0, 0), NOWHERE, packed=False, zero=second.zero)
         made.ifm2_scalar = float(second.scalar - second.zero)
     made.reversed_operands = second.is_left
-    # Vela uses the given scale of a product unchanged.  For a sum or difference, it derives
-    # multipliers from the scales of the three tensors.
-    if op.function in (NpuFunction.LARGER, NpuFunction.SMALLER):
-        return
+    # Vela uses the given scale of a product unchanged.  For a sum or difference of int8 elements,
+    # it derives multipliers from the scales of the three tensors.  It scales nothing else.
     if op.function is NpuFunction.MULTIPLY:
         made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
+    if op.function not in (NpuFunction.ADD, NpuFunction.SUBTRACT) or op.out_bytes > 1:
         return
     scales = _scales(op)
     for each, scale in zip((made.ifm, made.ifm2, made.ofm), scales, strict=True):
@@ -197,6 +208,18 @@ def _add_second(
     made.activation.max *= scales[2]
     if second.scalar is not None:
         made.ifm2_scalar *= scales[1]
+
+
+def _widen(api: Any, op: Operation, made: Any) -> None:
+    """State the types of int32 elements. Without scales, Vela scales nothing."""
+    for map, size in ((made.ifm, op.in_bytes), (made.ifm2, op.in_bytes), (made.ofm, op.out_bytes)):
+        if map is not None:
+            map.data_type = api.NpuDataType.INT8 if size == 1 else api.NpuDataType.INT32
+            map.quantization = map.quantization._replace(scale_f32=None)
+            height, width, _ = map.strides
+            map.strides = api.NpuShape3D(height=height, width=width, depth=size)
+    if op.function not in TABULATED and op.out_bytes > 1:
+        made.activation = None
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:

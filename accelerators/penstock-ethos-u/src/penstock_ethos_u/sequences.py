@@ -20,13 +20,14 @@ from penstock_ethos_u.operators import (
     PRELU,
     REDUCTIONS,
     RESIZE,
+    SOFTMAX,
     extents,
     hardware,
     is_packed,
     reduced_extents,
 )
 from penstock_ethos_u.schedule import scheduled
-from penstock_ethos_u.steps import RESULT, SCRATCH, Scratch, Step, Steps, View
+from penstock_ethos_u.steps import CONSTANTS, RESULT, SCRATCH, Scratch, Step, Steps, View
 
 ELEMENTS = np.arange(-128, 128, dtype=np.int64)
 WHOLE = Lines(0, 1, 0, 0, 0)  # Whole rows of a tensor.
@@ -428,4 +429,113 @@ def _resize_steps(offloaded: Offloaded) -> Steps:
     return of.steps(found)
 
 
-FINDERS = {PRELU: _prelu_steps, RESIZE: _resize_steps, **dict.fromkeys(EXTREMES, _extreme_steps)}
+# Constants of the division by Newton's method: -32 / 17 and 48 / 17 with 29 fraction bits, and 1.
+#
+# Source: gemmlowp, `one_over_one_plus_x_for_x_in_0_1` (fixedpoint.h).
+DIVISION = (-1010580540, 1515870810, 1 << 29)
+NEWTON_STEPS = 3
+SUM_BITS = 12  # Bits by which exponentials are shifted right before they are added.
+RESULT_BITS = 31 - 8  # Bits by which products of fractions with 31 bits exceed results of 8 bits.
+
+
+def _softmax_steps(offloaded: Offloaded) -> Steps:
+    """The steps of TFLite's softmax: exponentials from a table of int32, their sum, its inverse by
+    Newton's method, and products, in integers of 32 bits."""
+    of, found = _Tensors(offloaded), list[Step]()
+    image = of.output
+    pixels, wide = image._replace(depth=1), 4 * image.width
+    names = ("largest", "exponential", "reduced", "sum", "zeros", "half", "x", "product", "shift")
+    sizes = image.width, wide * image.depth, wide * image.depth, *(wide,) * 6
+    place = {name: View(SCRATCH - k, WHOLE) for k, name in enumerate(names)}
+
+    def view(name: str) -> View:
+        stride = {"largest": 1, "exponential": 4 * image.depth, "reduced": 4 * image.depth}
+        return place[name]._replace(stride=stride.get(name, 4))
+
+    def add(
+        function: NpuFunction,
+        target: str,
+        source: str,
+        second: str | int | None = None,
+        bits: int = 0,
+        *,
+        is_left: bool = False,
+    ) -> None:
+        deep, one = ("exponential", "reduced"), MapShape(1, 1, 1)
+        shapes = (image if source in deep else pixels), (image if target in deep else pixels)
+        op = Operation(hardware(offloaded), function, *shapes[0], *shapes[1])
+        op = replace(op, in_bytes=4, out_bytes=4, out_multiplier=1, out_shift=HIGH_BITS - bits)
+        other = None
+        if isinstance(second, str):
+            other = view(second)
+            op = replace(op, second=SecondInput(pixels))
+        elif second is not None and second in DIVISION:
+            at = 4 * DIVISION.index(second)
+            other = View(CONSTANTS, Lines(0, 0, at, 0, 4), 4)
+            op = replace(op, second=SecondInput(one, is_left=is_left), constant_bytes=1)
+        elif second is not None:
+            op = replace(op, second=SecondInput(one, scalar=second, is_left=is_left))
+        found.append(Step(op, view(source), view(target), other))
+
+    found += _largest_channels(offloaded, image, view("largest"))
+    table = offloaded.tables["exp"].astype("<i4")[::-1].tobytes()
+    difference = Operation(
+        hardware(offloaded),
+        NpuFunction.LOOKUP_DIFFERENCE,
+        *image,
+        *image,
+        out_zero=127,
+        second=SecondInput(pixels),
+        out_bytes=4,
+    )
+    image_view = View(0, WHOLE, image.depth)
+    found.append(
+        Step(difference, image_view, view("exponential"), view("largest"), constants=table)
+    )
+    add(NpuFunction.SHIFT_RIGHT, "reduced", "exponential", SUM_BITS)
+    add(NpuFunction.CHANNEL_SUM, "sum", "reduced")
+    add(NpuFunction.LEADING_ZEROS, "zeros", "sum")
+    add(NpuFunction.SUBTRACT, "shift", "zeros", 1)
+    add(NpuFunction.SHIFT_LEFT, "half", "sum", "shift")
+    add(NpuFunction.MULTIPLY, "x", "half", DIVISION[0], bits=HIGH_BITS)
+    add(NpuFunction.ADD, "x", "x", DIVISION[1])
+    for _ in range(NEWTON_STEPS):
+        add(NpuFunction.MULTIPLY, "product", "x", "half", bits=HIGH_BITS)
+        add(NpuFunction.SUBTRACT, "product", "product", DIVISION[2], is_left=True)
+        add(NpuFunction.MULTIPLY, "product", "product", "x", bits=HIGH_BITS)
+        add(NpuFunction.SHIFT_LEFT, "product", "product", 2)
+        add(NpuFunction.ADD, "x", "x", "product")
+    add(NpuFunction.MULTIPLY, "x", "x", 2)
+    add(NpuFunction.MULTIPLY, "exponential", "exponential", "x", bits=HIGH_BITS)
+    add(NpuFunction.SUBTRACT, "shift", "zeros", SUM_BITS + RESULT_BITS, is_left=True)
+    add(NpuFunction.SHIFT_RIGHT, "exponential", "exponential", "shift")
+    last = found[-1].op
+    last = replace(last, out_bytes=1, out_zero=-128)
+    found[-1] = replace(found[-1], op=last, target=View(RESULT, WHOLE, image.depth))
+    numbers = np.array(DIVISION, "<i4").tobytes()
+    return replace(
+        of.steps(found, tuple(map(Scratch, sizes))), numbers=numbers + bytes(-len(numbers) % 16)
+    )
+
+
+def _largest_channels(offloaded: Offloaded, image: MapShape, target: View) -> Iterator[Step]:
+    """Steps that compute the largest channel of each pixel: of each row or each column at a time,
+    whose channels are columns of one channel."""
+    (height, width, depth), config = image, hardware(offloaded)
+    for k in range(min(height, width)):
+        if width <= height:
+            count = height
+            lines = Lines(0, 1, k * depth, 0, 1), Lines(0, 1, k, 0, 1)
+        else:
+            count = width
+            lines = Lines(k, 0, 0, depth, 1), Lines(k, 0, 0, 1, 1)
+        op = Operation(config, NpuFunction.MAXIMUM, count, depth, 1, count, 1, 1, kernel_w=depth)
+        yield Step(op, View(0, lines[0], 1), target._replace(lines=lines[1], stride=1))
+
+
+FINDERS = {
+    PRELU: _prelu_steps,
+    RESIZE: _resize_steps,
+    SOFTMAX: _softmax_steps,
+    **dict.fromkeys(EXTREMES, _extreme_steps),
+}

@@ -19,6 +19,7 @@ from penstock_ethos_u.tiles import MapTiles, tiles_of
 
 RESULT = -1  # Index of the output. Inputs have indices from 0 on, tensors in scratch those below.
 SCRATCH = -2
+CONSTANTS = -64  # Index of a tensor of a single row, the bytes that precede the constants of steps.
 SCRATCH_BYTES = 4096  # Scratch holds a single row, or as many rows as have this size.
 
 
@@ -108,13 +109,15 @@ class Steps:
     extents: number of rows of each input of the operator.
     row_bytes: size of a row of each input.
     out_h: number of rows of the output.
-    scratch: tensors in scratch."""
+    scratch: tensors in scratch.
+    numbers: bytes that precede the constants of the steps, a multiple of 16."""
 
     steps: tuple[Step, ...]
     extents: tuple[int, ...]
     row_bytes: tuple[int, ...]
     out_h: int
     scratch: tuple[Scratch, ...] = ()
+    numbers: bytes = b""
 
     @property
     def rows_at_a_time(self) -> int:
@@ -130,12 +133,12 @@ class Steps:
     @property
     def constants(self) -> bytes:
         """The constants of all steps, in order; equal ones are stored once."""
-        return b"".join(dict.fromkeys(step.constants for step in self.steps))
+        return self.numbers + b"".join(dict.fromkeys(step.constants for step in self.steps))
 
     def constants_offset(self, step: Step) -> int:
         """Return where the constants of a step begin in `constants`."""
         every = list(dict.fromkeys(one.constants for one in self.steps))
-        return sum(map(len, every[: every.index(step.constants)]))
+        return len(self.numbers) + sum(map(len, every[: every.index(step.constants)]))
 
     def _size(self, tensor: Scratch) -> int:
         size = tensor.row_bytes * (tensor.height or self.rows_at_a_time)

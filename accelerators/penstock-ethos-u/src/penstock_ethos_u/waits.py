@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from penstock.uma import StreamTransfer
 from penstock_ethos_u.call import Action, Compute, MapPlace
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration
-from penstock_ethos_u.operation import NpuFunction
+from penstock_ethos_u.operation import TABULATED
 from penstock_ethos_u.timeline import (
     MOST_OPERATIONS,
     CommandQueue,
@@ -27,7 +27,7 @@ from penstock_ethos_u.timeline import (
 )
 
 INSIDE = -1  # Region number of the NPU's internal memory. Only its look-up tables are tracked.
-TABLE_BYTES = 256  # Bytes of the look-up table of an activation.
+TABLES_BYTES = 2048  # Bytes of the internal memory that hold look-up tables.
 
 Span = tuple[int, int, int]  # Bytes [lower, upper) of a region: (region number, lower, upper).
 
@@ -82,8 +82,7 @@ def _job(action: Action, chip: EthosUConfiguration) -> Step:
     which states how many cycles the action takes."""
     if isinstance(action, Compute):
         return action.timing.job
-    size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
-    return copy_job(chip, size)
+    return copy_job(chip, action.size_bytes)
 
 
 def accesses_of(action: Action) -> Accesses:
@@ -97,8 +96,8 @@ def accesses_of(action: Action) -> Accesses:
         )
     if not isinstance(action, Compute):
         place = action.source
-        at, end = place.offset_bytes, place.offset_bytes + TABLE_BYTES
-        return Accesses(((place.base, at, end),), ((INSIDE, 0, TABLE_BYTES),))
+        at, size = place.offset_bytes, action.size_bytes
+        return Accesses(((place.base, at, at + size),), ((INSIDE, 0, size),))
     op, part, maps = action.op, action.part, action.maps
     lower, upper = op.reads(action.first, action.end)
     stride = maps.source[1].stride
@@ -115,11 +114,14 @@ def accesses_of(action: Action) -> Accesses:
         at, weights = biases.offset_bytes, part.place.offset_bytes + part.bias_bytes
         reads.append((biases.base, at, at + part.bias_bytes))
         reads.append((part.place.base, weights, weights + part.weight_bytes))
-    if op.function is NpuFunction.LOOKUP:
-        reads.append((INSIDE, 0, TABLE_BYTES))
+    if op.function in TABULATED:
+        reads.append((INSIDE, 0, TABLES_BYTES))
     stride = maps.result[1].stride or (0 if op.packed_out else op.out_c)
     row = _row_span(op.out_w, part.channels, op.packed_out, stride, part.first)
-    return Accesses(tuple(reads), tuple(_spans(maps.result, action.end - action.first, row)))
+    writes = [*_spans(maps.result, action.end - action.first, row)]
+    if op.function not in TABULATED and not op.configuration.end_banks:
+        writes.append((INSIDE, 0, TABLES_BYTES))  # its accumulators may lie there
+    return Accesses(tuple(reads), tuple(writes))
 
 
 def reads_backwards(action: Compute, before: Compute) -> bool:

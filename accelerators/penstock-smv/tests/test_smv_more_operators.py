@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drawn_tilers import DrawnTiler
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.binary import Maximum
 from penstock.ops.comparisons import Compare, Relation
+from penstock.pipeline.compilation import compile_graph
+from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.tiling.sequence import TileSequence
 from penstock.uma import Offloaded
@@ -100,6 +104,17 @@ def test_smaug_has_no_rule_for_groups_and_products_of_stacked_matrices() -> None
         net = GraphBuilder(network.__name__)
         done = compiled(net.build(*network(net)), "smv:tiler=smaug")
         assert "SMAUG has no rule" in done.parts.cpu_fallbacks[0].reason
+
+
+def test_tiles_without_a_part_of_some_inputs_are_exact() -> None:
+    """Whatever the tiles: most hold channels of one input alone."""
+    net = GraphBuilder("parts")
+    xs = [net.input((1, 6, 5, count), name=f"x{count}") for count in (3, 9, 17)]
+    graph, smv, host = net.build(net.concatenate(xs)), Smv(), load_target("host")
+    for seed in range(6):
+        smv._register_tiler("concatenate", DrawnTiler(seed))
+        request = Request("zoo:parts", host, accelerators=(smv.accelerator({}, host),))
+        assert_exact(compile_graph(graph, request), "host")
 
 
 @pytest.mark.parametrize("axis", [0, 1])

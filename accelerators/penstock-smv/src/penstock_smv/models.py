@@ -182,6 +182,8 @@ def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
     shape = (op.in_h, op.in_w, op.channels)
     image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
     found = engine.outputs(op.y, (op.out_h, op.out_w, op.channels))
+    if op.channels == 0:
+        return
     for i in range(op.out_h):
         rows = _window_elements(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
         for j in range(op.out_w):

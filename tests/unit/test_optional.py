@@ -202,6 +202,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "other options": ((alternatives, "_named", None),),
     "an incremental network": ((alternatives, "incremental", None),),
     "portable layers": ((compiled, "portable_layers", None),),
+    "competing kernels": ((compiled, "kernels_in_competition", None),),
     "a schedule": (
         (ScheduleBuilder, "schedule", is_small),
         (ScheduleBuilder, "schedule", is_of_an_alternative),

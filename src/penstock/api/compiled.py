@@ -31,6 +31,7 @@ from penstock.frontends.tflite import looks_like_tflite
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.optional import Elsewhere, attempt, collected, recorded
 from penstock.pipeline.capacity import flash_limit_bytes
+from penstock.pipeline.competing_kernels import kernels_in_competition
 from penstock.pipeline.compilation import (
     Compilation,
     compile_graph,
@@ -229,6 +230,7 @@ def _compiled(wanted: Request, workers: Workers, on_stage: OnStage) -> tuple[Com
         numbers_assumed=wanted.reading.assume_int8,
         optimize=wanted.goal.value,
         portable_layers=attempt("portable layers", lambda: portable_layers(done), tuple),
+        competing_kernels=attempt("competing kernels", lambda: kernels_in_competition(done), tuple),
         alternatives=alternatives(done, with_streaming),
         smaller_kernels=with_smaller_kernels(done, report.flash_bytes),
         version=version("penstock"),

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from penstock.api.arguments import check_type
 from penstock.api.arrays import drawn_inputs, drawn_steps
-from penstock.api.compiled import Compiled
-from penstock.backends.cores.family import competing_kernels, core_family
 from penstock.choices import InterfaceTypes
 from penstock.errors import UsageError, did_you_mean
 from penstock.frontends.reading import AS_IT_IS
@@ -86,25 +84,3 @@ def _node_named(graph: Graph, model: Graph, name: str, where: str) -> Node:
         help=did_you_mean(name, [*nodes, *short])
         + "`penstock show MODEL --nodes` lists the nodes with their names",
     )
-
-
-def kernel_lines(compiled: Compiled) -> tuple[str, ...]:
-    """Return a line for each kernel that a layer of the processor could have, the fastest first:
-    estimated cycles, and by which factor they exceed those of the kernel that runs."""
-    done = compiled.compilation
-    processor = done.request.target.engines[0]
-    family = core_family(processor.kernels)
-    lines: list[str] = []
-    for part in done.parts.parts:
-        if part.engine != processor.name or not part.nodes:
-            continue
-        node = part.nodes[0]
-        rivals = competing_kernels(node.op, node.site, family)
-        own = next((cycles for kernel, cycles in rivals if kernel == part.kernel.name), None)
-        for kernel, cycles in rivals:
-            text = f"{part.name}: {kernel}, {cycles:,} cycles"
-            if kernel == part.kernel.name:
-                lines.append(f"{text}, runs")
-            elif own:
-                lines.append(f"{text}, {cycles / own:.2f} times")
-    return tuple(lines)

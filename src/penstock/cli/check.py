@@ -96,7 +96,7 @@ def verify(
     else:
         _print_verified(done)
         if layer is not None:
-            print_kernels(done.compiled)
+            print_kernels(done.report)
     if error is not None:
         print_error(error)
         raise typer.Exit(error.exit_code)

@@ -77,7 +77,7 @@ def run(
         out().print(summary.summary(done.report, named, verbose), crop=False)
         _print_outputs(outputs, random=sets is None)
         if layer is not None:
-            print_kernels(done.compiled)
+            print_kernels(done.report)
         if verbose:
             print_durations(on_stage)
 
@@ -159,8 +159,8 @@ def profile(
         print_json(done.as_json())
     else:
         _print_profile(done, CompileCommand(model, target), selection)
-        if layer is not None:
-            print_kernels(done.compiled)
+        if layer is not None or verbose:
+            print_kernels(done.report)
         if output is None:
             out().print("\na page with these tables, to sort and filter: -o DIR", style="dim")
         else:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress, TaskID
 
-    from penstock.api.compiled import Compiled
     from penstock.errors import PenstockError
+    from penstock.reports.report import Report
 
 WIDTH = 120
 
@@ -239,9 +239,9 @@ def print_durations(reporter: Reporter) -> None:
     out().print(table)
 
 
-def print_kernels(compiled: Compiled) -> None:
+def print_kernels(report: Report) -> None:
     """Print which kernels competed for the layers of the processor, and by how much they lost."""
-    from penstock.api.layer import kernel_lines
+    from penstock.reports.phrases import kernel_words
 
-    for line in kernel_lines(compiled):
-        out().print(f"kernel of {line}", highlight=False)
+    for line in kernel_words(report):
+        out().print(line, highlight=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.memory.exact import is_installed
-from penstock.reports.formats import change, duration, number, relative
+from penstock.reports.formats import change, duration, number, relative, short_names
 from penstock.reports.frontier import FrontierReport
 from penstock.reports.report import Optimality, Report
 
@@ -43,6 +43,14 @@ def goal_words(report: Report | FrontierReport) -> str:
     if budget_bytes is not None and report.command.optimize is None:
         words += ", since --sram is given; balanced is up to 1 % slower"
     return f"{words})"
+
+
+def kernel_words(report: Report) -> Iterator[str]:
+    """Yield a sentence for each kernel that competed for a layer of the processor."""
+    names = short_names(one.layer for one in report.competing_kernels)
+    for one in report.competing_kernels:
+        end = f"loses by {number(one.lost_by)}" if one.lost_by else "runs"
+        yield f"kernel of {names[one.layer]}: {one.kernel}, {number(one.cycles)} cycles, {end}"
 
 
 def alternative_words(report: Report) -> Iterator[str]:

@@ -304,6 +304,20 @@ class CascadeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class CompetingKernel:
+    """A kernel that could compute a layer of the processor.
+
+    cycles: its estimated cycles for the whole output.
+    lost_by: by how many cycles it exceeds the kernel that computes the layer; 0 for that kernel.
+    """
+
+    layer: str
+    kernel: str
+    cycles: int
+    lost_by: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortableLayer:
     """A layer that runs in portable C and takes a notable share of the estimated cycles, in [0, 1].
 
@@ -385,6 +399,7 @@ class Report(Brief):
     any. `interface` lists the inputs and outputs of the generated code. `optimised_for` is what the
     C compiler optimises: "speed" (-O3) or "size" (-Os); estimated cycles are always those of -O3.
     `portable_layers` take many cycles because the core family has no kernel for them.
+    `competing_kernels` are those among which a kernel was selected for each layer.
     `dropped` lists optional work that failed because of a defect of penstock. `layers` are the
     steps of the schedule, `model_layers` the layers that they compute. `timelines` are the contents
     of each memory, the arena first, and `engine_times` what each engine does, over one inference.
@@ -424,6 +439,7 @@ class Report(Brief):
     optimised_for: str = "speed"
     evaluations: tuple[Evaluation, ...] = ()
     portable_layers: tuple[PortableLayer, ...] = ()
+    competing_kernels: tuple[CompetingKernel, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     layers: tuple[Step, ...] = ()
     model_layers: tuple[Layer, ...] = ()

@@ -1,7 +1,8 @@
 """tiles: a call as a loop nest, its tiles in the buffers, and what they cost.
 
-The tiles are those that move the fewest bytes (`LeastTraffic`).  The output buffer holds a sum for
-each element of a tile; its size is counted in sums.
+Of several tilings, each of which moves the fewest bytes of those that divide some axes
+(`LeastTraffic`), a fast one is taken.  The output buffer holds a sum for each element of a tile;
+its size is counted in sums.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -33,13 +35,23 @@ from penstock_pe_array.dataflow import (
     product_cycles,
     vector_cycles,
 )
-from penstock_pe_array.hardware import GLOBAL_BUFFER, Hardware, hardware_of
+from penstock_pe_array.hardware import GLOBAL_BUFFER, Dataflow, Hardware, hardware_of
 from penstock_pe_array.timeline import Bank, BufferNumber, Timeline
 
 PARAMETER_BYTES = 12
 """Bias, multiplier and shift of an output channel, as int32."""
 MOST_TILES = 4096
 """The most tiles of a layer; a stream states each of them."""
+SLACK = 1.02
+"""Tilings within this factor of the fastest count as equally fast: fewer tiles need less flash."""
+MOST_EXTENTS = 64
+"""About the most sizes of tiles along channels that the search tries."""
+DIVIDED = tuple(
+    frozenset(axes) for axes in (
+        ("n", "h", "w", "c", "sum"), ("n", "h", "w"), ("n", "h", "c"), ("c", "sum"), ("h", "sum"),
+    )
+)  # fmt: skip
+"""The choices of axes that tiles may divide, of which the fastest is taken."""
 WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
 """Operators with weights and parameters."""
 
@@ -70,7 +82,6 @@ def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
     Biases are parameters, which are in no buffer.  The second operand of a sum is in the buffer of
     weights."""
-    hardware = hardware_of(offloaded.target)
     if offloaded.main.kind == "FullyConnected":
         layer = _matrix_product(offloaded.main)
         layer = layer if rows is None else layer.stripe("n", rows)
@@ -81,12 +92,7 @@ def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
     if offloaded.main.kind == "Add":
         x, other = layer.inputs
         layer = replace(layer, inputs=(x, replace(other, role=WEIGHTS)))
-    layer = replace(layer, output=replace(layer.output, partial_bytes=1))
-    lanes = hardware.columns
-    layer = layer.with_axis("c", least=lanes, step=lanes, lanes=lanes)
-    if layer.reduced:
-        layer = layer.with_axis("sum", least=hardware.rows, step=hardware.rows, lanes=hardware.rows)
-    return layer
+    return replace(layer, output=replace(layer.output, partial_bytes=1))
 
 
 def _matrix_product(node: Node) -> Layer:
@@ -100,12 +106,54 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
     """Return the tiling of a call that computes `rows` output rows, or all rows.
 
     Raises CapacityError if no tile fits the buffers."""
-    return _tiling(layer_on_array(offloaded, rows), buffers(hardware_of(offloaded.target)))
+    hardware, layer = hardware_of(offloaded.target), layer_on_array(offloaded, rows)
+    return _tiling(hardware, Work.of(offloaded), layer)
 
 
 @lru_cache(maxsize=4096)
-def _tiling(layer: Layer, memories: Scratchpads) -> Tiling:
-    return LeastTraffic().tile(layer, memories)
+def _tiling(hardware: Hardware, work: Work, layer: Layer) -> Tiling:
+    """Return the tiling with the fewest tiles of those that are about as fast as the fastest.
+
+    Each candidate moves the fewest bytes of the tilings that divide only some axes.  Tiles fill the
+    array where such tiles fit.  It is not known yet which tensors are in the global buffer, so the
+    time is that with all tensors in main memory."""
+    shaped = _in_folds(hardware, work, layer)
+    found = _candidates(hardware, shaped) or _candidates(hardware, _in_steps(layer))
+    if not found:
+        return LeastTraffic().tile(_in_steps(layer), buffers(hardware))
+    few = [tiling for tiling in found if tiling.count <= MOST_TILES] or found[:1]
+    ends = [_timeline(hardware, work, tiling).end for tiling in few]
+    fast = [t for t, end in zip(few, ends, strict=True) if end <= SLACK * min(ends)]
+    return min(fast, key=lambda tiling: tiling.count)
+
+
+def _candidates(hardware: Hardware, layer: Layer) -> list[Tiling]:
+    """Return the tiling that moves the fewest bytes for each choice of axes in `DIVIDED`."""
+    names, found = {axis.name for axis in layer.axes}, list[Tiling]()
+    for only in dict.fromkeys(frozenset(axes & names) for axes in DIVIDED):
+        with suppress(CapacityError):
+            found.append(LeastTraffic(only).tile(layer, buffers(hardware)))
+    return found
+
+
+def _in_folds(hardware: Hardware, work: Work, layer: Layer) -> Layer:
+    """Return a layer whose tiles fill rows and columns of the array with channels."""
+    stationary = hardware.dataflow
+    if stationary is not Dataflow.INPUT_STATIONARY:
+        layer = layer.with_axis("c", least=hardware.columns, step=hardware.columns)
+    if layer.reduced and stationary is not Dataflow.OUTPUT_STATIONARY:
+        channels = -(-hardware.rows // work.taps)
+        layer = layer.with_axis("sum", least=channels, step=channels)
+    return _in_steps(layer)
+
+
+def _in_steps(layer: Layer) -> Layer:
+    """Return a layer whose tiles have at most about `MOST_EXTENTS` sizes along channels."""
+    for name in ("c", *(axis.name for axis in layer.reduced)):
+        axis = layer.axis(name)
+        multiples = -(-axis.extent // (axis.step * MOST_EXTENTS))
+        layer = layer.with_axis(name, step=axis.step * multiples)
+    return layer
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
@@ -120,10 +168,8 @@ def why_no_tile(offloaded: Offloaded) -> str:
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     """Return the cycles of a call that computes `rows` output rows, and those in which the array
     and the channels of memory work."""
-    hardware, p = hardware_of(offloaded.target), offloaded.parameters
-    taps = p.get("kernel_h", 1) * p.get("kernel_w", 1)
-    work = Work(offloaded.main.kind, taps)
-    total, busy = _timed(hardware, work, layer_on_array(offloaded, rows), _inside(offloaded))
+    hardware, layer = hardware_of(offloaded.target), layer_on_array(offloaded, rows)
+    total, busy = _timed(hardware, Work.of(offloaded), layer, _inside(offloaded))
     peak = hardware.rows * hardware.columns
     return Breakdown(total, dict(busy), peak if offloaded.macs(rows) else None)
 
@@ -162,6 +208,12 @@ class Work:
     kind: str
     taps: int
 
+    @staticmethod
+    def of(offloaded: Offloaded) -> Work:
+        """Return the work of a node."""
+        p = offloaded.parameters
+        return Work(offloaded.main.kind, p.get("kernel_h", 1) * p.get("kernel_w", 1))
+
     def cycles(self, hardware: Hardware, pixels: int, depth: int, channels: int) -> int:
         """Return the cycles of a tile of `pixels` x `channels` output elements, each the sum of
         `depth` channels."""
@@ -176,10 +228,18 @@ class Work:
 def _timed(
     hardware: Hardware, work: Work, layer: Layer, inside: frozenset[str]
 ) -> tuple[float, tuple[tuple[str, float], ...]]:
-    """Return the time of a call, and the busy cycles by unit.
+    """Return the time of a call, and the busy cycles by unit."""
+    timeline = _timeline(hardware, work, _tiling(hardware, work, layer), inside)
+    return timeline.end, tuple(timeline.busy.items())
+
+
+def _timeline(
+    hardware: Hardware, work: Work, tiling: Tiling, inside: frozenset[str] = frozenset()
+) -> Timeline:
+    """Return the timeline of a call.
 
     inside: the operands that are in the global buffer."""
-    tiling, timeline = _tiling(layer, buffers(hardware)), Timeline()
+    layer, timeline = tiling.layer, Timeline()
     held = {
         moved.operand.name: _Held.of(hardware, tiling, k) for k, moved in enumerate(tiling.moved)
     }
@@ -205,7 +265,7 @@ def _timed(
                 outputs.banks, copy_cycles(hardware, store.operand, store.region, inside)
             )
             outputs.advance()
-    return timeline.end, tuple(timeline.busy.items())
+    return timeline
 
 
 class _Held:

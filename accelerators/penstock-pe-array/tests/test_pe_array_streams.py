@@ -64,7 +64,7 @@ def changed(value: int | Place, field: str) -> int | Place:
         return replace(value, offset_bytes=value.offset_bytes + 1)
     if "multiplier" in field:
         return value // 2
-    return value + {"least": 100, "most": -100, "out_c": -1}.get(field, 1)
+    return value + {"least": 100, "most": -100, "out_c": -1, "runs": -1}.get(field, 1)
 
 
 def is_noticed(

@@ -1,4 +1,5 @@
-"""nvdla:extension=False: clamps and concatenations run on NVDLA's own units, not beside it."""
+"""nvdla:extension=False: clamps, padded averages, wide pools and concatenations run on NVDLA's own
+units, not beside it."""
 
 from __future__ import annotations
 
@@ -53,4 +54,33 @@ def test_concatenations_of_whole_packs_are_copied_by_sdp() -> None:
     done = compiled(net.build(net.conv2d(joined, 8, 1, name="last")), "nvdla:extension=False")
     kinds = [node.kind for node in claimed(done.graph).values()]
     assert kinds == ["nn.conv2d", "clip", "concatenate", "nn.conv2d"]
+    assert_exact(done, "host")
+
+
+@settings(max_examples=8)
+@given(
+    size=st.tuples(st.integers(3, 9), st.integers(3, 9)),
+    kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    stride=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_padded_averages_run_on_pdp(
+    size: tuple[int, int], kernel: tuple[int, int], stride: int, seed: int
+) -> None:
+    net = GraphBuilder("averages", seed=seed)
+    x = net.input((1, *size, 9))
+    done = compiled(net.build(net.average_pool2d(x, kernel, stride, "same", name="mean")),
+                    "nvdla:extension=False")  # fmt: skip
+    assert [node.kind for node in claimed(done.graph).values()] == ["avg_pool2d"]
+    assert_exact(done, "machine")
+
+
+@pytest.mark.parametrize("width", [64, 65, 200])
+def test_pools_that_are_wider_than_the_line_buffer_run_in_parts(width: int) -> None:
+    net = GraphBuilder("wide", seed=2)
+    x = net.input((1, 6, width, 3))
+    most = net.max_pool2d(x, 3, 1, "same", name="most")
+    graph = net.build(net.average_pool2d(most, 3, 2, "same", name="mean"))
+    done = compiled(graph, "nvdla:extension=False")
+    assert len(claimed(done.graph)) == 2
     assert_exact(done, "host")

@@ -12,10 +12,13 @@ Source: nvdla/hw, branch nv_small, spec/manual, cmod/pdp and vmod/nvdla/pdp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cache
 
-from penstock.uma import UnsupportedError
+import numpy as np
+
+from penstock.uma import UnsupportedError, rounding_shift
 from penstock_nvdla.bindings import Bindings
 from penstock_nvdla.layer import NO_PADDING, Padding, Surface
 
@@ -25,6 +28,63 @@ MOST_PADDING = 7  # The largest number of rows or columns of padding on a side.
 MOST_STRIDE = 16
 # The points of an output row that a bank of the line buffer stores, and the number of banks.
 BANK_POINTS, LINE_BANKS = 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive outputs along an axis whose windows contain equally many elements of the input.
+
+    first, count: the first output, and how many there are.
+    lower: the first element of the input that the window of the first output contains.
+    window: how many elements of the input each window contains."""
+
+    first: int
+    count: int
+    lower: int
+    window: int
+
+
+def spans(
+    outputs: tuple[int, int], window: int, stride: int, padding: int, size: int
+) -> tuple[Span, ...]:
+    """Divide outputs along an axis by the number of elements of the input in their windows.
+
+    outputs: the half-open interval of the outputs.
+    padding: the number of elements of padding before the input, which has `size` elements.
+
+    >>> [(one.count, one.window) for one in spans((0, 5), 3, 1, 1, 5)]
+    [(1, 2), (3, 3), (1, 2)]
+    """
+    found: list[Span] = []
+    for output in range(*outputs):
+        start = output * stride - padding
+        lower, upper = max(0, start), min(size, start + window)
+        last = found[-1] if found else None
+        follows = last and lower == last.lower + last.count * stride
+        if last and follows and upper - lower == last.window:
+            found[-1] = replace(last, count=last.count + 1)
+        else:
+            found.append(Span(output, 1, lower, upper - lower))
+    return tuple(found)
+
+
+@cache
+def reciprocal(count: int) -> int | None:
+    """Return the factor with which PDP averages `count` int8 elements as TFLite does: 1 / `count`
+    with 16 fractional bits, rounded down or up.  The result is None if neither is exact.
+
+    >>> reciprocal(9), reciprocal(12), reciprocal(49)
+    (7281, 5462, None)
+    """
+    sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64)
+    expected = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
+    lower = (1 << FRACTION_BITS) // count
+    exact = (
+        factor
+        for factor in (lower, lower + 1)
+        if (rounding_shift(sums * factor, FRACTION_BITS) == expected).all()
+    )
+    return next(exact, None)
 
 
 def widest_output(window_height: int, stride_y: int) -> int:

@@ -15,11 +15,10 @@ from penstock.uma import (
     Offloaded,
     quantise_multiplier,
     reachable,
-    rounding_shift,
 )
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
-from penstock_nvdla.pdp import FRACTION_BITS, PoolingMethod
+from penstock_nvdla.pdp import PoolingMethod, reciprocal, spans
 from penstock_nvdla.sdp_constants import (
     Int64s,
     Pass,
@@ -32,7 +31,7 @@ from penstock_nvdla.sdp_constants import (
 )
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
 from penstock_nvdla.task import operator_task
-from penstock_nvdla.unextended_task import Average, UnextendedTask, aligned
+from penstock_nvdla.unextended_task import UnextendedTask, aligned
 
 # The operators whose sums the convolution core computes and SDP requantises.
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
@@ -84,21 +83,20 @@ def _reason_against_pool(offloaded: Offloaded) -> str | None:
         return f"pooling does not clamp to [{p['least']}, {p['most']}]"
     if POOLS[offloaded.main.kind] is PoolingMethod.LARGEST:
         return None
-    right = (p["out_w"] - 1) * p["stride_w"] + p["kernel_w"] - p["pad_left"] - p["in_w"]
-    below = (p["out_h"] - 1) * p["stride_h"] + p["kernel_h"] - p["pad_top"] - p["in_h"]
-    if max(p["pad_left"], p["pad_top"], right, below) > 0:
-        return "averages are divided by the size of the window, not by the elements inside"
-    count = p["kernel_w"] * p["kernel_h"]
-    sums = np.arange(count * LOWEST, count * HIGHEST + 1, dtype=np.int64)
-    expected = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
-    scaled = rounding_shift(sums * _factor(count), FRACTION_BITS)
-    exact = bool((scaled == expected).all())
-    return None if exact else f"averages of {count} elements are rounded in another way"
-
-
-def _factor(count: int) -> int:
-    """Return 1 / `count`, rounded to 16 fractional bits: the factor with which PDP averages."""
-    return ((2 << FRACTION_BITS) + count) // (2 * count)
+    rows, columns = (
+        {
+            one.window
+            for one in spans(
+                (0, p[f"out_{d}"]), p[f"kernel_{d}"], p[f"stride_{d}"], pad, p[f"in_{d}"]
+            )
+        }
+        for d, pad in (("h", p["pad_top"]), ("w", p["pad_left"]))
+    )
+    counts = sorted({height * width for height in rows for width in columns})
+    inexact = [count for count in counts if reciprocal(count) is None]
+    if inexact:
+        return f"averages of {inexact[0]} elements are rounded in another way"
+    return None
 
 
 def plain_task(offloaded: Offloaded) -> UnextendedTask:
@@ -175,8 +173,7 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS:
-        average = Average(_factor(task.kernel_w * task.kernel_h), 1 << FRACTION_BITS)
-        return replace(task, method=POOLS[kind], average=average)
+        return replace(task, method=POOLS[kind])
     found = requantisation(offloaded)
     assert isinstance(found, Passes)
     settings = tuple(one.settings for one in found.passes)

@@ -20,7 +20,14 @@ from penstock_nvdla.layer import (
     Padding,
     Surface,
 )
-from penstock_nvdla.pdp import PoolingLayer, PoolingMethod, widest_output
+from penstock_nvdla.pdp import (
+    FRACTION_BITS,
+    PoolingLayer,
+    PoolingMethod,
+    reciprocal,
+    spans,
+    widest_output,
+)
 from penstock_nvdla.sdp import (
     OPERAND_BYTES,
     SdpLayer,
@@ -86,21 +93,12 @@ POOLING_BASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Average:
-    """The two factors by which PDP multiplies the sum of a window, with 16 fractional bits."""
-
-    factor_x: int
-    factor_y: int
-
-
-@dataclass(frozen=True, slots=True)
 class UnextendedTask(Task):
     """The parameters with which NVDLA's own units compute the whole output of an operator.
 
     passes: the settings of a convolution's passes; empty for other operators.
     by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
     method: what PDP computes; None unless the operator is a pool.
-    average: the factors by which PDP multiplies the sums of an average pool.
     total: the constants of a sum of two tensors; None for other operators.
     scaling: the constants of a clamp; None for other operators and for copies.
     gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0."""
@@ -108,7 +106,6 @@ class UnextendedTask(Task):
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
     method: PoolingMethod | None = None
-    average: Average = Average(0, 0)
     total: SumSettings | UnitYSum | None = None
     scaling: Scaling | None = None
     gathered_bytes: int = 0
@@ -172,6 +169,8 @@ class UnextendedTask(Task):
         # to row `first` of the second input (`UnextendedStep.bases`).
         if self.total is not None:
             yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        elif self.method is PoolingMethod.AVERAGE:
+            yield from self._averaging_steps(first, end, in_lines, out_lines)
         elif self.method is not None:
             yield from self._pooling_steps(self.method, first, end, in_lines, out_lines)
         elif not self.passes:
@@ -351,14 +350,56 @@ class UnextendedTask(Task):
             self.stride_w,
             self.stride_h,
             padding,
-            self.average.factor_x,
-            self.average.factor_y,
         )
-        moved = LayerTraffic(
-            features=packed_bytes(upper - lower, layer.width, self.in_c, atom),
-            output=packed_bytes(rows[1] - rows[0], self.out_w, self.out_c, atom),
-        )
-        return UnextendedStep(layer, moved, pooling_writes(layer), POOLING_BASES)
+        return _pooling(layer, atom)
+
+    def _averaging_steps(
+        self, first: int, end: int, in_lines: int, out_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """The layers that compute output rows [first, end) by averages.  TFLite divides by the
+        number of elements inside the image; each layer computes outputs of one such number."""
+        atom, start = self.hardware.memory_atom_bytes, self.reads(first, end)[0]
+        rows = spans((first, end), self.kernel_h, self.stride_h, self.pad_top, self.in_h)
+        across = (self.kernel_w, self.stride_w, self.pad_left, self.in_w)
+        for row in rows:
+            most = widest_output(row.window, self.stride_h)
+            parts = (
+                one
+                for left in range(0, self.out_w, most)
+                for one in spans((left, min(self.out_w, left + most)), *across)
+            )
+            for column in parts:
+                source, output = self._surfaces(
+                    (row.lower - start) * in_lines + column.lower * atom,
+                    (row.first - first) * out_lines + column.first * atom,
+                    in_lines,
+                    out_lines,
+                )
+                factor = reciprocal(row.window * column.window)
+                assert factor is not None, "the averages must be exact"
+                layer = PoolingLayer(
+                    PoolingMethod.AVERAGE,
+                    (column.count - 1) * self.stride_w + column.window,
+                    (row.count - 1) * self.stride_h + row.window,
+                    self.in_c,
+                    column.window,
+                    row.window,
+                    source,
+                    output,
+                    self.stride_w,
+                    self.stride_h,
+                    factor_x=factor,
+                    factor_y=1 << FRACTION_BITS,
+                )
+                yield _pooling(layer, atom)
+
+
+def _pooling(layer: PoolingLayer, atom_bytes: int) -> UnextendedStep:
+    moved = LayerTraffic(
+        features=packed_bytes(layer.height, layer.width, layer.channels, atom_bytes),
+        output=packed_bytes(layer.out_height, layer.out_width, layer.channels, atom_bytes),
+    )
+    return UnextendedStep(layer, moved, pooling_writes(layer), POOLING_BASES)
 
 
 def _sum_operations(

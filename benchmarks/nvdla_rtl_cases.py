@@ -1,14 +1,28 @@
-"""Cases of NVDLA's RTL: cycles of hardware layers, up to the interrupt."""
+"""Cases of NVDLA's RTL: cycles of hardware layers, and what streams leave in memory.
+
+`rtl_cycles` lists hardware layers with the cycles from the last register write to the interrupt.
+`rtl_streams` lists compiled networks: for each call, the CRCs of its stream and of the memory that
+the RTL left.  A network is compiled and executed on the functional model; calls whose streams have
+changed since the measurement are counted, but not compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
+from zlib import crc32
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
+from penstock import api
 from penstock.errors import PenstockError
+from penstock.pipeline.compilation import compile_request
+from penstock.simulators.machine import Machine
+from penstock_nvdla import programs
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
+from penstock_nvdla.layer import NvdlaMemory
+from penstock_nvdla.model import Memories, execute
 from penstock_nvdla.timing import (
     ConvolutionWork,
     PoolAxis,
@@ -40,6 +54,21 @@ class Case(Record):
     source: str
 
 
+class Crcs(Record):
+    """The CRCs of a call's stream, and of the memory after it, in hexadecimal."""
+
+    stream: str
+    memory: str
+
+
+class Streams(Record):
+    """A compiled network and its calls on the RTL."""
+
+    network: str
+    config: str
+    calls: tuple[Crcs, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A layer with the cycles of the RTL and of the model."""
@@ -69,7 +98,46 @@ def check(document: Document, where: str) -> tuple[Section, ...]:
     worst = max(layers, key=lambda layer: abs(layer.ratio - 1))
     difference = "" if right else f"{worst.name}: {worst.model:.0f} cycles, not {worst.rtl}"
     title = f"cycles of {len(layers)} layers, {agreed} within {LARGEST_ERROR:.0%}"
-    return (Section(title, 1, int(right), difference, tuple(_notes(layers))),)
+    cycles = Section(title, 1, int(right), difference, tuple(_notes(layers)))
+    streams = document.get("rtl_streams", ())
+    if not isinstance(streams, list):
+        return (cycles,)
+    return (cycles, *(_memories(read_as(Streams, one, where)) for one in streams))
+
+
+def _memories(measured: Streams) -> Section:
+    """Compares the memory that each call of a network leaves in the functional model."""
+    found = executed(measured.network, measured.config)
+    pairs = list(zip(measured.calls, found, strict=False))
+    same = [(call, crcs) for call, crcs in pairs if call.stream == crcs.stream]
+    differences = (
+        (f"call {call.stream}", "" if call == crcs else f"{crcs.memory}, not {call.memory}")
+        for call, crcs in same
+    )
+    note = f"{len(measured.calls) - len(same)} of {len(measured.calls)} streams have changed"
+    title = f"memories of {measured.network}, {measured.config}"
+    return Section.of(title, differences, (note,) if len(same) < len(measured.calls) else ())
+
+
+def executed(network: str, config: str) -> Sequence[Crcs]:
+    """The CRCs of each call of a network on the functional model, of NVDLA without the extension.
+
+    Raises PenstockError if the network cannot be compiled."""
+    engine = f"nvdla:config={config},extension=False"
+    request = api.request(network, "host", accelerators=(engine,), optimize="speed")
+    done = compile_request(request)
+    found: list[Crcs] = []
+
+    def recorded(stream: bytes, memories: Memories, *more: Any) -> object:
+        traffic = execute(stream, memories, *more)
+        after = memories[NvdlaMemory.MAIN].tobytes()
+        found.append(Crcs(stream=f"{crc32(stream):08x}", memory=f"{crc32(after):08x}"))
+        return traffic
+
+    with patch.object(programs, "execute", recorded):
+        for inputs in api.drawn_sets(done, 1):
+            Machine(done.program).run(inputs)
+    return found
 
 
 def compared(document: Document, where: str) -> Sequence[Compared]:

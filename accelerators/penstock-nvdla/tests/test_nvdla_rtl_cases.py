@@ -18,14 +18,16 @@ from penstock_nvdla.timing import PoolAxis, pooling_timing, sdp_timing, stripes
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL_FILE = REPOSITORY / "tests" / "cases" / "nvdla_rtl_small.json"
 SHARED = beside.CASES / "nvdla_rtl_cycles.json"
+MEASURED = REPOSITORY / "benchmarks" / "nvdla_rtl.json"
 LAYER = ("rtl_cycles", 0)
 
 
 def test_layers_of_each_kind_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert cases.main([str(SMALL_FILE)]) == 0
     printed = capsys.readouterr().out
-    assert "cycles of 4 layers, 4 within 10%" in printed
-    assert "within 5%: 4 of 4 (100.0%)" in printed
+    assert "cycles of 3 layers, 3 within 10%" in printed
+    assert "within 5%: 3 of 3 (100.0%)" in printed
+    assert "memories of zoo:lenet5, small: " in printed
 
 
 @beside.need(SHARED)
@@ -46,7 +48,24 @@ def test_less_than_nine_tenths_of_the_layers_fail(
 ) -> None:
     path = changed(SMALL_FILE, (*LAYER, "rtl_cycles"), 400, tmp_path)
     assert cases.main([str(path)]) == 1
-    assert "3 within 10%" in capsys.readouterr().out
+    assert "2 within 10%" in capsys.readouterr().out
+
+
+def test_a_memory_that_the_rtl_left_otherwise_is_detected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unless the compiler makes another stream now."""
+    path = changed(SMALL_FILE, ("rtl_streams", 0, "calls", 2, "memory"), "00000000", tmp_path)
+    code = cases.main([str(path)])
+    printed = capsys.readouterr().out
+    assert code == 1 or "streams have changed" in printed
+
+
+def test_measured_layers_of_five_networks_agree() -> None:
+    layers = compared(read_document(MEASURED), "measured")
+    assert sum(layer.agrees for layer in layers) >= 0.95 * len(layers)
+    total = sum(layer.model for layer in layers) / sum(layer.rtl for layer in layers)
+    assert total == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(

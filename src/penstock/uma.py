@@ -19,7 +19,8 @@ program passes              Program and its records; calls: all calls of a progr
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
                             the memory regions to which these refer; StreamDriver: what submits,
-                            JoinedStreams: several calls as one stream
+                            JoinedStreams: several calls as one stream; FileRunner: the vendor's
+                            software as a judge
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
@@ -39,6 +40,7 @@ from __future__ import annotations
 
 from penstock.backends.accelerator import (
     AcceleratorTarget,
+    FileRunner,
     JoinedStreams,
     PassPhase,
     RegionNumbers,
@@ -79,6 +81,7 @@ from penstock.errors import (
     BackendError,
     CapacityError,
     PenstockError,
+    ToolError,
     UnsupportedError,
     UsageError,
 )
@@ -169,6 +172,7 @@ __all__ = [
     "DriverRecord",
     "ElementTypes",
     "Expr",
+    "FileRunner",
     "Fill",
     "Filling",
     "Graph",
@@ -214,6 +218,7 @@ __all__ = [
     "TileVisit",
     "Tiler",
     "Tiling",
+    "ToolError",
     "Transfer",
     "UMABackend",
     "UnsupportedError",

@@ -140,6 +140,7 @@ COMMANDS: dict[str, str] = {
     "tflite-002": "compile zoo:lenet5 --format vela-tflite",
     "usage-060": "compile good.tflite --package zephir",
     "usage-183": "compile good.tflite --format vela",
+    "usage-184": "verify good.tflite --last-rung arm-runner",
     "usage-023": "compile good.tflite --accelerator vanilla:macs=4",
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",

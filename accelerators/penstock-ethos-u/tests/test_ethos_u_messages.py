@@ -14,6 +14,7 @@ import penstock_ethos_u
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
 from ethos_u_text import ran, text
+from penstock_ethos_u.arm_runner import RUNNER_VARIABLE, require_runner
 from penstock_ethos_u.functional import FAIL, FunctionalNpu
 from penstock_ethos_u.interpreter import assemble, driver_payload, execute
 from penstock_ethos_u.vela import vela
@@ -68,8 +69,9 @@ COMMANDS = {
     "usage-052": "compile zoo:lenet5 --accelerator ethos_u55:cache_line=48",
 }
 """By code, the command that meets it."""
-OTHERWISE_TESTED = {"ethosu-109"}
-"""Only weights that were encoded raise it: test_ethos_u_interpreter.py."""
+OTHERWISE_TESTED = {"ethosu-109", "ethosu-120"}
+"""Only weights that were encoded raise the first: test_ethos_u_interpreter.py; the words of the
+second are those of Arm's runner: test_ethos_u_arm_runner.py."""
 
 
 @pytest.fixture
@@ -104,6 +106,14 @@ def test_the_message_of_a_submission_that_is_to_fail(
 ) -> None:
     monkeypatch.setenv(FAIL, "1")
     golden.check_call("ethosu-117", lambda: FunctionalNpu().run(b"", {}))
+
+
+def test_the_messages_of_missing_tools(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUNNER_VARIABLE, "missing.axf")
+    golden.check_call("ethosu-118", require_runner)
+    monkeypatch.setenv(RUNNER_VARIABLE, __file__)
+    monkeypatch.setenv("PATH", "")
+    golden.check_call("ethosu-119", require_runner)
 
 
 def test_every_code_has_a_golden(golden: Golden) -> None:

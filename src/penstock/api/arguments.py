@@ -12,7 +12,8 @@ from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
 
 # The rungs at which `verify` can end, lowest first.
-LAST_RUNGS: Final = ("reference", "machine", "host", "core")
+LAST_RUNGS: Final = ("reference", "machine", "host", "core", "arm-runner")
+ARM_RUNNER: Final = "arm-runner"
 REFERENCES: Final = ("tflite", "onnx")  # Sources of ground truth.
 COMPILERS: Final = ("zig", "gcc")  # C compilers for the program of a simulated core.
 # What `compile` writes.

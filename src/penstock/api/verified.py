@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock import ladder
 from penstock.api.arguments import (
+    ARM_RUNNER,
     HOPS,
     LAST_RUNGS,
     check_compiler,
@@ -29,8 +30,10 @@ from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
+from penstock.backends.accelerator import FileRunner
 from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
+from penstock.execution import elements
 from penstock.frontends.open import model_bytes, model_of
 from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
@@ -49,7 +52,7 @@ from penstock.pipeline.stages import OnStage
 from penstock.reports.phrases import totals
 from penstock.reports.report import NodeReport, RungReport
 from penstock.reports.steps import is_offloaded
-from penstock.simulators.compare import Difference, JudgedTensor, Judgement
+from penstock.simulators.compare import Difference, JudgedTensor, Judgement, compare_sets
 from penstock.simulators.cores import require_tools
 from penstock.simulators.drawn_inputs import KINDS
 from penstock.simulators.goldens import (
@@ -190,8 +193,8 @@ def verify(
     layer: the name of a layer to verify by itself, with the inputs that it has in the network.
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
-    last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host" or
-        "core".
+    last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host", "core"
+        or "arm-runner" (Ethos-U only: Arm's own software runs the optimised TFLite file).
     separate_regions: run each call of a compiler region, or of a stream of several calls, by
         itself, and compare all tensors on every rung.
     hops: runs of an incremental network, without ground truth.
@@ -215,6 +218,8 @@ def verify(
         wanted = replace(wanted, accelerators=apart)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
+    if last == ARM_RUNNER:
+        _runner(wanted).require()
     by_node = reference == "onnx" or (goldens is not None and _is_onnx(wanted))
     _require_tools(wanted, goldens, reference, last, compiler)
     if by_node:
@@ -254,6 +259,9 @@ def verify(
         )
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))
+        if last == ARM_RUNNER:
+            on_stage(ARM_RUNNER)
+            rungs = (*rungs, _runner_rung(compiled, sets, steps))
     verified = tuple(map(_rung_report, rungs))
     return Verified(replace(compiled.report, verified=verified), compiled, rungs)
 
@@ -323,10 +331,56 @@ def _require_tools(
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):
         return  # which rungs run depends on the accelerators that the network uses
-    if last in ("host", "core"):
+    if last in ("host", "core", ARM_RUNNER):
         require_tools(wanted.target, compiler, host=True)
-    if last == "core" and wanted.target.core is not None:
+    if last in ("core", ARM_RUNNER) and wanted.target.core is not None:
         require_tools(wanted.target, compiler)
+
+
+def _runner(wanted: Request) -> FileRunner:
+    """The vendor's software that runs optimised files for an accelerator of a request.  Raises
+    UsageError if there is none."""
+    runners = (accelerator.codegen.runner for accelerator in wanted.accelerators)
+    found = next((runner for runner in runners if runner is not None), None)
+    if found is None:
+        raise UsageError(
+            "usage-184",
+            f"the rung {ARM_RUNNER} runs networks on Ethos-U only",
+            where="--last-rung",
+            why="no accelerator of the request has software of its vendor that runs files",
+            help="select an NPU, such as by --accelerator ethos_u55",
+        )
+    return found
+
+
+def _runner_rung(
+    compiled: Compiled, sets: Sequence[Mapping[str, Array]], steps: int
+) -> ladder.Rung:
+    """Run the optimised file in the vendor's software, and compare its outputs."""
+    done = compiled.compilation
+    raw = model_bytes(Path(done.request.model), done.request.reading)
+    file, original = compiled.vela_tflite(), decode_tflite(raw, done.model.name)
+    ends = ((original.inputs, done.model.inputs), (original.outputs, done.model.outputs))
+    if any([v.type.dtype for v in one] != [v.type.dtype for v in two] for one, two in ends):
+        note = "not run: inputs or outputs of the file have other element types; use --io model"
+        return ladder.Rung(ARM_RUNNER, None, note)
+    if steps > 1 or done.model.states:
+        return ladder.Rung(ARM_RUNNER, None, "not run: the network has states")
+    runner = _runner(done.request)
+    names = [value.name for value in done.model.outputs]
+    size = sum(value.type.size_bytes for value in done.model.outputs)
+    target = next(a.target for a in done.request.accelerators if a.codegen.runner is runner)
+    found: list[dict[str, Array]] = []
+    for inputs in sets:
+        given = (np.ascontiguousarray(inputs[v.name]).tobytes() for v in done.model.inputs)
+        raw, at = runner.run(file, b"".join(given), size, target), 0
+        found.append({})
+        for value in done.model.outputs:
+            found[-1][value.name] = elements(raw, value.type, at)
+            at += value.type.size_bytes
+    expected = [run_graph(done.model, inputs) for inputs in sets]
+    comparison = compare_sets(names, found, expected)
+    return ladder.Rung(ARM_RUNNER, comparison, "outputs of Arm's inference runner")
 
 
 @contextmanager

@@ -237,8 +237,9 @@ class UMABackend(Registration):
         hooks, driver = (own.replace_call_extern, own.encoder), own.driver
         if driver is None:
             return Codegen(own.fmt, includes, *hooks, None, sources, *more)
-        told = driver.regions, driver.is_status, driver.traps, driver.cmake, driver.joined
-        return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more, *told)
+        told = driver.regions, driver.is_status, driver.traps, driver.cmake
+        more = (*more, *told, driver.joined, driver.runner)
+        return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more)
 
     def _includes(
         self, hook: Callable[..., str], target: AcceleratorTarget, program: Program

@@ -8,7 +8,7 @@ parts are recomputed.  All others are rewritten as graphs in which each stripe o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from penstock.backends.accelerator import Accelerator
@@ -253,7 +253,11 @@ def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
 
     return replace(
         one,
-        parts=tuple(dict.fromkeys(map(name, one.parts))),
+        parts=tuple(
+            name(given)
+            for k, given in enumerate(one.parts)
+            if name(given) == given or name(given) not in map(name, one.parts[:k])
+        ),
         modes={name(given): mode for given, mode in one.modes.items()},
         memory={name(given): region for given, region in one.memory.items()},
         prefetches=tuple(replace(each, part=name(each.part)) for each in one.prefetches),
@@ -274,11 +278,16 @@ def _every(parts: Parts, cascades: Sequence[Cascade]) -> Iterator[Cascade]:
         twice = next(name for name in every if every.count(name) > 1)
         raise UsageError(
             "cascader-004",
-            f'the part "{twice}" is in two cascades',
+            f'the part "{twice}" is named twice',
             where="the schedule",
             why="each part runs once",
-            help="name it in one of them",
+            help="name it once, in one of the cascades",
         )
+    for one in cascades:
+        for k, name in enumerate(one.parts):
+            later = {*_makers(parts, name)} & {*one.parts[k:]}
+            if later:
+                raise _wrong_order(replace(one, parts=one.parts[: k + 1]), later)
     units = [*cascades, *(Cascade((p.name,)) for p in parts.parts if p.name not in made)]
     first = {one.parts: min(_numbers(parts, one)) for one in units}
     before = {one.parts: set(_read_parts(parts, one)) for one in units}
@@ -291,28 +300,41 @@ def _every(parts: Parts, cascades: Sequence[Cascade]) -> Iterator[Cascade]:
         ready = [one for one in ready if one.parts[0] not in made or one is next_stated]
         if not ready:
             assert next_stated is not None
-            raise UsageError(
-                "cascader-005",
-                f'the cascade of "{next_stated.parts[-1]}" runs before what it reads',
-                where="the schedule",
-                why="cascades run one after the other, and each part after those whose outputs it "
-                "reads",
-                help="state the cascades, and the parts of each, in an order of execution",
-            )
+            raise _wrong_order(next_stated, before[next_stated.parts] - done)
         found = min(ready, key=lambda one: first[one.parts])
         waiting.remove(found)
         done |= set(found.parts)
         yield found
 
 
+def _wrong_order(one: Cascade, missing: Set[str]) -> UsageError:
+    """Return the error for a cascade that reads parts that have not run."""
+    first = min(missing)
+    return UsageError(
+        "cascader-005",
+        f'the cascade of "{one.parts[-1]}" runs before "{first}", which it reads',
+        where="the schedule",
+        why="cascades run one after the other, and each part after those whose outputs it reads; "
+        "what is between two parts of a cascade is part of it",
+        help=f'add "{first}" to the cascade, or state it in an earlier one, in an order of '
+        "execution",
+    )
+
+
 def _read_parts(parts: Parts, one: Cascade) -> Iterator[str]:
     """Yield the names of the parts outside of a cascade whose outputs it reads."""
+    for name in one.parts:
+        yield from (maker for maker in _makers(parts, name) if maker not in one.parts)
+
+
+def _makers(parts: Parts, name: str) -> Iterator[str]:
+    """Yield the names of the parts whose outputs a part reads."""
     makers = {parts.owners[part.name]: part.name for part in parts.parts}
-    for k in _numbers(parts, one):
-        for value in parts.parts[k].variable_inputs:
-            maker = makers.get(parts.owners[value.name])
-            if maker is not None and maker not in one.parts:
-                yield maker
+    part = next(part for part in parts.parts if part.name == name)
+    for value in part.variable_inputs:
+        maker = makers.get(parts.owners[value.name])
+        if maker is not None and maker != name:
+            yield maker
 
 
 def _checked(parts: Parts, one: Cascade) -> Cascade:

@@ -169,7 +169,9 @@ def test_parts_without_a_cascade_run_whole() -> None:
 
 WRONG = {
     "cascader-004": [Cascade(("first",)), Cascade(("first", "second"))],
+    "cascader-004 ": Cascade(("first", "first")),
     "cascader-005": [Cascade(("second",)), Cascade(("first",))],
+    "cascader-005 ": Cascade(("second", "first"), rows=2),
     "cascader-006": [Cascade(("frist",))],
     "cascader-007": [Cascade(BOTH, (1, 3, 11, 4), modes={"first": BufferMode.FULL})],
     "cascader-008": [Cascade(BOTH, (1, 3, 11))],
@@ -181,7 +183,7 @@ WRONG = {
 def test_what_does_not_exist_is_refused(code: str) -> None:
     with pytest.raises((UsageError, UnsupportedError)) as caught:
         api.compile(two(), schedule=WRONG[code])
-    assert caught.value.code == code
+    assert caught.value.code == code.strip()
     assert all((caught.value.where, caught.value.why, caught.value.help))
 
 

@@ -21,6 +21,7 @@ Functions, in the order of the RFC's four steps:
     parts            the CascaderGraph of a graph
     needed_stripes   the stripes of every tensor that given stripes of the output need, by affine
                      transforms alone
+    constants        how the constants of each part are stored: as they are, or compressed
     plans            the Pareto-optimal plans of each group of parts
     proposals        the Pareto-optimal proposals
     frontier         all schedules worth placing, those that recompute included; the search
@@ -39,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.processor_parts import assign
 from penstock.errors import UnsupportedError
@@ -83,10 +85,12 @@ __all__ = [
     "Schedule",
     "StatedChain",
     "StatedPrefetch",
+    "StoredConstants",
     "StripeConfig",
     "TensorConfig",
     "Value",
     "cascades",
+    "constants",
     "frontier",
     "make_schedule",
     "needed_stripes",
@@ -187,6 +191,42 @@ def make_schedule(
 def cascades(schedule: Schedule) -> tuple[Cascade, ...]:
     """Return the cascades of a schedule, to be changed and compiled."""
     return StatedSchedule.of(schedule).cascades
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstants:
+    """How the constants of a part are stored: as in the model, or as its kernel reads them.
+
+    model_bytes: of the constants in the model.
+    stored_bytes: of what is stored for the part, tables of its kernel included; less if an
+        accelerator compresses weights.
+    """
+
+    part: str
+    model_bytes: int
+    stored_bytes: int
+
+    @property
+    def compression_ratio(self) -> float:
+        """The bytes stored for each byte of the model: the RFC's ratio of a tensor."""
+        return self.stored_bytes / self.model_bytes if self.model_bytes else 1.0
+
+
+def constants(parts: Parts) -> tuple[StoredConstants, ...]:
+    """Return how the constants of each part with constants are stored.
+
+    parts: for those of accelerators, the parts of a compilation (`Compiled.compilation.parts`).
+    """
+    found: list[StoredConstants] = []
+    for part in parts.parts:
+        values = {v.name: v for node in part.nodes for v in node.inputs if v.data is not None}
+        if values:
+            model = sum(value.type.size_bytes for value in values.values())
+            stored = {v.name: v.type.size_bytes for k, v in enumerate(part.inputs)
+                      if v.data is not None and k not in part.kernel.folded}  # fmt: skip
+            tables = sum(table.type.size_bytes for _, table in part.kernel.every_table)
+            found.append(StoredConstants(part.name, model, sum(stored.values()) + tables))
+    return tuple(found)
 
 
 def plans(

@@ -218,8 +218,6 @@ def verify(
         wanted = replace(wanted, accelerators=apart)
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
-    if last == ARM_RUNNER:
-        _runner(wanted).require()
     by_node = reference == "onnx" or (goldens is not None and _is_onnx(wanted))
     _require_tools(wanted, goldens, reference, last, compiler)
     if by_node:
@@ -326,7 +324,9 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Raises ToolError unless the tools of all rungs are installed."""
+    """Raises ToolError unless the tools of all rungs are installed, UsageError if one cannot run."""
+    if last == ARM_RUNNER:
+        _runner(wanted).require()
     if goldens is None and reference == "tflite":
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):

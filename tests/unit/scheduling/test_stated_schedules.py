@@ -14,6 +14,7 @@ from penstock import api, cascader
 from penstock.cascader import BufferMode, Cascade, StripeConfig
 from penstock.errors import CapacityError, UnsupportedError, UsageError
 from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Graph
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
@@ -230,3 +231,39 @@ def test_the_steps_of_the_rfc_lead_from_plans_to_a_compiled_schedule() -> None:
     counted(graph, schedule)
     report = api.compile(graph, "host", schedule=schedule).report
     assert report.cycles.estimated == schedule.cost.cycles
+
+
+def test_constants_are_double_buffered_on_request() -> None:
+    """By an accelerator that reads them from slow memory; a processor copies none."""
+    net = GraphBuilder("net")
+    x = net.input((1, 16, 16, 16))
+    for name in ("a", "b", "c"):
+        x = net.conv2d(x, 32, 3, name=name)
+    graph = net.build(x)
+    double = [Cascade((name,), modes={name: BufferMode.DOUBLE}) for name in ("a", "b", "c")]
+    npu = "ethos_u55:macs=256"
+    plain = api.compile(graph, accelerators=npu, schedule=Cascade(("a",))).report
+    found = api.compile(graph, accelerators=npu, schedule=double)
+    starts = [plan.prefetches[0].early for plan in found.compilation.schedule.plans]
+    assert starts == [False, True, True]
+    assert found.report.cycles.estimated < plain.cycles.estimated
+    verified = api.verify(graph, accelerators=npu, schedule=double, last_rung="machine")
+    assert [rung.compared.mismatches for rung in verified.rungs if rung.compared] == [0]
+    with pytest.raises(UnsupportedError) as caught:
+        api.compile(graph, schedule=double)
+    assert caught.value.code == "cascader-009"
+
+
+def test_constants_say_whether_they_are_compressed() -> None:
+    """An NPU stores weights of few values in fewer bytes than the model, a processor does not."""
+    net = GraphBuilder("net")
+    x = net.input((1, 8, 8, 16))
+    weights = np.zeros((32, 3, 3, 16), np.int8)
+    weights[:, 1, 1, :] = 1
+    graph = net.build(net.conv2d(x, 32, 3, name="conv", weights=Weights(weights, (0.1,))))
+    for accelerators, is_compressed in (("ethos_u55:macs=256", True), ((), False)):
+        done = api.compile(graph, "cortex-m55", accelerators=accelerators)
+        (found,) = cascader.constants(done.compilation.parts)
+        assert found.model_bytes == weights.size + 32 * 4
+        assert (found.compression_ratio < 0.5) == is_compressed
+        assert found.stored_bytes <= done.report.flash_bytes.weights

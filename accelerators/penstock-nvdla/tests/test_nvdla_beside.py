@@ -84,3 +84,12 @@ def test_pools_that_are_wider_than_the_line_buffer_run_in_parts(width: int) -> N
     done = compiled(graph, "nvdla:extension=False")
     assert len(claimed(done.graph)) == 2
     assert_exact(done, "host")
+
+
+def test_conversions_of_layouts_are_named_as_nodes_that_penstock_inserted() -> None:
+    net = GraphBuilder("layouts", seed=6)
+    x = net.input((1, 6, 5, 8))
+    done = compiled(net.build(net.conv2d(x, 16, 3, name="one")), "nvdla:extension=False")
+    found = {one.node.kind: one.reason for one in done.parts.cpu_fallbacks}
+    assert {"PackChannels", "UnpackChannels"} & found.keys()
+    assert all(reason.startswith("penstock inserted this node") for reason in found.values())

@@ -318,9 +318,12 @@ def choose(
             refused.append(node.name)
             reasons |= {inner.name: found for inner in node.op.nodes}
     result = dissolve(graph.with_nodes(tuple(chosen)), refused)
-    unmatched = f"no pattern of {accelerator.name} matches this node"
+    # Nodes without a reason were not in the graph when it was partitioned.
+    other = f"no pattern of {accelerator.name} matches this node"
+    if refusals is not None:
+        other = f"penstock inserted this node, beside the layers of {accelerator.name}"
     fallbacks = (
-        CpuFallback(node, reasons.get(node.name, unmatched), processor_cycles(node))
+        CpuFallback(node, reasons.get(node.name, other), processor_cycles(node))
         for node in result.nodes
         if not node.op.ALIAS and not isinstance(node.op, Composite)
     )

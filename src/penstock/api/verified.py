@@ -324,7 +324,7 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Raises ToolError unless the tools of all rungs are installed, UsageError if one cannot run."""
+    """Raises ToolError if a tool of a rung is missing, UsageError if a rung cannot run."""
     if last == ARM_RUNNER:
         _runner(wanted).require()
     if goldens is None and reference == "tflite":

@@ -172,7 +172,7 @@ def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
     computed: Tensors = {}
     assemble = TensorTrace(computed, shapes)
     for config in tensor_configs(ExpandedSchedule(compilation.schedule)):
-        if config.tensor in in_bands:
+        if config.tensor in in_bands & found.keys():
             for region in set(config.regions()):
                 assemble(config.tensor, region, found[config.tensor][region.slices])
     return {**found, **gathered(computed)}

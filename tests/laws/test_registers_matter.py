@@ -8,7 +8,7 @@ that state how the hardware works, and not what it computes, are listed with the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from penstock import api
+from penstock.backends.accelerator import Accelerator
 from penstock.ladder import in_machine
+from penstock.pipeline.emission import lower_point
 from penstock.uma import PenstockError
 from penstock_ethos_u import programs as ethos_u_programs
 from penstock_ethos_u.interpreter.commands import KIND, TWO_WORDS, decode_commands
@@ -85,6 +87,11 @@ class Submission:
         return any(not np.array_equal(self.left[name], found[name]) for name in found)
 
 
+def apart(accelerator: Accelerator) -> Accelerator:
+    """The accelerator with a stream for each call."""
+    return replace(accelerator, codegen=replace(accelerator.codegen, joined=None))
+
+
 def submissions(
     module: Any, networks: Sequence[str], accelerator: str, monkeypatch: pytest.MonkeyPatch
 ) -> list[Submission]:
@@ -103,7 +110,8 @@ def submissions(
         patched.setattr(module, "execute", noted)
         for network in networks:
             done = api.compile(network, "cortex-m4", accelerators=(accelerator,)).compilation
-            in_machine(done, done.program, api.drawn_sets(done, 1)[0])
+            program = lower_point(done.point, tuple(map(apart, done.request.accelerators)))
+            in_machine(done, program, api.drawn_sets(done, 1)[0])
     assert found
     return found
 

@@ -1,6 +1,6 @@
 """Boards with any memories, in any order: what a greedy placement fits, the compiler fits.
 
-`pytest --long` draws 150 boards instead of 20.
+`pytest --long` draws 150 boards instead of 8.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from penstock.pipeline.compilation import compile_graph
 from penstock.scheduling.cascades.selection import NOTICED
 from penstock.scheduling.model.schedule import Schedule
 
-BOARDS, BOARDS_LONG = 20, 150
-NEIGHBOURS = 8
+BOARDS, BOARDS_LONG = 8, 150
+NEIGHBOURS = 3
 ALIGNMENT = 16
 STACK = 1024
 

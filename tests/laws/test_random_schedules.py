@@ -1,6 +1,6 @@
 """Schedules that are stated at random compile exactly, with the stripes and costs that they state.
 
-`pytest --long` draws 1000 schedules instead of 20.
+`pytest --long` draws 1000 schedules instead of 8.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.ir.graph import Graph
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 
-SCHEDULES, SCHEDULES_LONG = 20, 1000
+SCHEDULES, SCHEDULES_LONG = 8, 1000
 INNER_MODES = (BufferMode.ROLLING, BufferMode.RECOMPUTE)
 
 

@@ -36,10 +36,8 @@ ETHOS_U_WITHOUT_EFFECT = {
     "NPU_SET_OFM_BLK_HEIGHT_M1.value": "traversal; the model checks that the block fits",
     "NPU_SET_OFM_BLK_WIDTH_M1.value": "traversal; the model checks that the block fits",
     "NPU_SET_KERNEL_STRIDE.decomposition": "traversal of kernels above 8 columns",
-    "NPU_SET_BLOCKDEP.value": "overlap of operations; only a hazard makes a difference",
     "NPU_SET_ACTIVATION.clip_range": "only of activations by table",
     "NPU_SET_IFM_PRECISION.rounding": "only of sums that round their operands",
-    "NPU_SET_OPB_SCALE.scale": "only of sums that scale both operands",
     **{
         f"NPU_SET_{map}_{name}.value": "of tiles other than the first; these maps have one"
         for map in ("IFM", "IFM2", "OFM")

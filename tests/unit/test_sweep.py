@@ -15,6 +15,8 @@ from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.ops.row_vectors import LogSoftmax
 from penstock.scheduling.options import Options
 from penstock.uma import Offloaded
 from penstock_smv import Smv
@@ -27,7 +29,9 @@ SIZES = ("input_bytes", "weights_bytes", "output_bytes")
 def network() -> Graph:
     net = GraphBuilder("net")
     x = net.conv2d(net.input((1, 12, 12, 16)), 16, 3, name="conv")
-    return net.build(net.softmax(net.fully_connected(x, 10, name="dense"), name="scores"))
+    y = net.fully_connected(x, 10, name="dense")
+    scale = Quantisation((16 / 256,), (127,))
+    return net.build(net.apply(LogSoftmax(), y, quantisation=scale, name="scores"))
 
 
 def test_a_sweep_covers_every_combination_in_order() -> None:

@@ -132,9 +132,8 @@ def test_a_misaligned_region_is_caught(done: Compilation) -> None:
 
 
 def test_a_failing_submission_is_caught(done: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (1, 2):
-        monkeypatch.setenv(FAIL, str(number))
-        assert f"error[ethosu-117]: submission {number} fails" in refusal(done)
+    monkeypatch.setenv(FAIL, "1")
+    assert "error[ethosu-117]: submission 1 fails" in refusal(done)
 
 
 def test_a_removed_wait_is_caught() -> None:

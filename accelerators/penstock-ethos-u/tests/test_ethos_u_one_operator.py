@@ -330,7 +330,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12)
+@settings(max_examples=4)
 @given(data=st.data(), accelerator=accelerators, layout=layouts)
 def test_networks_of_one_operator_are_exact(
     kind: str, data: st.DataObject, accelerator: str, layout: str
@@ -339,7 +339,7 @@ def test_networks_of_one_operator_are_exact(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(
     data=st.data(), config=st.sampled_from(CONFIGURATIONS), layout=layouts, share=shares, seed=seeds
 )

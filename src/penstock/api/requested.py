@@ -24,7 +24,9 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import KEYWORDS, Request
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
+from penstock.scheduling.stated import Cascade
 from penstock.setting import AnySetting
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -48,7 +50,7 @@ def with_settings(function: _Function) -> _Function:
 
 
 def _keywords() -> list[inspect.Parameter]:
-    kind, hints = inspect.Parameter.KEYWORD_ONLY, get_type_hints(Settings)
+    kind, hints = inspect.Parameter.KEYWORD_ONLY, _hints()
     return [
         inspect.Parameter(one.name, kind, default=one.python_default, annotation=hints[one.name])
         for one in KEYWORDS
@@ -58,6 +60,11 @@ def _keywords() -> list[inspect.Parameter]:
 def _described(one: AnySetting) -> str:
     text = f"{one.name}: {one.python}."
     return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _hints() -> dict[str, Any]:
+    """The types of settings, by name."""
+    return get_type_hints(Settings, localns={"Cascade": Cascade, "Schedule": Schedule})
 
 
 def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
@@ -129,7 +136,7 @@ def _on_target(wanted: Request, named: Iterable[str]) -> Request:
 
 def _check_types(settings: Mapping[str, object]) -> None:
     """Raises UsageError if a setting has another type than its keyword."""
-    hints = {**get_type_hints(Settings), "memory": Mapping}  # its sizes are checked where read
+    hints = {**_hints(), "memory": Mapping}  # its sizes are checked where read
     for one in KEYWORDS:
         if one.kind.is_checked and one.name in settings:
             help = f"write {one.name}={one.example}" if one.example else ""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from penstock.choices import Optimize
 from penstock.hardware.quantities import Size
-from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.stated import Cascade
+
+if TYPE_CHECKING:  # help texts load no schedules
+    from penstock.scheduling.model.schedule import Schedule
+    from penstock.scheduling.stated import Cascade
 
 
 class Settings(TypedDict, total=False):

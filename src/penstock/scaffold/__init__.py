@@ -40,7 +40,7 @@ FILES = {
     },
 }
 """For each layout, the path in the new package, by template."""
-ARRAY_FILES = {"pe_array.toml": "{name}.toml", "pe_array_README.md": "README.md"}
+ARRAY_FILES = {"array.toml": "{name}.toml", "array_README.md": "README.md"}
 """The path in the folder of a PE array, by template."""
 
 
@@ -67,8 +67,8 @@ def next_command(name: str, folder: str, kind: str) -> str:
     """Return the command that a user runs next, after `new_backend` has written to `folder`."""
     if kind == PACKAGE:
         return f'pip install -e "{folder}[develop]" && pytest {folder}'
-    file = f"pe_array:file={folder}/{name}.toml"
-    return f"penstock verify zoo:resnet8 --target host --accelerator {file}"
+    accelerator = f"{kind.replace('-', '_')}:file={folder}/{name}.toml"
+    return f"penstock verify zoo:resnet8 --target host --accelerator {accelerator}"
 
 
 def backend_package(name: str, layout: str = "file") -> Bundle:

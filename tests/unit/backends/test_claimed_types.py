@@ -224,4 +224,4 @@ def test_installed_accelerators_leave_real_numbers_to_the_processor(
     target = "cortex-m55" if name.startswith("ethos") else "cortex-m4"
     done = penstock.compile(tmp_path / "reals.onnx", target=target, accelerators=(name,))
     kinds = {n.kind for n in done.compilation.graph.nodes if isinstance(n.op, Composite)}
-    assert kinds <= {"concatenate"}
+    assert kinds <= {"concatenate", "Transpose"}  # they only move elements

@@ -957,9 +957,8 @@ def test_nodes_that_read_a_tensor_without_elements_are_refused(operator: str) ->
         worst_steps(model.raw(model.node(operator, *inputs)))
 
 
-@pytest.mark.parametrize("extents", [(0, 4), (2, 0), (-1, 4)])
+@pytest.mark.parametrize("extents", [(0, 4), (2, 0)])
 def test_inputs_without_elements_are_refused(extents: tuple[int, ...]) -> None:
-    """Negative extents, which some exporters write for unknown ones, too."""
     model = Model()
     y = model.node("Relu", model.input(*extents))
     with pytest.raises(UnsupportedError) as caught:

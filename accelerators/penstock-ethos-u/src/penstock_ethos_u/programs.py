@@ -34,7 +34,7 @@ from penstock_ethos_u.vela import (
     payload_configuration,
     vela,
 )
-from penstock_ethos_u.waits import reads_backwards
+from penstock_ethos_u.waits import overtakes
 
 # Conversion of the actions of a call (operations and copies) to the API of Arm's
 # compiler Vela, which encodes them as register commands.
@@ -307,7 +307,7 @@ def _waits(calls: Sequence[Sequence[Action]]) -> Mapping[int, Sequence[int]]:
         has_copied = any(isinstance(action, StreamTransfer) for action in actions)
         for action in actions:
             if isinstance(action, Compute):
-                if before is not None and reads_backwards(action, before):
+                if before is not None and overtakes(action, before):
                     found[number].append(WAIT_FOR_OPERATIONS)
                 before = action
             number += 1

@@ -124,12 +124,16 @@ def accesses_of(action: Action) -> Accesses:
     return Accesses(tuple(reads), tuple(writes))
 
 
-def reads_backwards(action: Compute, before: Compute) -> bool:
-    """Return whether an operation reads rows at a negative pitch that the previous operation may
-    write. Vela does not see this when it derives BLOCKDEP, because it assumes that the first row of
-    a tile has the lowest address."""
+MOST_TAPS = 8  # Rows or columns of the part of a window that Vela considers.
+
+
+def overtakes(action: Compute, before: Compute) -> bool:
+    """Return whether an operation reads what the previous operation may not have written, since
+    Vela derives BLOCKDEP from less than the operation reads: it assumes that the first row of a
+    tile has the lowest address, and considers the first 8 x 8 taps of a window."""
     op, other = action.op, before.op
-    if action.maps.source[1].pitch > 0:
+    is_large = max(op.kernel_h, op.kernel_w) > MOST_TAPS
+    if action.maps.source[1].pitch > 0 and not is_large:
         return False
     lower, upper = op.reads(action.first, action.end)
     read = _rows(action.maps.source, upper - lower, op.in_row_bytes)

@@ -329,6 +329,14 @@ KINDS = {
 }
 
 
+def test_a_large_window_waits_for_what_it_reads() -> None:
+    """Vela derives BLOCKDEP from the first 8 x 8 taps of a window."""
+    net = GraphBuilder("total")
+    x = net.conv2d(net.input((1, 80, 80, 3)), 1, 1, name="x")
+    y = net.apply(Mean((1, 2)), x, quantisation=x.type.quantisation, name="mean")
+    assert_runs(net.build(y), "ethos_u55:macs=32", "nhwc")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=4)
 @given(data=st.data(), accelerator=accelerators, layout=layouts)

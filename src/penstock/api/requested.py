@@ -62,7 +62,7 @@ def _described(one: AnySetting) -> str:
     return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
-def _hints() -> dict[str, Any]:
+def _hints() -> Mapping[str, object]:
     """The types of settings, by name."""
     return get_type_hints(Settings, localns={"Cascade": Cascade, "Schedule": Schedule})
 

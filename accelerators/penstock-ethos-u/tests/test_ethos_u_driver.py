@@ -23,7 +23,8 @@ from penstock.errors import ToolError
 from penstock.execution import run_on_host, unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, Quantisation
+from penstock.ops.row_vectors import LogSoftmax
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point, write
 from penstock.program.program import Program
@@ -42,7 +43,9 @@ PMU_MASK = 0x13
 def network() -> Graph:
     net = GraphBuilder("net", seed=3)
     x = net.max_pool2d(net.conv2d(net.input((1, 9, 7, 3)), 20, 3, name="a"), 2, name="b")
-    x = net.softmax(net.fully_connected(x, 10, name="c"), name="d")
+    x = net.fully_connected(x, 10, name="c")
+    scale = Quantisation((16 / 256,), (127,))
+    x = net.apply(LogSoftmax(), x, quantisation=scale, name="d")  # on the processor
     return net.build(net.fully_connected(x, 6, name="e"))
 
 
@@ -132,8 +135,9 @@ def test_a_misaligned_region_is_caught(done: Compilation) -> None:
 
 
 def test_a_failing_submission_is_caught(done: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FAIL, "1")
-    assert "error[ethosu-117]: submission 1 fails" in refusal(done)
+    for number in (1, 2):
+        monkeypatch.setenv(FAIL, str(number))
+        assert f"error[ethosu-117]: submission {number} fails" in refusal(done)
 
 
 def test_a_removed_wait_is_caught() -> None:

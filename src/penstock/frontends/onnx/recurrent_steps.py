@@ -107,9 +107,9 @@ class _Layer:
 
     def _gru(self, gates: str, h: str, c: str) -> tuple[str, str]:
         hidden = self.states[0](h) if h else ""
+        terms = gates, hidden, self.bias, self.hidden_bias
         update, reset = (
-            self._activated(0, self._sum(*(self._gate(x, k) for x in terms)))
-            for k, terms in enumerate([(gates, hidden, self.bias, self.hidden_bias)] * 2)
+            self._activated(0, self._sum(*(self._gate(x, k) for x in terms))) for k in range(2)
         )
         after = self._gate(self.hidden_bias, 2)
         if self.new.number("linear_before_reset", 0):

@@ -16,7 +16,7 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import UsageError, did_you_mean
 
 PACKAGE, _ = KINDS = ("package", "pe-array")
-"""What is created: a package in Python, or a file that the package penstock-pe-array reads."""
+"""What is created: a package in Python, or a file for the accelerator of an extra."""
 LAYOUTS = ("file", "files")
 """Layouts of a description: one file, or a file for each of its parts, as in RFC 0060."""
 _COMMON = {
@@ -67,8 +67,9 @@ def next_command(name: str, folder: str, kind: str) -> str:
     """Return the command that a user runs next, after `new_backend` has written to `folder`."""
     if kind == PACKAGE:
         return f'pip install -e "{folder}[develop]" && pytest {folder}'
-    accelerator = f"{kind.replace('-', '_')}:file={folder}/{name}.toml"
-    return f"penstock verify zoo:resnet8 --target host --accelerator {accelerator}"
+    accelerator = next(one for one, extra in discovery.PUBLISHED.items() if extra == kind)
+    stated = f"{accelerator}:file={folder}/{name}.toml"
+    return f"penstock verify zoo:resnet8 --target host --accelerator {stated}"
 
 
 def backend_package(name: str, layout: str = "file") -> Bundle:

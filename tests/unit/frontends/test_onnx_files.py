@@ -13,7 +13,7 @@ import pytest
 from onnx_judge import judged_by_onnxruntime
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
-from penstock.errors import ModelError, UnsupportedError
+from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.onnx.file import decode
 from penstock.frontends.open import parse
 from penstock.frontends.other_formats import ONNX_BEGIN, looks_like_onnx
@@ -315,3 +315,21 @@ def test_a_model_without_operators_of_onnx_needs_no_opset_of_onnx() -> None:
     file.opset_import[0].version = 1
     del file.opset_import[1:]
     assert judged_by_onnxruntime(file.SerializeToString()).steps < 1
+
+
+def test_a_quantised_type_that_is_no_integer_is_refused() -> None:
+    """The zero point states the type; damaged files have one of float32."""
+    make, real, shape = onnx.helper, onnx.TensorProto.FLOAT, [1, 4, 3, 3]
+    graph = make.make_graph(
+        [make.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])],
+        "g",
+        [make.make_tensor_value_info("x", real, shape)],
+        [make.make_tensor_value_info("y", real, shape)],
+        [
+            make.make_tensor("scale", real, [], [0.5]),
+            make.make_tensor("zero", real, [], [0.0]),
+        ],
+    )
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 19)])
+    with pytest.raises(PenstockError, match="QuantizeLinear"):
+        graph_of(model.SerializeToString())

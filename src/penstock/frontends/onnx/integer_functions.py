@@ -58,10 +58,10 @@ def _dequantised(new: Definition) -> bool:
 
 def _quantised(new: Definition) -> bool:
     shape = new.shapes.get(new.given(0))
-    if shape is None:
+    wanted = new.types[new.node.outputs[0]]
+    if shape is None or not np.issubdtype(np.dtype(wanted), np.integer):
         return False
     scale, *zeros = _parameters(new, shape)
-    wanted = new.types[new.node.outputs[0]]
     steps = new.made("Round", new.made("Div", new.given(0), scale))
     for zero in zeros:
         steps = new.made("Add", steps, zero)

@@ -9,7 +9,8 @@ Conditions:
 3. The operator that computes the input has an `activation`, and it is NONE, or, of real numbers, it
    has `limits`.
 
-The last of the fused nodes keeps the name of Relu's output.
+The last of the fused nodes keeps the name of Relu's output.  What is clamped before a reshape
+gets a name of its own: goldens know the value under the old name before the clamp.
 """
 
 from __future__ import annotations
@@ -50,9 +51,12 @@ def fuse_activation(graph: Graph) -> Graph:
         if op is None or maker is node or node.inputs[0].type != node.output.type:
             continue
         gone.add(node.name)
-        fused[maker.name] = replace(maker, op=op)
-        last = reshapes[0] if reshapes else fused[maker.name]
-        fused[last.name] = replace(last, output=node.output)
+        output = node.output
+        for reshape in reshapes:
+            clamped = replace(reshape.inputs[0], name=f"{reshape.inputs[0].name}/clamped")
+            fused[reshape.name] = replace(reshape, inputs=(clamped,), output=output)
+            output = clamped
+        fused[maker.name] = replace(maker, op=op, output=output)
     kept = (fused.get(node.name, node) for node in graph.nodes if node.name not in gone)
     return graph.with_nodes(tuple(kept))
 

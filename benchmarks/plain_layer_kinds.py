@@ -58,6 +58,7 @@ from penstock.ops.plain import (
 )
 from penstock.ops.plain_recurrent import PlainGru, PlainLstm, PlainRnn
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
+from penstock.ops.plain_resample import PlainResample, RealTaps
 from penstock.ops.pool import PlainAveragePool2D, PlainMaxPool2D
 from penstock.ops.resize import WEIGHT_BITS, Resample, Taps
 from penstock.ops.row_vectors import PlainLogSoftmax, PlainSoftmax, Softmax
@@ -346,6 +347,13 @@ def resampled(d: PlainDrawing) -> None:
     d.apply(Resample(rows, columns), x, quantisation=EIGHTH)
 
 
+def resampled_reals(d: PlainDrawing) -> None:
+    """Weighted sums of rows and columns of real numbers."""
+    shape = _image(d)
+    rows, columns = (_real_taps(d, extent) for extent in shape[1:3])
+    d.apply(PlainResample(rows, columns), d.input(DType.FLOAT32, shape))
+
+
 def _image(d: PlainDrawing) -> tuple[int, ...]:
     """A shape of rank 4."""
     return 1, d.random.randint(2, 12), d.random.randint(2, 12), d.random.choice((1, 3, 8, 14))
@@ -356,6 +364,14 @@ def _taps(d: PlainDrawing, extent: int) -> Taps:
     size = min(extent, d.random.choice((2, 2, 4)))
     first = sorted(d.random.randint(0, extent - size) for _ in range(d.random.randint(2, 16)))
     return Taps(tuple(first), ((1 << WEIGHT_BITS) // size,) * (size * len(first)))
+
+
+def _real_taps(d: PlainDrawing, extent: int) -> RealTaps:
+    """Sums of one, two or four inputs."""
+    size = min(extent, d.random.choice((1, 2, 2, 4)))
+    first = sorted(d.random.randint(0, extent - size) for _ in range(d.random.randint(2, 16)))
+    indices = np.array(first)[:, None] + np.arange(size)
+    return RealTaps.of(indices, np.full(indices.shape, 1 / size))
 
 
 def _reals(d: PlainDrawing) -> Value:
@@ -396,4 +412,5 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     further,
     recurrences,
     resampled,
+    resampled_reals,
 )

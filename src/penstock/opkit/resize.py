@@ -46,6 +46,7 @@ def foreign_resize(node: ForeignNode) -> tuple[int, int, Sampling]:
 
 Positions = NDArray[np.float32]
 
+CROP = "tf_crop_and_resize"
 MODEL_AXES = (0, 2, 3, 1)
 """Axis of the model's images, (N, C, H, W), by axis of the graph's."""
 COORDINATES = (

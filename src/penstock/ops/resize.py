@@ -20,7 +20,6 @@ import numpy as np
 from penstock.fixedpoint import multiply, round_half_away
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
@@ -31,18 +30,15 @@ from penstock.opkit.nodes import (
     in_shape_of_output,
     is_plain_foreign,
     is_real,
-    onnx_form,
     requantised,
 )
-from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.resize import (
-    MODEL_AXES,
+    CROP,
     ResizedAxis,
     Sampling,
     coordinates_of,
     foreign_resize,
-    real_positions,
     resized_axes,
     rounding_of,
 )
@@ -57,11 +53,9 @@ from penstock.opkit.selection import (
     fitted,
     listed_type,
 )
-from penstock.ops.comparisons import Select
 from penstock.ops.gather import Gather
-from penstock.ops.plain import PlainAdd, PlainMul
+from penstock.ops.plain_resample import interpolated, real_bilinear
 
-CROP = "tf_crop_and_resize"
 WEIGHT_BITS = 11
 """Fraction bits of weights: sums of products fit int32 for linear and for cubic weights."""
 LARGEST_WEIGHT = 2**15 - 1
@@ -250,66 +244,6 @@ def _cubic(node: OnnxNode, axis: ResizedAxis, positions: Array) -> Taps:
         weights = np.where((taps >= 0) & (taps < axis.extent), weights, 0)
         weights /= weights.sum(axis=1, keepdims=True)
     return _rounded(axis.extent, lower - 1, weights)
-
-
-def _interpolated(node: OnnxNode) -> Iterable[Made]:
-    """Resizing of real numbers: weighted sums along one axis after the other."""
-    new = RealNodes(node)
-    x = new.input(0)
-    is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
-    for a, axis in enumerate(resized_axes(node)):
-        if axis.is_unchanged and not is_crop:
-            continue
-        positions = real_positions(node, axis, MODEL_AXES[a])
-        shape = tuple(axis.outputs if b == a else 1 for b in range(4))
-        total: Value | None = None
-        start, weights = _folded(axis.extent, *_real_weights(node, axis, positions))
-        for k in range(weights.shape[1]):
-            if not weights[:, k].any():
-                continue
-            factors = new.typed_constant(weights[:, k].reshape(shape), DType.FLOAT32)
-            part = new.apply(
-                PlainMul(), new.apply(Gather(a, tuple((start + k).tolist())), x), factors
-            )
-            total = part if total is None else new.apply(PlainAdd(), total, part)
-        assert total is not None
-        x = total
-        outside = (positions < 0) | (positions > axis.extent - 1)
-        if is_crop and outside.any():
-            mask = new.typed_constant(outside.reshape(shape), DType.BOOL)
-            x = new.apply(Select(), mask, node.real("extrapolation_value", 0.0), x)
-    return new.result(x)
-
-
-def _real_weights(node: OnnxNode, axis: ResizedAxis, positions: Array) -> tuple[Array, Array]:
-    """The first input index and the weights of each output index; sums of weights are 1.
-
-    A position on an input index is right of its left neighbour; with `antialias`, the filter of
-    a reduction is as wide as the distance of outputs."""
-    mode = node.text("mode", "nearest").removeprefix("bi")
-    width = {"nearest": 1, "linear": 1, "cubic": 2}[mode]
-    scale = min(float(axis.scale), 1.0) if node.integer("antialias") else 1.0
-    reach = -int(np.floor(-width / scale) + 1) + 1
-    first = np.ceil(positions).astype(np.int64) - reach
-    distances = (first[:, None] + np.arange(2 * reach) - positions[:, None]) * scale
-    if mode == "cubic":
-        weights = _cubic_weights(np.abs(distances), node.real("cubic_coeff_a", -0.75))
-    elif mode == "linear":
-        weights = np.clip(1 - np.abs(distances), 0, 1)
-    else:
-        nearest = axis.at(positions.astype(np.float32), rounding_of(node))
-        weights = (first[:, None] + np.arange(2 * reach) == np.array(nearest)[:, None]) * 1.0
-    if node.integer("exclude_outside"):
-        taps = first[:, None] + np.arange(2 * reach)
-        weights = np.where((taps >= 0) & (taps < axis.extent), weights, 0)
-    return first, weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-30)
-
-
-def _cubic_weights(x: Array, a: float) -> Array:
-    """Source: ONNX operator specification, Resize; Keys, "Cubic convolution interpolation"."""
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
 def _rounded(extent: int, first: Array, weights: Array) -> Taps:
@@ -588,7 +522,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
     if is_real(node) and (mode != "nearest" or is_crop):
-        yield from _interpolated(node)
+        yield from interpolated(node)
         return
     if mode != "nearest":
         yield from from_onnx_resize(node)
@@ -629,51 +563,9 @@ def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
     )
 
 
-def _real_bilinear(node: ForeignNode) -> Iterable[Made]:
-    """TFLite RESIZE_BILINEAR of real numbers, its four products in the order of the reference.
-
-    Source: `reference/resize_bilinear.h`."""
-    *outputs, sampling = foreign_resize(node)
-    new = RealNodes(onnx_form(node, "Resize"))
-    x = new.input(0)
-    sides = [
-        _sides(extent, count, sampling)
-        for extent, count in zip(x.type.shape[1:3], outputs, strict=True)
-    ]
-    total: Value | None = None
-    for right, lower in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        part = x
-        for axis, (indices, _) in ((1, sides[0][lower]), (2, sides[1][right])):
-            part = new.apply(Gather(axis, indices), part)
-        for shape, (_, weights) in (((-1, 1, 1), sides[0][lower]), ((-1, 1), sides[1][right])):
-            part = new.apply(PlainMul(), part, new.constant(weights.reshape(shape), "w"))
-        total = part if total is None else new.apply(PlainAdd(), total, part)
-    assert total is not None
-    return new.result(total)
-
-
-def _sides(
-    extent: int, outputs: int, sampling: Sampling
-) -> tuple[tuple[tuple[int, ...], Array], tuple[tuple[int, ...], Array]]:
-    """Along an axis, the input indices before and after each output, and their weights, in single
-    precision as in the reference."""
-    scale = np.float32(extent) / np.float32(outputs)
-    if sampling is Sampling.ALIGN_CORNERS and outputs > 1:
-        scale = np.float32(extent - 1) / np.float32(outputs - 1)
-    positions = np.arange(outputs, dtype=np.float32)
-    if sampling is Sampling.HALF_PIXEL:
-        positions = (positions + np.float32(0.5)) * scale - np.float32(0.5)
-    else:
-        positions = positions * scale
-    before = np.maximum(np.floor(positions), 0).astype(np.int64)
-    after = np.minimum(np.ceil(positions), extent - 1).astype(np.int64)
-    share = positions - before.astype(np.float32)
-    return (tuple(before.tolist()), 1 - share), (tuple(after.tolist()), share)
-
-
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "RESIZE_BILINEAR" and is_plain_foreign(node):
-        yield from in_shape_of_output(node, _real_bilinear(node))
+        yield from in_shape_of_output(node, real_bilinear(node))
         return
     make = ResizeNearest
     if node.name == "RESIZE_BILINEAR":

@@ -368,6 +368,12 @@ def _resampled(p: Params, site: Site) -> Counts:
     return {"output": outputs, "read": reads, "step": reads * p["taps_w"]}
 
 
+def _resampled_reals(p: Params, site: Site) -> Counts:
+    """How often each section of `resample_f32` runs: one innermost loop per tap of a pixel."""
+    steps = site.output.elements * p["taps_h"] * p["taps_w"]
+    return {"loop": steps / p["channels"], "step": steps}
+
+
 def _running(p: Params, site: Site) -> Counts:
     # These kernels accumulate over the input rows: they compute row r of the output from row r of
     # the input and row r - 1 of the output.
@@ -538,6 +544,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "rearrange": rearranged,
     "reduce_extreme_s8": _reduction,
     "relu_f32": _clamped,
+    "resample_f32": _resampled_reals,
     "resample_s8": _resampled,
     "round_f32": _each_element,
     "rsqrt_f32": _each_element,

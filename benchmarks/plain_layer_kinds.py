@@ -46,6 +46,7 @@ from penstock.ops.plain import (
     PlainMinimum,
     PlainMod,
     PlainMul,
+    PlainPRelu,
     PlainRelu,
     PlainRsqrt,
     PlainSqrt,
@@ -121,7 +122,7 @@ def pairs(d: PlainDrawing) -> None:
 
 def quotients(d: PlainDrawing) -> None:
     """Quotients of real numbers, and of integers of which the divisor is smaller."""
-    for op in (PlainDiv(d.random.choice(LIMITS)), FloorDiv()):
+    for op in (PlainDiv(d.random.choice(LIMITS)), FloorDiv(), PlainPRelu()):
         x = _reals(d)
         d.apply(op, x, _other(d, x))
     for op in (FloorDiv(), FloorMod()):

@@ -13,7 +13,6 @@ Sources: TFLite, `reference/integer_ops/add.h`, `mul.h`, `reference/sub.h`, `div
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -53,14 +52,13 @@ from penstock.opkit.real_nodes import RealNodes, exact_elementwise
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
 from penstock.opkit.transcendental import one_over_one_plus
-from penstock.ops.comparisons import PlainCompare, Relation, Select
 from penstock.ops.plain import (
     PlainAdd,
     PlainDiv,
     PlainMaximum,
     PlainMinimum,
     PlainMul,
-    PlainRelu,
+    PlainPRelu,
     PlainSquaredDifference,
     PlainSub,
 )
@@ -457,17 +455,7 @@ def _sloped(node: OnnxNode) -> Iterator[Made]:
         yield node.made(Prelu(), node.input(0), slopes)
         return
     real = RealNodes(node)
-    if node.input(1).data is None:  # where x is positive, an infinite slope has no effect
-        x, zero = real.input(0), real.constant(0.0, "zero")
-        below = real.apply(PlainMul(), x, real.input(1))
-        above = real.apply(PlainCompare(Relation.GREATER_EQUAL), x, zero)
-        yield from real.result(real.apply(Select(), above, x, below))
-        return
-    # Unlike a maximum and a minimum, clamps keep NaN.
-    above = real.apply(PlainRelu(Limits(0.0, math.inf)), real.input(0))
-    below = real.apply(PlainRelu(Limits(-math.inf, 0.0)), real.input(0))
-    scaled = real.apply(PlainMul(), below, real.input(1))
-    yield from real.result(real.apply(PlainAdd(), above, scaled))
+    yield from real.result(real.apply(PlainPRelu(), real.input(0), real.input(1)))
 
 
 def _extreme_of_all(node: OnnxNode) -> Iterator[Made]:

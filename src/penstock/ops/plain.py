@@ -278,6 +278,21 @@ class PlainMinimum(Plain):
     ARITHMETIC = arithmetic("minimum", int32=_smaller, float32=_smaller)
 
 
+def _sloped(a: Floats, b: Floats) -> Floats:
+    return np.where(a >= 0, a, a * b)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPRelu(Plain):
+    """a, or a * b where a is below zero; NaN stays.
+
+    Source: TFLite PRELU and LEAKY_RELU; ONNX PRelu and LeakyRelu."""
+
+    INPUTS = 2
+    RELAY = relay("nn.prelu")
+    ARITHMETIC = arithmetic("prelu", float32=_sloped)
+
+
 def _squared(a: Array, b: Array) -> Array:
     return np.square(np.subtract(a, b))
 
@@ -446,6 +461,8 @@ SAMPLES = (
         )
     ),
     sample(PlainDiv(), _IMAGE, _IMAGE),
+    sample(PlainPRelu(), _IMAGE, reals(5)),
+    sample(PlainPRelu(), reals(2, 4, 3, 5), reals()),
     sample(PlainDiv(Limits(0.0, 6.0)), reals(2, 4, 3, 5), reals()),
     *(
         sample(op, *inputs)

@@ -47,6 +47,7 @@ from penstock.ops.plain import (
     PlainLog,
     PlainLogistic,
     PlainMul,
+    PlainPRelu,
     PlainRelu,
     PlainSqrt,
     PlainTanh,
@@ -220,9 +221,11 @@ class _Form:
         return self._product(x, self.real.apply(PlainTanh(), self.softplus(x, ())))
 
     def leaky_relu(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._sum(self._above(x), self._times(self._below(x), p[0]))
+        return self.real.apply(PlainPRelu(), x, p[0])
 
     def elu(self, x: Value, p: tuple[float, ...]) -> Value:
+        if p[0] == 1.0:
+            return self.real.apply(PlainElu(), x)
         # Input 0 is dequantised again, so that it need not be stored as real numbers.
         below = self.real.apply(PlainElu(), self._below(self.real.input(0)))
         scaled = self._product(below, self.real.constant(p[0], "alpha"))

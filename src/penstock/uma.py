@@ -14,13 +14,15 @@ graph passes                Graph, Node, Value, Composite; packed: channel-packe
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a tensor
-program passes              Program and its records; calls: all calls of a program, in order;
+program passes              Program and its records; calls: all calls of a program, in order; walk:
+                            all commands; submissions; as_step: a call with all rows; used_buffers;
                             with_constant, with_scratch: a program with a further buffer
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
                             Transfer); Place, StreamRows: addresses in a stream; RegionNumbers:
                             the memory regions to which these refer; StreamDriver: what submits,
-                            JoinedStreams: several calls as one stream; FileRunner: the vendor's
-                            software as a judge
+                            JoinedStreams: several calls as one stream
+files in place of C         FileFormat; FileRunner: the vendor's software as a judge; ModelFile,
+                            ForeignModel, ForeignNode: the file that is compiled
 functional models           elements: the array at an address; convolved: sums of a convolution;
                             sliding_windows: those of a pool; load_piece, store_piece: copies
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, LoopOrder; Layer, Tiler,
@@ -40,7 +42,6 @@ from __future__ import annotations
 
 from penstock.backends.accelerator import (
     AcceleratorTarget,
-    FileRunner,
     JoinedStreams,
     PassPhase,
     RegionNumbers,
@@ -48,6 +49,7 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.added_buffers import with_constant, with_scratch
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
+from penstock.backends.contributions import FileFormat, FileRunner, ModelFile
 from penstock.backends.functional import (
     convolved,
     elements,
@@ -92,11 +94,13 @@ from penstock.fixedpoint import (
     requantise,
     rounding_shift,
 )
+from penstock.frontends.tflite import builtin_code
 from penstock.hardware.core_access import CoreAccess
 from penstock.hardware.quantities import parse_size
 from penstock.ir.breakdown import Breakdown, Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
+from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
 from penstock.ir.region import Region
@@ -111,12 +115,17 @@ from penstock.program.program import (
     DriverRecord,
     Invoke,
     Issue,
+    Kind,
     Loop,
     Program,
+    Pull,
+    Submission,
     TensorRows,
     Transfer,
+    View,
+    WholeMemory,
 )
-from penstock.program.steps import calls
+from penstock.program.steps import as_step, calls, submissions, used_buffers, walk
 from penstock.requantisation.channels import Channels, reachable
 from penstock.tiling.layer import (
     INPUT,
@@ -172,19 +181,24 @@ __all__ = [
     "DriverRecord",
     "ElementTypes",
     "Expr",
+    "FileFormat",
     "FileRunner",
     "Fill",
     "Filling",
+    "ForeignModel",
+    "ForeignNode",
     "Graph",
     "Invoke",
     "Issue",
     "JoinedStreams",
     "KernelCall",
+    "Kind",
     "Layer",
     "LayerOperand",
     "LeastTraffic",
     "Loop",
     "LoopOrder",
+    "ModelFile",
     "Node",
     "Offloaded",
     "OpStrategy",
@@ -196,6 +210,7 @@ __all__ = [
     "PlacedCall",
     "PlacedRows",
     "Program",
+    "Pull",
     "Quantisation",
     "Region",
     "RegionNumbers",
@@ -207,6 +222,7 @@ __all__ = [
     "StreamOperation",
     "StreamRows",
     "StreamTransfer",
+    "Submission",
     "TableEntry",
     "TensorRows",
     "TensorType",
@@ -225,6 +241,10 @@ __all__ = [
     "UsageError",
     "Value",
     "Var",
+    "View",
+    "WholeMemory",
+    "as_step",
+    "builtin_code",
     "calls",
     "choose",
     "choose_sequence",
@@ -251,7 +271,10 @@ __all__ = [
     "row_count",
     "sliding_windows",
     "store_piece",
+    "submissions",
     "tiles_of_call",
+    "used_buffers",
+    "walk",
     "whole_work",
     "wildcard",
     "with_constant",

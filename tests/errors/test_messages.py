@@ -136,8 +136,6 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
-    "tflite-001": "compile good.tflite --format vela-tflite",
-    "tflite-002": "compile zoo:lenet5 --format vela-tflite",
     "usage-060": "compile good.tflite --package zephir",
     "usage-183": "compile good.tflite --format vela",
     "usage-184": "verify good.tflite --last-rung arm-runner",

@@ -34,7 +34,7 @@ def outputs(path: str, accelerator: str, file: bytes | None = None) -> tuple[byt
     expected: dict[str, Any] = run_graph(model, inputs)
     given = b"".join(inputs[value.name].tobytes() for value in model.inputs)
     right = b"".join(np.ascontiguousarray(expected[v.name]).tobytes() for v in model.outputs)
-    return arm_runner.run(file or done.vela_tflite(), given, len(right), target), right
+    return arm_runner.run(file or done.file("vela-tflite")[1], given, len(right), target), right
 
 
 @pytest.mark.usefixtures("runner")

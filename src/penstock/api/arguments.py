@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Final, Literal, Union, cast, get_args, get_origin
 
+from penstock.backends.contributions import FORMATS, RUNGS, contributions
 from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
 
-# The rungs at which `verify` can end, lowest first.
-LAST_RUNGS: Final = ("reference", "machine", "host", "core", "arm-runner")
-ARM_RUNNER: Final = "arm-runner"
+# The rungs at which `verify` can end, lowest first; packages of accelerators may contribute others.
+LAST_RUNGS: Final = ("reference", "machine", "host", "core")
 REFERENCES: Final = ("tflite", "onnx")  # Sources of ground truth.
 COMPILERS: Final = ("zig", "gcc")  # C compilers for the program of a simulated core.
-# What `compile` writes.
-C, VELA_TFLITE = FORMATS = ("c", "vela-tflite")
+C: Final = "c"  # What `compile` writes, if it is no format that a package contributes.
 SEQUENCE_STEPS: Final = 8  # Runs of each random sequence for a model with state.
 HOPS: Final = 200  # Runs of the random sequence for an incremental network.
 
@@ -41,18 +40,19 @@ ignore_progress = _Ignored("ignore_progress")
 
 def check_last_rung(name: str) -> str:
     """The name of a rung.  Raises UsageError if `verify` cannot end there."""
-    return one_of(name, LAST_RUNGS, "--last-rung")
+    return one_of(name, (*LAST_RUNGS, *contributions(RUNGS)), "--last-rung")
 
 
 def check_format(format: str) -> None:
-    """Raises UsageError unless a format is one of `FORMATS`."""
-    if format not in FORMATS:
+    """Raises UsageError unless a format is C or that of an installed package."""
+    if format != C and format not in (others := contributions(FORMATS)):
+        known = (C, *others)
         raise UsageError(
             "usage-183",
             f"there is no format {format!r}",
             where="--format",
-            why=f"the formats are {', '.join(FORMATS)}",
-            help=did_you_mean(format.lower(), FORMATS) + "packages of C code are selected by "
+            why=f"the formats are {', '.join(known)}",
+            help=did_you_mean(format.lower(), known) + "packages of C code are selected by "
             "--package",
         )
 

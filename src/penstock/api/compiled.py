@@ -18,16 +18,16 @@ from penstock.alternatives import (
     streamed_model,
     with_smaller_kernels,
 )
-from penstock.api.arguments import VELA_TFLITE, C, check_format, ignore_stage
+from penstock.api.arguments import C, check_format, ignore_stage
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, request, with_settings
 from penstock.api.settings import Settings
+from penstock.backends.contributions import FORMATS, FileFormat, ModelFile, contribution
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats, packaged
-from penstock.codegen.vela_tflite import optimised_file
 from penstock.errors import UnsupportedError
 from penstock.frontends.open import read_bytes, unpacked
-from penstock.frontends.tflite import looks_like_tflite
+from penstock.frontends.tflite import decode, looks_like_tflite
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.optional import Elsewhere, attempt, collected, recorded
 from penstock.pipeline.capacity import flash_limit_bytes
@@ -72,9 +72,9 @@ class Compiled(Reported):
         """The C files in the layouts of build systems, with report.json and report.html.
 
         packages: package formats, or "all"; several are in folders named after them.
-        format: "c", or "vela-tflite" for an optimised TFLite file (`vela_tflite`) instead of C.
+        format: "c", or a format that an accelerator's package contributes (`file`), instead of C.
 
-        Raises UsageError for an unknown format, and as `vela_tflite`."""
+        Raises UsageError for an unknown format, and as `file`."""
         check_format(format)
         with recorded() as dropped:
             page = attempt("report.html", self.page, lambda: None)
@@ -82,26 +82,28 @@ class Compiled(Reported):
         files = [("report.json", report.text().encode())]
         if page is not None:
             files.append(("report.html", page))
-        if format == VELA_TFLITE:
-            prefix = self.compilation.prefix
-            return Bundle(((f"{prefix}_vela.tflite", self.vela_tflite()), *files))
+        if format != C:
+            return Bundle((self.file(format), *files))
         return packaged(delivery(self.compilation), chosen_formats(packages)).with_files(*files)
 
-    def vela_tflite(self) -> bytes:
-        """An optimised TFLite file, in the format of Arm's Vela: a custom operator "ethos-u" for
-        each run of operators on the NPU; all others are those of the model's file.
+    def file(self, format: str) -> tuple[str, bytes]:
+        """The file of a format that an accelerator's package contributes: its name and contents.
 
         If the format cannot state the compiled schedule, the file has the fastest other one that
         fits and that it can state, maybe one that computes layer by layer.
 
-        Raises UnsupportedError if there is none, or if the model is no TFLite file."""
-        raw = _tflite_file(self.compilation.request)
+        Raises UsageError for an unknown format, UnsupportedError if it can state none of them."""
+        check_format(format)
+        found = contribution(FORMATS, format).load(FileFormat)
+        source = model_file(self.compilation)
         first: UnsupportedError | None = None
         for program in _programs(self.compilation):
             try:
-                return optimised_file(raw, self.compilation.model.name, program)
+                contents = found.write(program, source)
             except UnsupportedError as error:
                 first = first or error
+            else:
+                return found.file_name.format(prefix=self.compilation.prefix), contents
         assert first is not None
         raise first
 
@@ -167,21 +169,15 @@ def _programs(done: Compilation) -> Iterator[Program]:
             yield lower_point(point, wanted.accelerators)
 
 
-def _tflite_file(request: Request) -> bytes:
-    """The bytes of the model's file.  Raises UnsupportedError if it is no TFLite file."""
+def model_file(done: Compilation) -> ModelFile:
+    """Return the file of the model; for a network without a file, an empty one."""
+    request = done.request
     limit_bytes = request.reading.size_limit_bytes
     is_file = request.graph is None and not request.model.startswith("zoo:")
     raw = read_bytes(Path(request.model), limit_bytes) if is_file else b""
     raw = unpacked(raw, request.model, limit_bytes) if is_file else raw
-    if not looks_like_tflite(raw) or request.reading.calibration is not None:
-        raise UnsupportedError(
-            "tflite-002",
-            "the format vela-tflite needs a TFLite file as model",
-            where=request.model,
-            why="operators that do not run on the NPU are those of the file",
-            help="convert the model to an int8 TFLite file, or compile to C (without --format)",
-        )
-    return raw
+    is_tflite = looks_like_tflite(raw) and request.reading.calibration is None
+    return ModelFile(request.model, raw, decode(raw, done.model.name) if is_tflite else None)
 
 
 @with_settings

@@ -13,7 +13,6 @@ import numpy as np
 
 from penstock import ladder
 from penstock.api.arguments import (
-    ARM_RUNNER,
     HOPS,
     LAST_RUNGS,
     check_compiler,
@@ -25,12 +24,13 @@ from penstock.api.arguments import (
     ignore_stage,
 )
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
-from penstock.api.compiled import Compiled, compile
+from penstock.api.compiled import Compiled, compile, model_file
 from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
 from penstock.api.requested import Model, check_is_model, request, with_settings
 from penstock.api.settings import Settings
-from penstock.backends.accelerator import FileRunner
+from penstock.backends.accelerator import AcceleratorTarget
+from penstock.backends.contributions import RUNGS, FileRunner, contribution
 from penstock.brief import shortened
 from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
 from penstock.execution import elements
@@ -194,7 +194,7 @@ def verify(
     every_point: run all points of the frontier on the machine, with the first set of inputs.
     compiler: "zig" or "gcc", for the program of the simulated core.
     last_rung: the rung at which to end: "reference" (needs ground truth), "machine", "host", "core"
-        or "arm-runner" (Ethos-U only: Arm's own software runs the optimised TFLite file).
+        or one that an accelerator's package contributes, on which software of its vendor runs.
     separate_regions: run each call of a compiler region, or of a stream of several calls, by
         itself, and compare all tensors on every rung.
     hops: runs of an incremental network, without ground truth.
@@ -206,7 +206,7 @@ def verify(
     check_flags("verify", every_point=every_point, separate_regions=separate_regions)
     check_count("verify", "hops", hops, 1)
     check_compiler(compiler)
-    last = check_last_rung(last_rung)
+    check_last_rung(last_rung)
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     cut = None if layer is None else cut_layer(wanted, layer, DRAWN_SETS)
     if cut is not None:
@@ -219,6 +219,8 @@ def verify(
     if wanted.graph is not None and reference is not None:
         raise _no_model_file(wanted.graph, reference)
     by_node = reference == "onnx" or (goldens is not None and _is_onnx(wanted))
+    vendors = _vendor_rung(wanted, last_rung)
+    last = last_rung if vendors is None else LAST_RUNGS[-1]
     _require_tools(wanted, goldens, reference, last, compiler)
     if by_node:
         _check_onnx_reference(wanted)
@@ -257,9 +259,9 @@ def verify(
         )
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))
-        if last == ARM_RUNNER:
-            on_stage(ARM_RUNNER)
-            rungs = (*rungs, _runner_rung(compiled, sets, steps))
+        if vendors is not None:
+            on_stage(last_rung)
+            rungs = (*rungs, vendors.compared(compiled, sets, steps))
     verified = tuple(map(_rung_report, rungs))
     return Verified(replace(compiled.report, verified=verified), compiled, rungs)
 
@@ -324,63 +326,71 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Raises ToolError if a tool of a rung is missing, UsageError if a rung cannot run."""
-    if last == ARM_RUNNER:
-        _runner(wanted).require()
+    """Raises ToolError if a tool of a rung is missing."""
     if goldens is None and reference == "tflite":
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):
         return  # which rungs run depends on the accelerators that the network uses
-    if last in ("host", "core", ARM_RUNNER):
+    if last in ("host", "core"):
         require_tools(wanted.target, compiler, host=True)
-    if last in ("core", ARM_RUNNER) and wanted.target.core is not None:
+    if last == "core" and wanted.target.core is not None:
         require_tools(wanted.target, compiler)
 
 
-def _runner(wanted: Request) -> FileRunner:
-    """The vendor's software that runs optimised files for an accelerator of a request.  Raises
-    UsageError if there is none."""
-    runners = (accelerator.codegen.runner for accelerator in wanted.accelerators)
-    found = next((runner for runner in runners if runner is not None), None)
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class _VendorRung:
+    """A rung that an accelerator's package contributes, for an accelerator of a request."""
+
+    name: str
+    runner: FileRunner
+    target: AcceleratorTarget
+
+    def compared(
+        self, compiled: Compiled, sets: Sequence[Mapping[str, Array]], steps: int
+    ) -> ladder.Rung:
+        """Run the network's file in the vendor's software, and compare its outputs."""
+        done = compiled.compilation
+        _, file = compiled.file(self.runner.format)
+        original = model_file(done).tflite or done.model
+        ends = ((original.inputs, done.model.inputs), (original.outputs, done.model.outputs))
+        if any([v.type.dtype for v in one] != [v.type.dtype for v in two] for one, two in ends):
+            note = "not run: inputs or outputs of the file have other element types; use --io model"
+            return ladder.Rung(self.name, None, note)
+        if steps > 1 or done.model.states:
+            return ladder.Rung(self.name, None, "not run: the network has states")
+        names = [value.name for value in done.model.outputs]
+        size = sum(value.type.size_bytes for value in done.model.outputs)
+        found: list[dict[str, Array]] = []
+        for inputs in sets:
+            given = (np.ascontiguousarray(inputs[v.name]).tobytes() for v in done.model.inputs)
+            raw, at = self.runner.run(file, b"".join(given), size, self.target), 0
+            found.append({})
+            for value in done.model.outputs:
+                found[-1][value.name] = elements(raw, value.type, at)
+                at += value.type.size_bytes
+        expected = [run_graph(done.model, inputs) for inputs in sets]
+        return ladder.Rung(self.name, compare_sets(names, found, expected), self.runner.outputs)
+
+
+def _vendor_rung(wanted: Request, name: str) -> _VendorRung | None:
+    """The contributed rung of a name; None if the core has it.  Raises UsageError if it cannot run
+    the request, ToolError if it needs what is not installed."""
+    if name in LAST_RUNGS:
+        return None
+    found = contribution(RUNGS, name)
+    runner = found.load(FileRunner)
+    every = (a.target for a in wanted.accelerators if a.name in found.accelerators)
+    target = next(every, None)
+    if target is None:
         raise UsageError(
             "usage-184",
-            f"the rung {ARM_RUNNER} runs networks on Ethos-U only",
+            f"the rung {name} runs {runner.networks} only",
             where="--last-rung",
             why="no accelerator of the request has software of its vendor that runs files",
-            help="select an NPU, such as by --accelerator ethos_u55",
+            help=f"select an NPU, such as by --accelerator {found.accelerators[0]}",
         )
-    return found
-
-
-def _runner_rung(
-    compiled: Compiled, sets: Sequence[Mapping[str, Array]], steps: int
-) -> ladder.Rung:
-    """Run the optimised file in the vendor's software, and compare its outputs."""
-    done = compiled.compilation
-    raw = model_bytes(Path(done.request.model), done.request.reading)
-    file, original = compiled.vela_tflite(), decode_tflite(raw, done.model.name)
-    ends = ((original.inputs, done.model.inputs), (original.outputs, done.model.outputs))
-    if any([v.type.dtype for v in one] != [v.type.dtype for v in two] for one, two in ends):
-        note = "not run: inputs or outputs of the file have other element types; use --io model"
-        return ladder.Rung(ARM_RUNNER, None, note)
-    if steps > 1 or done.model.states:
-        return ladder.Rung(ARM_RUNNER, None, "not run: the network has states")
-    runner = _runner(done.request)
-    names = [value.name for value in done.model.outputs]
-    size = sum(value.type.size_bytes for value in done.model.outputs)
-    target = next(a.target for a in done.request.accelerators if a.codegen.runner is runner)
-    found: list[dict[str, Array]] = []
-    for inputs in sets:
-        given = (np.ascontiguousarray(inputs[v.name]).tobytes() for v in done.model.inputs)
-        raw, at = runner.run(file, b"".join(given), size, target), 0
-        found.append({})
-        for value in done.model.outputs:
-            found[-1][value.name] = elements(raw, value.type, at)
-            at += value.type.size_bytes
-    expected = [run_graph(done.model, inputs) for inputs in sets]
-    comparison = compare_sets(names, found, expected)
-    return ladder.Rung(ARM_RUNNER, comparison, "outputs of Arm's inference runner")
+    runner.require()
+    return _VendorRung(name, runner, target)
 
 
 @contextmanager

@@ -187,18 +187,6 @@ class JoinedStreams:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRunner:
-    """The vendor's own software as a judge: it runs an optimised TFLite file.
-
-    require: raises ToolError unless everything that `run` needs is installed.
-    run: receives the file, its inputs one after another, the size of its outputs in bytes, and the
-        target; returns the outputs one after another."""
-
-    require: Callable[[], object]
-    run: Callable[[bytes, bytes, int, AcceleratorTarget], bytes]
-
-
-@dataclass(frozen=True, slots=True)
 class StreamDriver:
     """A driver that receives command streams, and what it is told besides.
 
@@ -215,8 +203,7 @@ class StreamDriver:
     cmake: lines that the bundle's CMakeLists.txt contains for the driver.  "{prefix}" stands for
         the name of the model's library, "{PREFIX}" for the same in capital letters.
     joined: how consecutive calls run as one stream, also those of several iterations of loops; None
-        if each call is a stream of its own.
-    runner: the vendor's software that runs optimised files; None if there is none."""
+        if each call is a stream of its own."""
 
     submit: Driver
     regions: RegionNumbers | None = None
@@ -224,7 +211,6 @@ class StreamDriver:
     traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
     cmake: str = ""
     joined: JoinedStreams | None = None
-    runner: FileRunner | None = None
 
 
 SourceFiles = tuple[tuple[str, str], ...]  # Pairs of a file name and the contents of the file.
@@ -257,8 +243,7 @@ class Codegen(Brief):
         creates the substitute, for one program.
     cmake: lines that a bundle's CMakeLists.txt contains for the driver; "{prefix}" stands for the
         name of the model's library, "{PREFIX}" for the beginning of its options.
-    joined: how consecutive calls run as one stream; None if each call is a stream of its own.
-    runner: the vendor's software that runs optimised files; None if there is none."""
+    joined: how consecutive calls run as one stream; None if each call is a stream of its own."""
 
     fmt: str = "c"
     includes: str | Callable[[Program], str] = ""
@@ -274,7 +259,6 @@ class Codegen(Brief):
     traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
     cmake: str = ""
     joined: JoinedStreams | None = None
-    runner: FileRunner | None = None
 
     def generated(self, program: Program) -> tuple[str, SourceFiles]:
         """Return the texts of `includes` and the files of `sources` for an emitted program."""

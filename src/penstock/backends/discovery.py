@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.backends.accelerator import Accelerator
+from penstock.backends.contributions import GROUP, broken, declared, package_folder
 from penstock.backends.uma.backend import UMABackend, registered
 from penstock.backends.uma.checks import name_clash
 from penstock.backends.uma.registrations import bad_setting, values
-from penstock.errors import BackendError, PenstockError, UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.hardware.target import Target
 
 # The accelerators whose packages are in penstock's repository, for messages.
@@ -45,7 +46,6 @@ PUBLISHED: Mapping[str, str] = {
 }
 
 
-GROUP = "penstock.backends"
 OPTION = "--accelerator"
 
 
@@ -230,16 +230,19 @@ def _installed_source(point: EntryPoint) -> Source:
 
 
 def _instantiate(point: EntryPoint, place: str) -> UMABackend:
+    folder = package_folder(point.module)
+    if folder is not None:
+        declared(folder)
     try:
         loaded = point.load()
     except (Exception, SystemExit) as error:
-        raise _broken(
+        raise broken(
             place,
             f"it cannot be imported: {type(error).__name__}: {error}",
             "import the module manually and correct the error, or uninstall the package",
         ) from error
     if not inspect.isclass(loaded) or not issubclass(loaded, UMABackend):
-        raise _broken(
+        raise broken(
             place,
             f"it provides {loaded!r:.60}, which is not a UMABackend",
             f'name the class: {point.name} = "package.module:Class", where Class inherits from '
@@ -250,22 +253,16 @@ def _instantiate(point: EntryPoint, place: str) -> UMABackend:
     except PenstockError as error:
         raise error.at(place) from error
     except (Exception, SystemExit) as error:
-        raise _broken(
+        raise broken(
             place,
             f"{loaded.__name__}() raises {type(error).__name__}: {error}",
             "the class is instantiated without arguments; correct its __init__ and define "
             "target_name",
         ) from error
     if backend.target_name != point.name:
-        raise _broken(
+        raise broken(
             place,
             f'its target_name is "{backend.target_name}", it is listed as "{point.name}"',
             "use the same name for both",
         )
     return backend
-
-
-def _broken(place: str, why: str, help: str) -> BackendError:
-    return BackendError(
-        "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help
-    )

@@ -41,8 +41,7 @@ def compile(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="What to write: c (C code), or vela-tflite (for networks on Ethos-U: an optimised "
-            "TFLite file in the format of Arm's Vela, for TensorFlow Lite Micro).",
+            help="What to write: c (C code){formats}.",
         ),
     ] = "c",
     name: Annotated[str | None, p.DECLARED] = None,

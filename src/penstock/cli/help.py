@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
+from penstock.backends.contributions import FORMATS, KINDS, RUNGS, contributions
 from penstock.setting import COMMON, GROUPS
 
+# By section, what a help text says of each contribution of a package, in place of "{SECTION}".
+_CONTRIBUTED = {
+    FORMATS: ", or {name} ({help})",
+    RUNGS: ", {name}",
+    KINDS: "; {name}: {help}",
+}
 TERMS = 'The pages "Glossary" and "Search options" of the documentation define the terms.'
 
 
@@ -44,6 +51,7 @@ class SectionedCommand(TyperCommand):
             record = parameter.get_help_record(ctx)  # pyright: ignore[reportArgumentType]
             if record is not None:
                 name, help = record
+                help = _with_contributions(help)
                 name = getattr(parameter, "metavar", name) if _is_argument(parameter) else name
                 sections[_section_title(parameter)].append((name, help))
         for title, records in sections.items():
@@ -62,11 +70,27 @@ class SectionedCommand(TyperCommand):
         self, ctx: typer.Context, formatter: HelpFormatter
     ) -> None:
         """Write the examples, then the epilog."""
-        examples = EXAMPLES[ctx.command_path]
+        examples = (*EXAMPLES[ctx.command_path], *_contributed_examples(ctx.command_path))
         with formatter.section("Example" if len(examples) == 1 else "Examples"):
             for example in examples:
                 formatter.write(f"  {ctx.command_path} {example}".rstrip() + "\n")
         super().format_epilog(ctx, formatter)  # pyright: ignore[reportArgumentType]
+
+
+def _with_contributions(help: str) -> str:
+    for section, text in _CONTRIBUTED.items():
+        hole = f"{{{section}}}"
+        if hole in help:
+            every = contributions(section).values()
+            texts = (text.format(name=one.name, help=one.texts["help"]) for one in every)
+            help = help.replace(hole, "".join(texts))
+    return help
+
+
+def _contributed_examples(command: str) -> Iterator[str]:
+    for one in (one for section in _CONTRIBUTED for one in contributions(section).values()):
+        if one.texts.get("example", "").startswith(f"{command} "):
+            yield one.texts["example"].removeprefix(f"{command} ")
 
 
 def _is_argument(parameter: object) -> bool:

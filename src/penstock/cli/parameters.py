@@ -88,7 +88,7 @@ LastRung = Annotated[
     str,
     typer.Option(
         metavar="RUNG",
-        help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}).",
+        help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}{{rungs}}).",
     ),
 ]
 Output = Annotated[

@@ -63,7 +63,7 @@ class Checks:
         str | None,
         typer.Option(
             metavar="RUNG",
-            help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}; default: core); "
+            help=f"The last check (rung) to run ({', '.join(LAST_RUNGS)}{{rungs}}; default: core); "
             "implies --verify.",
         ),
     ] = None

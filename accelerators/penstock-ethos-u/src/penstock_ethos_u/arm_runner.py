@@ -28,7 +28,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.uma import AcceleratorTarget, ToolError
+from penstock.uma import AcceleratorTarget, FileRunner, ToolError
 from penstock_ethos_u.configurations import configuration
 from penstock_ethos_u.interpreter import execute
 
@@ -116,6 +116,15 @@ def run(file: bytes, given: bytes, output_bytes: int, target: AcceleratorTarget)
         why=f"it stops in {ended}; its last words: {' / '.join(text.splitlines()[-3:])}",
         help="TensorFlow Lite Micro may lack an operator, or its arena may be too small",
     )
+
+
+ARM_RUNNER = FileRunner(
+    format="vela-tflite",
+    networks="networks on Ethos-U",
+    outputs="outputs of Arm's inference runner",
+    require=require_runner,
+    run=run,
+)
 
 
 def _family(target: AcceleratorTarget) -> str:

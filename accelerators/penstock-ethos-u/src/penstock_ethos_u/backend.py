@@ -29,7 +29,6 @@ from typing import Any, cast
 from penstock.uma import (
     AcceleratorTarget,
     ElementTypes,
-    FileRunner,
     Graph,
     JoinedStreams,
     Node,
@@ -46,7 +45,6 @@ from penstock.uma import (
     row_count,
     wildcard,
 )
-from penstock_ethos_u import arm_runner
 from penstock_ethos_u.configurations import (
     BLOCK_CHANNELS,
     LAYOUTS,
@@ -144,7 +142,6 @@ class EthosU(UMABackend):
             traps={"ethosu_functional_execute": trap},
             cmake=driver_file("ethosu_driver.cmake"),
             joined=JoinedStreams(encode_calls, submit_parts),
-            runner=FileRunner(arm_runner.require_runner, arm_runner.run),
         )
         self._register_codegen(
             fmt="stream", encoder=encode, submit=driver,

@@ -238,7 +238,7 @@ class UMABackend(Registration):
         if driver is None:
             return Codegen(own.fmt, includes, *hooks, None, sources, *more)
         told = driver.regions, driver.is_status, driver.traps, driver.cmake
-        more = (*more, *told, driver.joined, driver.runner)
+        more = (*more, *told, driver.joined)
         return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more)
 
     def _includes(

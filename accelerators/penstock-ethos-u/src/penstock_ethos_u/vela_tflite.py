@@ -1,4 +1,5 @@
-"""An optimised TFLite file: the parts of a network that an Ethos-U computes are custom operators.
+"""vela_tflite: an optimised TFLite file, in which custom operators stand for the parts of a network
+that an Ethos-U computes.
 
 The format is that of Arm's compiler Vela, which TensorFlow Lite Micro's Ethos-U kernel and other
 runtimes read.  A custom operator "ethos-u" stands for each submission of the program (a stream of
@@ -28,22 +29,27 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from penstock.errors import UnsupportedError
-from penstock.frontends.tflite import IDENTIFIER, builtin_code, decode
-from penstock.ir.foreign import ForeignModel, ForeignNode
-from penstock.ir.graph import Value
-from penstock.memory.problem import round_up
-from penstock.program.program import (
+from penstock.uma import (
     Address,
     Call,
+    FileFormat,
+    ForeignModel,
+    ForeignNode,
     Kind,
+    ModelFile,
     Program,
     Pull,
     Submission,
+    UnsupportedError,
+    Value,
     View,
     WholeMemory,
+    as_step,
+    builtin_code,
+    submissions,
+    used_buffers,
+    walk,
 )
-from penstock.program.steps import as_step, submissions, used_buffers, walk
 
 OPERATOR = "ethos-u"
 OPTIONS = bytes((1, 4, 1))  # The number 1 as a FlexBuffer: the payload is one of Ethos-U.
@@ -79,12 +85,22 @@ class OptimisedNetwork:
     scratch_bytes: int = 0
 
 
-def optimised_file(raw: bytes, name: str, program: Program) -> bytes:
-    """Return the optimised file for a program that was compiled from the TFLite file `raw`.
+def optimised_file(program: Program, source: ModelFile) -> bytes:
+    """Return the optimised file for a program that was compiled from a file.
 
-    Raises UnsupportedError if the format cannot state the program."""
-    model = decode(raw, name)
-    return _Writer(raw).written(_Planner(model, program).network())
+    Raises UnsupportedError if it is no TFLite file, or if the format cannot state the program."""
+    if source.tflite is None:
+        raise UnsupportedError(
+            "tflite-002",
+            "the format vela-tflite needs a TFLite file as model",
+            where=source.where,
+            why="operators that do not run on the NPU are those of the file",
+            help="convert the model to an int8 TFLite file, or compile to C (without --format)",
+        )
+    return _Writer(source.raw).written(_Planner(source.tflite, program).network())
+
+
+VELA_TFLITE = FileFormat("{prefix}_vela.tflite", optimised_file)
 
 
 # Which operators the file has, and which tensors are at which addresses.
@@ -372,7 +388,7 @@ class _Writer:
         self._add_buffer(None)  # By convention, the first one is empty.
         constants = network.constants or bytes(ALIGNMENT_BYTES)
         read_only = self._added_tensor("read_only", constants, len(constants), ONLINE)
-        scratch_bytes = round_up(network.scratch_bytes, ALIGNMENT_BYTES)
+        scratch_bytes = -(-network.scratch_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         scratch = self._added_tensor("scratch", None, scratch_bytes, 0)
         codes: dict[int | None, int] = {}
         operators: list[int] = []
@@ -411,7 +427,7 @@ class _Writer:
             Buffers=self._offset_vector(self._buffers),
             Metadata=self._offset_vector([metadata]),
         )
-        self._builder.Finish(model, file_identifier=IDENTIFIER)
+        self._builder.Finish(model, file_identifier=self._raw[4:8])
 
     def _code(self, index: int | None) -> int:
         if index is None:

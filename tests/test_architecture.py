@@ -51,8 +51,6 @@ Uses as operators need an import, which other tests check.
 NAMES_ACCELERATORS = {
     "backends/discovery.py": "PUBLISHED, for messages about packages that are not installed",
     "cli/help.py": "an example of a command",
-    "cli/lists.py": "a kind of new accelerators",
-    "scaffold/__init__.py": "a kind of new accelerators",
     "frontends/causes.py": "explains files that other compilers have written",
     "pipeline/request.py": "an example of a setting",
 }
@@ -205,6 +203,11 @@ def test_the_core_names_no_accelerator() -> None:
     }
     assert {one for one in found if one[0] not in NAMES_ACCELERATORS} == set()
     assert {place for place, _ in found} == NAMES_ACCELERATORS.keys(), "a reason without a name"
+
+
+def test_files_of_the_core_name_no_accelerator() -> None:
+    files = (path for path in SOURCE.rglob("*") if path.suffix in (".c", ".h", ".j2", ".toml"))
+    assert [named(path) for path in files if named_accelerators(path.read_text("utf-8"))] == []
 
 
 def test_an_accelerator_that_is_named_would_be_found() -> None:

@@ -11,7 +11,7 @@ import penstock_pe_array
 from arrays import DATAFLOWS, OPERATORS, described
 from command_line import CommandLine
 from errors.golden import Golden, raised_codes
-from penstock.scaffold import array_description
+from penstock.scaffold import contributed
 from penstock.uma import UsageError
 from penstock_pe_array.hardware import (
     KEYS,
@@ -45,8 +45,25 @@ def test_every_key_has_its_place() -> None:
 
 
 def test_the_file_that_the_command_writes_states_the_default_array() -> None:
-    files = dict(array_description("my_array").files)
+    files = dict(contributed("pe-array", "my_array").files)
     assert parse(files["my_array.toml"].decode("utf-8"), "my_array.toml") == Hardware()
+
+
+def test_the_command_writes_a_folder_and_what_to_run_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    penstock = CommandLine(monkeypatch, capsys)
+    said = penstock("backend", "new", "array", "--kind", "pe-array", "-o", "here")
+    assert said.code == 0
+    assert said.out.endswith(" --accelerator pe_array:file=here/array.toml\n")
+    files = {path.name: path.read_text("utf-8") for path in (tmp_path / "here").glob("[!.]*")}
+    assert sorted(files) == ["README.md", "array.toml"]
+    assert "file=array.toml" in files["README.md"]
+    assert "{{" not in "".join(files.values())
+    for words in (("--kind", "array"), ("--kind", "pe-array", "--layout", "files")):
+        said = penstock("backend", "new", "other", *words)
+        assert (said.code, "error[usage-013]" in said.err) == (2, True)
 
 
 def test_sizes_have_units() -> None:

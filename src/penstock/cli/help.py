@@ -152,6 +152,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "penstock backend new": (
         "my_npu",
         "my_npu --layout files -o packages/my_npu",
-        "my_array --kind pe-array",
     ),
 }

@@ -72,14 +72,13 @@ def new(
         str,
         typer.Option(
             metavar="KIND",
-            help="package: an accelerator described in Python; pe-array: a PE array described by a "
-            "TOML file, without Python.",
+            help="package: an accelerator described in Python{kinds}.",
         ),
     ] = "package",
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
-    """Create a package with a working example accelerator, or the description of a PE array."""
+    """Create a package with a working example accelerator, or the description of one."""
     from penstock.scaffold import new_backend, next_command
 
     folder = name if output is None else output

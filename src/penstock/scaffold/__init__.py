@@ -1,5 +1,5 @@
-"""Scaffold: a package with a working example accelerator, or the file that describes a PE array, as
-a starting point for authors."""
+"""Scaffold: a package with a working example accelerator, or files of a kind that an accelerator's
+package contributes, as a starting point for authors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
 from penstock.backends import discovery
+from penstock.backends.contributions import KINDS, contribution, contributions
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import UsageError, did_you_mean
 
-PACKAGE, _ = KINDS = ("package", "pe-array")
-"""What is created: a package in Python, or a file for the accelerator of an extra."""
+PACKAGE = "package"
+"""The kind of accelerators that are packages in Python; packages contribute others."""
 LAYOUTS = ("file", "files")
 """Layouts of a description: one file, or a file for each of its parts, as in RFC 0060."""
 _COMMON = {
@@ -40,25 +41,23 @@ FILES = {
     },
 }
 """For each layout, the path in the new package, by template."""
-ARRAY_FILES = {"array.toml": "{name}.toml", "array_README.md": "README.md"}
-"""The path in the folder of a PE array, by template."""
 
 
 def new_backend(name: str, folder: Path, layout: str = "file", kind: str = PACKAGE) -> Bundle:
     """Write an accelerator called `name` into a new folder.
 
     layout: one of `LAYOUTS`, for packages.
-    kind: one of `KINDS`.
+    kind: `PACKAGE`, or one that an installed package contributes.
 
     Raises UsageError if the name is invalid or taken, or if there is no such layout or kind,
     OutputError if the folder cannot be written."""
-    _check_choice("--kind", kind, KINDS)
+    _check_choice("--kind", kind, (PACKAGE, *contributions(KINDS)))
     if kind == PACKAGE:
         _check_choice("--layout", layout, LAYOUTS)
     else:
         _check_choice(f"--layout, with --kind {kind}", layout, LAYOUTS[:1])
     _check_name(name, kind)
-    bundle = backend_package(name, layout) if kind == PACKAGE else array_description(name)
+    bundle = backend_package(name, layout) if kind == PACKAGE else contributed(kind, name)
     write_bundle(bundle, folder)
     return bundle
 
@@ -67,25 +66,26 @@ def next_command(name: str, folder: str, kind: str) -> str:
     """Return the command that a user runs next, after `new_backend` has written to `folder`."""
     if kind == PACKAGE:
         return f'pip install -e "{folder}[develop]" && pytest {folder}'
-    accelerator = next(one for one, extra in discovery.PUBLISHED.items() if extra == kind)
-    stated = f"{accelerator}:file={folder}/{name}.toml"
-    return f"penstock verify zoo:resnet8 --target host --accelerator {stated}"
+    return contribution(KINDS, kind).texts["next"].format(name=name, folder=folder)
 
 
 def backend_package(name: str, layout: str = "file") -> Bundle:
     """The files of a package with an accelerator called `name`, in one of `LAYOUTS`."""
-    return _rendered(FILES[layout], name, layout)
+    return _rendered(PackageLoader("penstock.scaffold"), FILES[layout], name, layout)
 
 
-def array_description(name: str) -> Bundle:
-    """The file that describes a PE array called `name`, and a README."""
-    return _rendered(ARRAY_FILES, name, "")
+def contributed(kind: str, name: str) -> Bundle:
+    """The files of an accelerator called `name`, of a kind that a package contributes."""
+    found = contribution(KINDS, kind)
+    loader = FileSystemLoader(found.folder / found.texts["templates"])
+    names = (template.removesuffix(".j2") for template in loader.list_templates())
+    return _rendered(loader, {name: name for name in names}, name)
 
 
-def _rendered(files: Mapping[str, str], name: str, layout: str) -> Bundle:
+def _rendered(loader: BaseLoader, files: Mapping[str, str], name: str, layout: str = "") -> Bundle:
     """`files`: the path in the new folder, by template."""
     environment = Environment(
-        loader=PackageLoader("penstock.scaffold"),
+        loader=loader,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,

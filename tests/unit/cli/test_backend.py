@@ -10,7 +10,6 @@ from command_line import CommandLine
 from installed import install
 from penstock.backends import discovery
 from penstock.backends.discovery import names
-from penstock.scaffold import next_command
 
 BACKEND = """
 from penstock.uma import OpStrategy, UMABackend, is_constant, is_op, wildcard
@@ -135,8 +134,3 @@ def test_programs_beside_accelerators_have_a_text(penstock: CommandLine) -> None
     for stage, word in words.items():
         said = penstock("show", "zoo:lenet5", "--accelerator", "vanilla", "--stop-after", stage)
         assert (said.code, word in said.out) == (0, True)
-
-
-def test_the_next_command_for_a_pe_array_names_its_accelerator() -> None:
-    said = next_command("mine", "out", "pe-array")
-    assert said.endswith(" --accelerator pe_array:file=out/mine.toml")

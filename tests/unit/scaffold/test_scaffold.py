@@ -88,22 +88,6 @@ def test_its_backend_imports_the_public_module_and_numpy_alone(package: Path) ->
     assert found - own == {"numpy", "penstock.uma"}
 
 
-def test_the_description_of_an_array_needs_no_package(
-    penstock: CommandLine, tmp_path: Path
-) -> None:
-    said = penstock("backend", "new", "array", "--kind", "pe-array", "-o", "here")
-    assert said.code == 0
-    assert "--accelerator pe_array:file=here/array.toml" in said.out
-    files = {path.name: path.read_text("utf-8") for path in (tmp_path / "here").iterdir()}
-    assert sorted(files) == ["README.md", "array.toml"]
-    assert "file=array.toml" in files["README.md"]
-    assert "{{" not in "".join(files.values())
-    for words in (("--kind", "array"), ("--kind", "pe-array", "--layout", "files")):
-        said = penstock("backend", "new", "other", *words)
-        assert said.code == 2
-        assert "error[usage-013]" in said.err
-
-
 def test_an_unknown_layout_is_refused(penstock: CommandLine) -> None:
     said = penstock("backend", "new", "my_npu", "--layout", "fiels")
     assert said.code == 2

@@ -28,15 +28,16 @@ from benchmarks.entry import entry
 from benchmarks.shared import Shared, find_shared
 from benchmarks.unchanged import Case, comparing_parser, selected
 from penstock import api
+from penstock.ir.op import rows_region
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Call, Program, View
-from penstock.program.steps import unrolled_calls
+from penstock.program.steps import computed_rows, unrolled_calls
 from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
-from penstock.simulators.memories import ConcreteOperand, evaluate_box
+from penstock.simulators.memories import ConcreteOperand
 
 SEAMS = ("calls", "live", "blocks", "unrolled", "c")
 """In order from the search to the files."""
@@ -119,9 +120,10 @@ def _accesses(program: Program) -> Iterator[Any]:
     """Every call as the rows that it computes and the addresses of the rows that it accesses."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     for call, variables in unrolled_calls(program.run, lambda call: call):
-        yield _kind(call), evaluate_box(call.out, variables), call.scratch
+        out = rows_region(call.output.type.shape, *computed_rows(call, variables))
+        yield _kind(call), out, call.scratch
         for view in (*call.inputs, call.output):
-            operand = ConcreteOperand.of(view, evaluate_box(call.out, variables), variables)
+            operand = ConcreteOperand.of(view, out, variables)
             yield _addresses(operand.view, buffers[view.buffer])
 
 

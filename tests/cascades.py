@@ -44,7 +44,6 @@ from programs import (
     ring_layout,
     rolling,
     row_bytes,
-    rows_box,
     two_convolutions,
     upper,
 )
@@ -94,7 +93,8 @@ def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> P
             node,
             rolling(x, x.name, rings[k - 1], *needed),
             rolling(values[k], values[k].name, rings[k], row, after),
-            rows_box(values[k], row, after),
+            row,
+            after,
         )
         body = (*make(k - 1, there, needed[1]), compute)
         return (Loop(str(row.name), first, end, 1, body),)
@@ -166,7 +166,7 @@ def by_offset(graph: Graph) -> Program:
     near = replace(rolling(x, "places", Rows(row_bytes(x), 1), r, end), offset=place)
     turn = (
         Pull(near, r, end),
-        call(node, near, View.whole("y", y.type, "y"), rows_box(y, r, end)),
+        call(node, near, View.whole("y", y.type, "y"), r, end),
     )
     buffers = (
         Buffer("places", Kind.ARENA, "near", 0, 700 + row_bytes(x)),
@@ -191,7 +191,8 @@ def sum_of_streams(height: int) -> Example:
         "cpu",
         tuple(rows),
         View.whole("y", y.type, "y"),
-        rows_box(y, r, end),
+        r,
+        end,
     )
     buffers = (
         *(Buffer(v.name, Kind.ARENA, "far", 64 * k, row_bytes(v)) for k, v in enumerate((a, b))),
@@ -222,8 +223,8 @@ def total_of_stream(height: int) -> Example:
         Buffer("sums", Kind.ARENA, "near", 64, so_far.row_bytes),
         Buffer("y", Kind.IO, "near", 0, y.row_bytes),
     )
-    add = call(sums, row, so_far, rows_box(sums.output, r, end))
-    finish = call(total, so_far, y, rows_box(total.output, 0, 1))
+    add = call(sums, row, so_far, r, end)
+    finish = call(total, so_far, y, 0, 1)
     run = (Loop("r", 0, height, 1, (Pull(row, r, end), add)), finish)
     program = Program("total", MEMORIES, buffers, (), (y,), (), run)
     return Example(

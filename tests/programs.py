@@ -16,7 +16,6 @@ from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import (
-    Box,
     Buffer,
     Call,
     Kind,
@@ -76,12 +75,6 @@ def produced_before(window: Window, row: Expr, extent: int) -> Expr:
     return binary("min", before, binary("*", row, extent))
 
 
-def rows_box(value: Value, first: Expr, end: Expr) -> Box:
-    """Rows [first, end) of an image."""
-    _, _, width, channels = value.type.shape
-    return Box((0, first, 0, 0), (1, end, width, channels))
-
-
 def rolling(value: Value, buffer: str, rows: Rows, first: Expr, end: Expr) -> View:
     """A view of rows [first, end) of an image, in a buffer that holds some of the rows."""
     return View(value.name, value.type, buffer, rows, first, end)
@@ -98,11 +91,11 @@ def constant_buffers(*nodes: Node) -> tuple[Buffer, ...]:
     return tuple(found)
 
 
-def call(node: Node, source: View, target: View, out: Box) -> Call:
+def call(node: Node, source: View, target: View, first: Expr, end: Expr) -> Call:
     """A call of the node's kernel on views of its input and output."""
     constants = tuple(View.whole(v.name, v.type, v.name) for v in node.inputs[1:])
     kernel = node.op.kernel(node.site)
-    return Call(node.op, node.site, kernel, "cpu", (source, *constants), target, out)
+    return Call(node.op, node.site, kernel, "cpu", (source, *constants), target, first, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +154,11 @@ def cascade(graph: Graph, layout: Layout) -> Program:
         first,
         View.whole("x", x.type, "x"),
         rolling(mid, "mid", layout.middle, m, after_m),
-        rows_box(mid, m, after_m),
+        m,
+        after_m,
     )
     source = rolling(mid, "mid", layout.middle, lower(window, r), upper(window, r, height))
-    consume = call(second, source, whole_y, rows_box(y, r, after_r))
+    consume = call(second, source, whole_y, r, after_r)
     missing = binary("max", produced_before(window, r, height), lower(window, r))
     inner = Loop("m", missing, upper(window, r, height), 1, (produce,))
     last_bytes = max(layout.last.offset(row) for row in range(y.type.shape[1])) + row_bytes(y)
@@ -193,7 +187,7 @@ def streamed(graph: Graph) -> Program:
     end = binary("+", r, 1)
     source = rolling(x, "slots", Rows(row_bytes(x), 2), r, end)
     target = View.whole("y", y.type, "y")
-    turn = (Pull(source, r, end), call(node, source, target, rows_box(y, r, end)))
+    turn = (Pull(source, r, end), call(node, source, target, r, end))
     buffers = (
         Buffer("slots", Kind.ARENA, "near", 0, 2 * row_bytes(x)),
         Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),

@@ -26,7 +26,7 @@ from penstock.backends.program_passes import after_placement
 from penstock.errors import BackendError, InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_axis, row_count, rows_region
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Quantisation
 from penstock.ops.concatenation import Concatenation
@@ -47,12 +47,12 @@ from penstock.program.program import (
     Program,
     Rows,
 )
-from penstock.program.steps import iterations
+from penstock.program.steps import computed_rows, iterations
 from penstock.program.writer import Addresses, Laid
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Devices, Machine
-from penstock.simulators.memories import ConcreteOperand, Memories, evaluate_box
+from penstock.simulators.memories import ConcreteOperand, Memories
 from penstock_ethos_u.interpreter import disassemble, driver_payload, execute
 from penstock_ethos_u.programs import submit
 from penstock_ethos_u.vela import payload_configuration
@@ -323,7 +323,7 @@ def _calls(
                 yield from _calls(command.body, inside, counters)
         else:
             assert isinstance(command, Call)
-            out = evaluate_box(command.out, variables)
+            out = rows_region(command.output.type.shape, *computed_rows(command, variables))
             if not out.empty:
                 yield command, out
 

@@ -19,6 +19,7 @@ from penstock.backends.description import backend_code
 from penstock.backends.partition import REGION
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
+from penstock.ir.op import row_count
 from penstock.program.program import (
     Call,
     Command,
@@ -117,8 +118,7 @@ def _region(command: Command, engine: str) -> Attribute | None:
     tensors, not bands of columns and not the ring of a queue, and it prefetches no constants."""
     if not isinstance(command, Call) or command.engine != engine or not command.body:
         return None
-    shape = command.output.type.shape
-    whole = (command.out.lower, command.out.upper) == ((0,) * len(shape), shape)
+    whole = (command.lower, command.upper) == (0, row_count(command.output.type.shape))
     views = (*command.inputs, command.output)
     plain = all(v.rows.rotation is None and v.first_column is None for v in views)
     copies = command.prefetched is not None or command.prefetches

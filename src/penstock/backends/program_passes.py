@@ -24,7 +24,6 @@ from penstock.ir.verify import verify
 from penstock.program.lower import lower
 from penstock.program.program import (
     Address,
-    Box,
     Buffer,
     Call,
     Command,
@@ -319,13 +318,12 @@ def _call(
 ) -> tuple[Call, tuple[Buffer, ...]]:
     """The call that computes a node, and the buffers that only this call uses."""
     # These buffers hold the kernel's tables, its scratch and its prefetched constants.
-    op, shape = node.op, node.output.type.shape
+    op, rows = node.op, row_count(node.output.type.shape)
     chosen = kernel(op) if isinstance(op, Composite) else op.kernel(node.site)
     inputs = tuple(_view(value, owners) for value in node.inputs)
     output = _view(node.output, owners)
-    box = Box((0,) * len(shape), shape)
     engine = op.engine if isinstance(op, Composite) else processor
-    call = Call(op, node.site, chosen, engine, inputs, output, box, origin=node.origin)
+    call = Call(op, node.site, chosen, engine, inputs, output, 0, rows, origin=node.origin)
     if chosen.body is None:
         return call, ()
     tables = {name: free_name(f"{node.name}: {name}", taken) for name, _ in chosen.tables}
@@ -340,7 +338,6 @@ def _call(
     if chosen.prefetch is not None:
         prefetched = free_name(f"{node.name}/prefetched", taken)
         buffers.append(Buffer(prefetched, Kind.ARENA, TENSORS, 0, chosen.prefetch.size_bytes))
-    rows = row_count(shape)
     body = chosen.body(inputs, output, rows, tables, scratch, prefetched)
     type = TensorType((chosen.prefetch.size_bytes,), DType.UINT8) if chosen.prefetch else None
     copied = View.whole(prefetched, type, prefetched) if prefetched and type else None

@@ -23,7 +23,6 @@ from penstock.codegen.c_functions import (
     advance_text,
     common,
     given,
-    row_interval,
     variables_around,
 )
 from penstock.codegen.names import Names
@@ -210,7 +209,7 @@ class _Writer:
         if isinstance(command, Submission):
             return found + [expression(Var(v), scope) for v in variables_around(command)]
         if function.by_rows:
-            found += [expression(bound, scope) for bound in row_interval(command)]
+            found += [expression(bound, scope) for bound in (command.lower, command.upper)]
         pairs = zip(accessed_views(command), accessed_views(shared), strict=True)
         found += [
             expression(view.offset, scope)

@@ -406,6 +406,27 @@ def row_before(out: Region) -> Region:
 MOST_ROWS = 2**15
 
 
+def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
+    """Rows [lower, upper) of a tensor, which are all rows or some of one image.
+
+    >>> rows_region((2, 5, 4, 3), 7, 9).intervals
+    ((1, 2), (2, 4), (0, 4), (0, 3))
+    """
+    region = Region.whole(shape)
+    if (lower, upper) == (0, row_count(shape)):
+        return region
+    axis = row_axis(len(shape))
+    images = math.prod(shape[:axis])
+    image = min(lower // shape[axis], images - 1)
+    first, end = (row - image * shape[axis] for row in (lower, upper))
+    assert end <= shape[axis], f"rows {lower} to {upper} of {shape} are of several images"
+    region = region.replace(axis, (first, end))
+    for outer in reversed(range(axis)):
+        image, index = divmod(image, shape[outer])
+        region = region.replace(outer, (index, index + 1))
+    return region
+
+
 def row_count(shape: tuple[int, ...]) -> int:
     """Number of rows of a tensor.
 

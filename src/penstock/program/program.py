@@ -118,17 +118,9 @@ class View(Brief):
         return not scattered and rows.ring >= whole.ring and rows.pitch == whole.pitch
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A region whose bounds are expressions."""
-
-    lower: tuple[Expr, ...]
-    upper: tuple[Expr, ...]
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Call(Brief):
-    """Computes region `out` of the tensor that `output` refers to, with a kernel on an engine.
+    """Computes rows [lower, upper) of the tensor of `output`, with a kernel on an engine.
 
     `op` and `site` define the result; `inputs` include constants.  `body` holds the commands of an
     accelerator for rows [FIRST, END), with variables for offsets (`steps.offset_name`) that depend
@@ -141,7 +133,8 @@ class Call(Brief):
     engine: str
     inputs: tuple[View, ...]
     output: View
-    out: Box
+    lower: Expr
+    upper: Expr
     scratch: str | None = None
     origin: str = ""
     body: tuple[Command, ...] = ()

@@ -19,7 +19,6 @@ from penstock.program.program import (
     FIRST,
     Address,
     Argument,
-    Box,
     Call,
     Command,
     DriverRecord,
@@ -53,7 +52,6 @@ def region_call(members: Sequence[Call], body: Sequence[Command]) -> Call:
                 views[view.tensor], data[view.tensor] = view, value.data
     last = members[-1]
     constants = tuple((k, f"input {k}") for k, name in enumerate(views) if data[name] is not None)
-    shape = last.output.type.shape
     return Call(
         Composite("region", last.engine, tuple(nodes), tuple(views)),
         Site(tuple(v.type for v in views.values()), last.site.output, tuple(data.values())),
@@ -66,7 +64,8 @@ def region_call(members: Sequence[Call], body: Sequence[Command]) -> Call:
         last.engine,
         tuple(views.values()),
         last.output,
-        Box((0,) * len(shape), shape),
+        0,
+        row_count(last.output.type.shape),
         origin=", ".join(dict.fromkeys(call.origin for call in members if call.origin)),
         body=tuple(body),
         members=tuple(replace(call, body=()) for call in members),

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_count
 from penstock.program.expr import Expr, Var, evaluate
 from penstock.program.program import (
     Address,
     Advance,
-    Box,
     Call,
     Command,
     FillTensor,
@@ -79,12 +78,12 @@ def as_step(call: Call) -> Call:
     """The call for all rows, which is equal for all calls of a step.
 
     Offsets that depend on loop variables are replaced by variables (`offset_name`)."""
-    shape = call.output.type.shape
     return replace(
         call,
         inputs=tuple(_all_rows(view, offset_name(k)) for k, view in enumerate(call.inputs)),
         output=_all_rows(call.output, offset_name()),
-        out=Box((0,) * len(shape), shape),
+        lower=0,
+        upper=row_count(call.output.type.shape),
     )
 
 
@@ -299,12 +298,7 @@ def computed_rows(call: Call, variables: Variables) -> tuple[int, int]:
     """The interval [first, end) of output rows that a call computes.
 
     variables: the values of the variables of the loops around the call."""
-    shape = call.output.type.shape
-    axis = row_axis(len(shape))
-    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
-        return 0, row_count(shape)
-    lower, upper = call.out.lower[axis], call.out.upper[axis]
-    return evaluate(lower, variables), evaluate(upper, variables)
+    return evaluate(call.lower, variables), evaluate(call.upper, variables)
 
 
 def _selected(

@@ -126,15 +126,13 @@ def _own_expressions(command: Command) -> Iterator[Expr]:
     """Those without the body of a call, whose variables the call binds."""
     yield from (view.offset for view in accessed_views(command))
     match command:
-        case Call():
-            yield from (*command.out.lower, *command.out.upper)
         case Invoke():
             for argument in command.arguments:
                 if not isinstance(argument, WholeMemory):
                     yield argument.offset if isinstance(argument, Address) else argument
         case Submission():
             yield from _own_expressions(command.submit)
-        case Pull() | Loop():
+        case Call() | Pull() | Loop():
             yield from (command.lower, command.upper)
         case _:
             pass

@@ -52,7 +52,7 @@ from functools import cached_property
 
 from penstock.errors import InternalError
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, row_axis, row_count
+from penstock.ir.op import Kernel, row_count
 from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.ir.text.labels import Labels
 from penstock.ir.text.printer import print_type
@@ -62,7 +62,6 @@ from penstock.program.program import (
     Address,
     Advance,
     Argument,
-    Box,
     Buffer,
     Call,
     Command,
@@ -369,7 +368,8 @@ class _Printer:
             )
         of, role = found
         text = f"call {self._view(call.output)}({', '.join(map(self._view, call.inputs))}){of}"
-        text += self._box(call.out, call.site.output.shape)
+        if (call.lower, call.upper) != (0, row_count(call.output.type.shape)):
+            text += f" rows {self._range(call.lower, call.upper)}"
         if role != PREFERRED:
             text += f" by {role}"
         if call.scratch is not None:
@@ -391,18 +391,6 @@ class _Printer:
                 return f" of {self._label(bands)} band {k}", role
         return None
 
-    def _box(self, box: Box, shape: tuple[int, ...]) -> str:
-        """The text of a box: its rows if it spans all other axes, otherwise every axis."""
-        if box == Box((0,) * len(shape), shape):
-            return ""
-        axis = row_axis(len(shape))
-        if len(box.lower) == len(box.upper) == len(shape):
-            lower, upper = box.lower[axis], box.upper[axis]
-            if box == rows_box(shape, lower, upper):
-                return f" rows {self._range(lower, upper)}"
-        lowers = ", ".join(map(self._expr, box.lower))
-        return f" box ({lowers})..({', '.join(map(self._expr, box.upper))})"
-
     def _argument(self, argument: Argument) -> str:
         if isinstance(argument, WholeMemory):
             return f"all of {name_or_string(argument.memory)}"
@@ -423,12 +411,3 @@ def _bodiless(command: Command) -> Command:
     if isinstance(command, Loop):
         return replace(command, body=tuple(map(_bodiless, command.body)))
     return replace(command, body=()) if isinstance(command, Call) else command
-
-
-def rows_box(shape: tuple[int, ...], lower: Expr, upper: Expr) -> Box:
-    """The box of rows [lower, upper) of a tensor that spans all other axes."""
-    axis = row_axis(len(shape))
-    return Box(
-        (*(0 for _ in shape[:axis]), lower, *(0 for _ in shape[axis + 1 :])),
-        (*shape[:axis], upper, *shape[axis + 1 :]),
-    )

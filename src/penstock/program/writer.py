@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.ir.graph import Value
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_count
 from penstock.ir.tensor import DType, TensorType
 from penstock.memory.even_rows import ring_rows
 from penstock.memory.problem import Column
@@ -18,7 +18,6 @@ from penstock.program.program import (
     Address,
     Advance,
     Body,
-    Box,
     Buffer,
     Call,
     Command,
@@ -138,14 +137,8 @@ class Writer:
         if part.streamed_input is not None:
             return Pull(self.view(part.streamed_input), first, end)
         node = part.nodes[-1]
-        shape = node.output.type.shape
-        box = Box((0,) * len(shape), shape)
-        if not self.expanded.tables.whole[position] and (first, end) != (0, row_count(shape)):
-            axis = row_axis(len(shape))
-            box = Box(
-                (*box.lower[:axis], first, *box.lower[axis + 1 :]),
-                (*box.upper[:axis], end, *box.upper[axis + 1 :]),
-            )
+        if self.expanded.tables.whole[position]:
+            first, end = 0, row_count(node.output.type.shape)
         schedule = self.expanded.schedule
         inputs = tuple(map(self.view, node.inputs))
         output = self.view(node.output)
@@ -161,7 +154,8 @@ class Writer:
             part.engine,
             inputs,
             output,
-            box,
+            first,
+            end,
             scratch,
             node.origin,
             prefetched=mine,
@@ -193,7 +187,6 @@ class Writer:
         """The call that copies new elements to a state."""
         node = part.nodes[-1]
         name = update_name(self.expanded.schedule.parts, node.output)
-        shape = node.output.type.shape
         return Call(
             node.op,
             node.site,
@@ -201,7 +194,8 @@ class Writer:
             part.engine,
             tuple(map(self.view, node.inputs)),
             replace(self.view(node.output), tensor=name),
-            Box((0,) * len(shape), shape),
+            0,
+            row_count(node.output.type.shape),
             origin=node.origin,
         )
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import BackendError, InternalError, PenstockError
-from penstock.ir.op import row_axis, row_before, row_count
+from penstock.ir.op import row_before, row_count, rows_region
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import evaluate
@@ -48,6 +48,7 @@ from penstock.program.program import (
 )
 from penstock.program.steps import (
     buffers_inside,
+    computed_rows,
     expanded,
     iterations,
     last_uses,
@@ -57,9 +58,7 @@ from penstock.simulators.memories import (
     POISON,
     ConcreteOperand,
     Memories,
-    evaluate_box,
     lies_whole,
-    rows_region,
     whole_operands,
 )
 
@@ -378,7 +377,7 @@ class Machine:
                 raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
-        out = evaluate_box(call.out, variables)
+        out = rows_region(call.output.type.shape, *computed_rows(call, variables))
         if out.empty:
             return
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
@@ -582,13 +581,10 @@ def _add_region(counts: dict[str, Counter[Region]], operand: ConcreteOperand) ->
 
 
 def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand) -> None:
-    """Checks that a kernel computes whole rows or, if it does not work by rows, whole tensors."""
-    shape = output.view.type.shape
-    row = slice(row_axis(len(shape)) + 1 if len(shape) > 1 else 0, None)
-    rows_only = output.region.shape[row] == shape[row]
+    """Checks that a kernel that does not work by rows computes whole tensors."""
     lies = partial(lies_whole, as_columns=call.kernel.by_columns)
-    whole = output.region.shape == shape and all(map(lies, (*inputs, output)))
-    if not (rows_only if call.kernel.by_rows else whole):
+    is_whole = output.region.shape == output.view.type.shape
+    if not call.kernel.by_rows and not (is_whole and all(map(lies, (*inputs, output)))):
         raise InternalError(
             "machine-009",
             f"kernel {call.kernel.name} cannot compute region {output.region.intervals} of "

@@ -18,7 +18,7 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.program.expr import evaluate
-from penstock.program.program import Box, Buffer, Program, Rows, View
+from penstock.program.program import Buffer, Program, Rows, View
 from penstock.program.steps import accessed_views, walk
 
 # ConcreteOperand: a region of a view for given loop variables.
@@ -85,19 +85,6 @@ class ConcreteOperand:
 def whole_operands(*views: View | None) -> list[ConcreteOperand]:
     """The whole tensors of views without loop variables; nothing for None."""
     return [ConcreteOperand.whole(view) for view in views if view is not None]
-
-
-def evaluate_box(box: Box, variables: Mapping[str, int]) -> Region:
-    """The region of a box for given loop variables."""
-    return Region(
-        tuple(evaluate(x, variables) for x in box.lower),
-        tuple(evaluate(x, variables) for x in box.upper),
-    )
-
-
-def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
-    """Whole rows [lower, upper) of a tensor whose axes before the row axis have extent 1."""
-    return Region.whole(shape).replace(row_axis(len(shape)), (lower, upper))
 
 
 POISON = 0xA5

@@ -8,11 +8,10 @@ import pytest
 
 from by_hand import compilation_of
 from cascades import EVERY_PROGRAM, chain, layers
-from penstock.codegen.c_functions import all_rows, row_interval
 from penstock.codegen.c_program import generate
 from penstock.errors import InternalError
 from penstock.program.expr import Var
-from penstock.program.program import Box, Call, Command, FillTensor, Kind, Loop, Program
+from penstock.program.program import Call, Command, FillTensor, Kind, Loop, Program
 from penstock.program.steps import calls
 from programs import SAME, Example, cascade, ring_layout, two_convolutions
 
@@ -39,34 +38,6 @@ def with_calls(program: Program, **changes: object) -> Program:
         return replace(command, **changes) if isinstance(command, Call) else command
 
     return replace(program, run=tuple(map(changed, program.run)))
-
-
-def test_rows_are_counted_through_leading_axes() -> None:
-    first = a_call()
-    shape = first.output.type.shape
-    batch = replace(first.output, type=first.output.type.with_shape((3, *shape[1:])))
-    box = Box((2, 1, 0, 0), (3, 4, *shape[2:]))
-    assert row_interval(replace(first, output=batch, out=box)) == (17, 20)
-    assert row_interval(first) == (Var("m"), first.out.upper[1])
-    whole = Box((0,) * 4, batch.type.shape)
-    assert row_interval(replace(first, output=batch, out=whole)) == (0, 24)
-    assert all_rows(replace(first, output=batch, out=whole))
-    assert not all_rows(first)
-
-
-@pytest.mark.parametrize(
-    "box",
-    [
-        Box((0, 0, 1, 0), (1, 8, 5, 4)),
-        Box((0, 0, 0, 0), (1, 8, 5, 3)),
-        Box((0, 0, 0, 0), (0, 8, 5, 4)),
-        Box((Var("n"), 0, 0, 0), (1, 8, 5, 4)),
-    ],
-)
-def test_partial_rows_are_refused(box: Box) -> None:
-    with pytest.raises(InternalError) as caught:
-        row_interval(replace(a_call(), out=box))
-    assert caught.value.code == "codegen-001"
 
 
 def test_rows_of_a_kernel_for_whole_tensors_are_refused() -> None:

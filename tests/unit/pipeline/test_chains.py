@@ -124,9 +124,8 @@ def _recomputing_less(commands: tuple[Command, ...], buffers: set[str]) -> tuple
         if isinstance(command, Loop):
             command = replace(command, body=_recomputing_less(command.body, buffers))
         elif isinstance(command, Call) and command.output.buffer in buffers:
-            lower = list(command.out.lower)
-            lower[1] = binary("+", lower[1], binary("min", lower[1], 1))
-            command = replace(command, out=replace(command.out, lower=tuple(lower)))
+            less = binary("+", command.lower, binary("min", command.lower, 1))
+            command = replace(command, lower=less)
         found.append(command)
     return tuple(found)
 

@@ -10,6 +10,7 @@ from penstock.memory.even_rows import Series, placed_evenly, ring_rows, with_eve
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
 from penstock.memory.rows import RowOptions
+from penstock.memory.runs import placed_in_runs
 from quick import examples
 
 
@@ -97,6 +98,40 @@ def test_rows_are_even_where_a_ceiling_leaves_room(
     ceiling = place(problem).height_bytes + spare
     less = placed_evenly(problem, every, ceiling, RowOptions())
     assert less is None or (less.height_bytes <= ceiling and check(problem, less) == ())
+
+
+def runs_of(placement: Placement, series: Series) -> int:
+    """Into how many runs of adjacent rows of 16 bytes a series is divided."""
+    return 1 + int((np.diff(offsets_of(placement, series)) != 16).sum())
+
+
+@given(rows_and_others())
+@settings(max_examples=examples(60))
+def test_placements_in_runs_are_valid(drawn: tuple[PlacementProblem, tuple[Series, ...]]) -> None:
+    problem, every = drawn
+    found = list(placed_in_runs(problem, every))
+    assert [fault for placement in found for fault in check(problem, placement)] == []
+
+
+def test_layers_that_overwrite_their_inputs_need_two_runs_each() -> None:
+    """Layers of 25 rows that compute ten rows in a call; each reads a row above and below."""
+    rows, layers, most = 25, 6, 10
+    calls = [(t, first) for t in range(layers) for first in range(0, rows, most)]
+    born = {
+        (t, r): tick
+        for tick, (t, first) in enumerate(calls)
+        for r in range(first, min(first + most, rows))
+    }
+    dead = {(t, r): born.get((t + 1, min(r + 1, rows - 1)), len(calls)) + 1 for t, r in born}
+    names = {each: f"t{each[0]}[{each[1]}]" for each in born}
+    every = [tuple(names[t, r] for r in range(rows)) for t in range(layers)]
+    problem = PlacementProblem(
+        tuple(LiveBuffer(names[each], born[each], dead[each], 16, 16) for each in born)
+    )
+    first = next(placed_in_runs(problem, every))
+    assert first.height_bytes == first.bound_bytes == 36 * 16
+    assert max(runs_of(first, series) for series in every) == 2
+    assert max(runs_of(place(problem), series) for series in every) > 2
 
 
 def test_rows_in_a_ring_buffer_are_recognised() -> None:

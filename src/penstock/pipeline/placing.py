@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import tee
+from itertools import chain, tee
 
 from penstock.errors import InternalError
 from penstock.hardware.target import Target
@@ -23,6 +23,7 @@ from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions, placed_further
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, PlacementProblem, in_whole_banks
+from penstock.memory.runs import placed_in_runs
 from penstock.optional import Failed, attempt_all, outcome, succeeded
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.placed_point import PlacedPoint
@@ -44,6 +45,8 @@ _Problem = tuple[str, PlacementProblem, tuple[Series, ...]]
 """A memory region, what is placed in it, and the series of rows in it."""
 _Placements = tuple[tuple[str, Placement], ...]
 """(memory region, placement), the default region first."""
+_Points = list[tuple[Schedule, PlacedPoint]]
+"""Each schedule with a point that it is placed as."""
 
 
 def place(
@@ -60,6 +63,7 @@ def place(
     on_count: called for each placed schedule, with the number of points kept before it.
     """
     points: list[PlacedPoint] = []
+    slowed: list[Schedule] = []
     ascending = target.memory_for("arena").budget  # else more memory costs nothing: fastest first
     schedules = frontier.schedules if ascending else reversed(frontier.schedules)
     candidates = ((s, _Effort()) for s in schedules if _may_survive(s, points, target))
@@ -68,6 +72,11 @@ def place(
         # Workers execute speculatively: an earlier result may rule out a submitted schedule.
         if _may_survive(found, points, target):
             points.append(point)
+        if noticeably_faster(found.cost.cycles, than=point.schedule.cost.cycles):
+            slowed.append(found)  # because rows are scattered in memory
+    adjacent = ((s, _Effort(in_runs=True)) for s in slowed if _may_survive(s, points, target))
+    for _, point in _placed(adjacent, target, options, executor):
+        points.append(point)
     return culled(_finished(culled(points, target), target, options, executor), target)
 
 
@@ -84,7 +93,7 @@ def smallest_point(graph: Graph, request: Request) -> PlacedPoint:
         if least is not None and found.peak_bytes >= least.height_bytes and least.default_counts:
             break  # the live bytes of later schedules are no lower
         ((_, quick),) = _placed(((found, _Effort()),), target, options, None)
-        (point,) = _finished((quick,), target, options, None)
+        point = min(_finished((quick,), target, options, None), key=_bytes)
         if least is None or _bytes(point) < _bytes(least):
             least = point
     assert least is not None
@@ -130,7 +139,10 @@ def _may_survive(schedule: Schedule, placed: Sequence[PlacedPoint], target: Targ
 def _finished(
     points: Sequence[PlacedPoint], target: Target, options: Options, executor: Executor | None
 ) -> list[PlacedPoint]:
-    """Return points whose placements are checked; they are no higher than those of `points`."""
+    """Return points whose placements are checked; they are no higher than those of `points`.
+
+    If the cost of a point depends on addresses, it is among them.
+    """
     known = ((point.schedule, _Effort(point.placements)) for point in points)
     return [point for _, point in _placed(known, target, options, executor)]
 
@@ -157,7 +169,8 @@ def _placed(
     options: Options,
     executor: Executor | None,
 ) -> Iterator[tuple[Schedule, PlacedPoint]]:
-    """Yield (schedule, point) for each schedule; the cost of the point is that at its addresses.
+    """Yield (schedule, point) for each placement of each schedule; the cost of a point is that at
+    its addresses.
 
     A schedule that cannot be placed is dropped if there are others.
     Without an executor, a schedule is requested only after the previous one is placed.  Workers
@@ -172,16 +185,25 @@ def _placed(
     place_one = partial(outcome, partial(_place_blocks, place_options))
     pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
 
-    def costed(pair: tuple[_Task | Failed, _Placements | Failed]) -> tuple[Schedule, PlacedPoint]:
-        task = succeeded(pair[0])
-        expanded, found = _with_placed_scratch(task, succeeded(pair[1]), banks, place_options)
-        parts = expanded.schedule.parts.parts
-        line = max((part.kernel.cache_line_bytes for part in parts), default=1)
-        point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
-        schedule = with_placed_costs(expanded, point.addresses)
-        return task.expanded.schedule, replace(point, schedule=schedule)
+    def costed(pair: tuple[_Task | Failed, tuple[_Placements, ...] | Failed]) -> _Points:
+        task, schedule = succeeded(pair[0]), succeeded(pair[0]).expanded.schedule
+        return [(schedule, point) for point in costed_points(task, succeeded(pair[1]))]
 
-    return attempt_all("a point of the frontier", pairs, costed)
+    def costed_points(task: _Task, every: tuple[_Placements, ...]) -> Iterator[PlacedPoint]:
+        for placements in (*every, *_kept(task)):
+            scratched = _with_placed_scratch(task, placements, banks, place_options)
+            if scratched is None:
+                continue
+            expanded, found = scratched
+            parts = expanded.schedule.parts.parts
+            line = max((part.kernel.cache_line_bytes for part in parts), default=1)
+            point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
+            schedule = with_placed_costs(expanded, point.addresses)
+            yield replace(point, schedule=schedule)
+            if not noticeably_faster(task.expanded.schedule.cost.cycles, schedule.cost.cycles):
+                break  # the others are no faster
+
+    return chain.from_iterable(attempt_all("a point of the frontier", pairs, costed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +213,13 @@ class _Effort:
     known: placements to finish: to lower further, and to check.  None: the schedule is placed
         quickly.
     ceiling_bytes: of the default region, to which rows in rings or whole tensors may raise it.
+    in_runs: whether the rows of each tensor are adjacent as far as possible, in several placements
+        of different heights.
     """
 
     known: _Placements | None = None
     ceiling_bytes: int = 0
+    in_runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +240,7 @@ def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
     schedule, effort = wanted
     expanded = ExpandedSchedule(schedule)
     is_even = effort.known is not None or depends_on_addresses(schedule)
-    series = dict(row_series(expanded) if is_even else ())
+    series = dict(row_series(expanded, addressed=effort.in_runs) if is_even else ())
     problems = (
         (
             memory,
@@ -229,12 +254,13 @@ def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
 
 def _with_placed_scratch(
     task: _Task, found: _Placements, banks: Mapping[str, int], options: PlaceOptions
-) -> tuple[ExpandedSchedule, _Placements]:
+) -> tuple[ExpandedSchedule, _Placements] | None:
     """Return the schedule and placements with the scratch memory that calls need at the addresses.
 
     Calls may need more than their kernels state if rows are scattered in memory.  Where the
     placements `found` reserve less, the schedule is placed again, or keeps the placements that it
-    had before; where they reserve more, the rest is released.
+    had before, or the result is None if its rows are to be in runs; where they reserve more, the
+    rest is released.
     """
     expanded = task.expanded
     if not any(part.kernel.placed_scratch for part in expanded.schedule.steps):
@@ -245,6 +271,8 @@ def _with_placed_scratch(
         lacking = [n > plan.scratch_block_bytes for n, plan in zip(needs, plans, strict=True)]
         if not any(lacking):
             break
+        if task.effort.in_runs:
+            return None
         if task.effort.known is not None:
             found = task.effort.known
             continue
@@ -254,7 +282,8 @@ def _with_placed_scratch(
         )
         schedule = replace(expanded.schedule, plans=tuple(more))
         again = _task(banks, (schedule, _Effort()))
-        expanded, found = again.expanded, _place_blocks(options, (again.problems, again.effort))
+        (found,) = _place_blocks(options, (again.problems, again.effort))
+        expanded = again.expanded
     exact = (
         replace(plan, placed_scratch_bytes=need if need > plan.scratch_bytes else 0)
         for plan, need in zip(plans, needs, strict=True)
@@ -279,13 +308,18 @@ def _addresses(found: _Placements) -> Addresses:
 
 def _place_blocks(
     options: PlaceOptions, blocks: tuple[tuple[_Problem, ...], _Effort]
-) -> _Placements:
-    """Return (memory region, placement) for each placement problem."""
+) -> tuple[_Placements, ...]:
+    """Return (memory region, placement) for each problem; several times if rows are to be in
+    runs."""
     problems, effort = blocks
+    if effort.in_runs:
+        return _in_runs(problems, options)
     if effort.known is None:
-        return tuple(
-            (memory, with_even_rows(problem, place_buffers(problem, options.quick), series))
-            for memory, problem, series in problems
+        return (
+            tuple(
+                (memory, with_even_rows(problem, place_buffers(problem, options.quick), series))
+                for memory, problem, series in problems
+            ),
         )
     found: list[tuple[str, Placement]] = []
     for (memory, problem, series), (_, quick) in zip(problems, effort.known, strict=True):
@@ -296,7 +330,36 @@ def _place_blocks(
         placement = placement or placed_further(problem, quick, options)
         placement = with_even_rows(problem, placement, series)
         placement = replace(placement, bound_bytes=quick.bound_bytes)  # ties are no reason for more
-        if faults := check(problem, placement):
-            raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
-        found.append((memory, placement))
-    return tuple(found)
+        found.append((memory, _checked(problem, placement)))
+    return (tuple(found),)
+
+
+def _in_runs(problems: tuple[_Problem, ...], options: PlaceOptions) -> tuple[_Placements, ...]:
+    """Return placements with the rows of each tensor in runs of adjacent rows."""
+    every = [
+        tuple(placed_in_runs(problem, series))
+        if series
+        else (place_buffers(problem, options.quick),)
+        for _, problem, series in problems
+    ]
+    if not all(every):
+        return ()
+    memories = [memory for memory, _, _ in problems]
+    return tuple(
+        tuple((m, each[min(k, len(each) - 1)]) for m, each in zip(memories, every, strict=True))
+        for k in range(max(map(len, every)))
+    )
+
+
+def _kept(task: _Task) -> Iterator[_Placements]:
+    """Yield the placements to finish if others that are no higher may be slower."""
+    if task.effort.known is not None and depends_on_addresses(task.expanded.schedule):
+        for (_, problem, _), (_, placement) in zip(task.problems, task.effort.known, strict=True):
+            _checked(problem, placement)
+        yield task.effort.known
+
+
+def _checked(problem: PlacementProblem, placement: Placement) -> Placement:
+    if faults := check(problem, placement):
+        raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
+    return placement

@@ -276,7 +276,9 @@ def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, Placement
     return tuple((memory, PlacementProblem(tuple(buffers))) for memory, buffers in found.items())
 
 
-def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...]], ...]:
+def row_series(
+    expanded: ExpandedSchedule, *, addressed: bool = False
+) -> tuple[tuple[str, tuple[Series, ...]], ...]:
     """Return the storages whose rows are placed one by one, for each memory region.
 
     The placement then tries to move these rows to constant distances (`memory/even_rows.py`), so
@@ -284,6 +286,8 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
 
     The result consists of pairs (name of the region, series of its storages).  The series of a
     storage is the names of its buffers, one for each row, in order.
+
+    addressed: whether storages of the second kind below are included, without contiguous ones.
 
     Two kinds of storages are left out:
 
@@ -293,10 +297,10 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     """
     parts, memory = expanded.schedule.parts, expanded.schedule.memory
     storages = parts.rows.storages
-    addressed = {
+    excluded = {
         parts.owners[value.name]
         for part in parts.parts
-        if part.kernel.placed and not part.kernel.even_rows
+        if part.kernel.placed and not part.kernel.even_rows and not addressed
         for value in (*part.variable_inputs, part.output)
     }
     table = expanded.block_table
@@ -304,7 +308,9 @@ def row_series(expanded: ExpandedSchedule) -> tuple[tuple[str, tuple[Series, ...
     found: dict[str, list[Series]] = {}
     for s, count in enumerate(np.bincount(single[:, 0], minlength=len(storages)).tolist()):
         storage = storages[s].name
-        if 1 < count == storages[s].rows and storage not in addressed:
+        if addressed and storages[s].contiguous:
+            continue
+        if 1 < count == storages[s].rows and storage not in excluded:
             names = tuple(
                 _rows_name(expanded.schedule, storages[s], row, row + 1) for row in range(count)
             )

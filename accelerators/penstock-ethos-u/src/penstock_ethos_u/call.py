@@ -163,8 +163,7 @@ class NpuCall:
     constants: address of the encoded weights or of the look-up table.
     scratch: address of the working memory.
     prefetched: address to which an earlier call has copied constants for this one.
-    transfers: copies of constants that this call makes before its operation, for itself or for
-        later calls.
+    transfers: copies of constants that this call makes, for itself or for later calls.
 
     `constants`, `scratch` and `prefetched` may be None if the call does not use them."""
 
@@ -183,20 +182,29 @@ class NpuCall:
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
         """Yield the operations and copies of a call that computes output rows [first, end), in
-        order of issue. The copies in the field `transfers` come first. Each other copy precedes the
-        operations that read it."""
-        yield from self.transfers
+        order of issue. Each copy precedes the operations that read it. Those of the field
+        `transfers` that later calls read follow all other copies, so that no operation of this call
+        waits for them, but precede the last operations, with which they overlap."""
+        later = [each for each in self.transfers if each.target != self.prefetched]
+        yield from (each for each in self.transfers if each.target == self.prefetched)
         if self.encoded.steps is not None:
-            yield from self._actions_of_steps(self.encoded.steps, first, end)
+            actions = list(self._actions_of_steps(self.encoded.steps, first, end))
+            copies = [k for k, each in enumerate(actions) if isinstance(each, TableCopy)]
+            after_copies = copies[-1] + 1 if copies else 0
+            yield from (*actions[:after_copies], *later, *actions[after_copies:])
             return
         if self.op.function is NpuFunction.LOOKUP:
             assert self.constants is not None
             yield TableCopy(self.op, self.constants)
         parts, row_intervals = self._stored_parts(), self.row_intervals(first, end)
+        copied = [copied_before(self.op, other) for other in self.op.buffered]
+        after_copies = min(max(copied, default=-1) + 1, len(parts) - 1)
         for k, part in enumerate(parts):
             for other in self.op.buffered:
                 if copied_before(self.op, other) == k:
                     yield self._copy_to_buffer(parts[other])
+            if k == after_copies:
+                yield from later
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 import beside
 from errors.golden import Golden
 from penstock import optional
+from penstock.api import cache
 from penstock.memory import exact
 from quick import QUICK_EXAMPLES, is_quick
 
@@ -141,6 +142,14 @@ def without_constraint_solver() -> Iterator[None]:
 def strict_about_optional_work() -> Iterator[None]:
     """Raises the errors of alternatives and suggestions, which a compilation drops otherwise."""
     with optional.strict():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_results_of_earlier_runs() -> Iterator[None]:
+    """Computes every result, here and in processes that tests start, and keeps none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cache.VARIABLE, "")
         yield
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from available import compiled
 from penstock.codegen.c_program import generate
+from penstock.codegen.file_names import c_prefix
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
-from penstock.pipeline.emission import c_prefix
 from penstock.simulators.machine import Machine
 from programs import Example
 

@@ -23,6 +23,7 @@ from errors.wrong_uma import WRONG_UMA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
+from penstock.api import cache
 from penstock.backends import discovery
 from penstock.backends.processor_parts import assign
 from penstock.cascader import BufferMode, Cascade, StatedPrefetch, single_cascade
@@ -394,6 +395,16 @@ def test_the_message_of_a_command(penstock: CommandLine, golden: Golden, code: s
 @pytest.mark.parametrize("code", CALLS)
 def test_the_message_of_a_call(penstock: CommandLine, golden: Golden, code: str) -> None:
     golden.check_call(code, CALLS[code])
+
+
+def test_the_message_of_a_model_that_has_changed(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.VARIABLE, "kept")
+    api.compile("good.tflite")
+    found = api.compile("good.tflite")
+    Path("good.tflite").write_bytes(b"")
+    golden.check_call("usage-214", lambda: found.compilation)
 
 
 def test_the_message_of_a_flash_that_is_too_small(penstock: CommandLine, golden: Golden) -> None:

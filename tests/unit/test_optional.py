@@ -11,7 +11,7 @@ import pytest
 
 from offloading import assert_exact
 from penstock import alternatives, api
-from penstock.api import compiled, reported
+from penstock.api import compiling
 from penstock.errors import BackendError, CapacityError, InternalError, ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -33,6 +33,7 @@ from penstock.optional import (
 )
 from penstock.pipeline import assignment, capacity, compilation, placing, stages
 from penstock.pipeline.placed_point import PlacedPoint
+from penstock.reports import html
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
@@ -201,8 +202,8 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "a streamed input": ((alternatives, "planned", None),),
     "other options": ((alternatives, "_named", None),),
     "an incremental network": ((alternatives, "incremental", None),),
-    "portable layers": ((compiled, "portable_layers", None),),
-    "competing kernels": ((compiled, "kernels_in_competition", None),),
+    "portable layers": ((compiling, "portable_layers", None),),
+    "competing kernels": ((compiling, "kernels_in_competition", None),),
     "a schedule": (
         (ScheduleBuilder, "schedule", is_small),
         (ScheduleBuilder, "schedule", is_of_an_alternative),
@@ -251,7 +252,7 @@ def test_the_same_failure_is_raised_in_tests(
 
 
 def test_a_page_that_fails_is_left_out(lenient: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reported, "render_html", fail)
+    monkeypatch.setattr(html, "render_html", fail)
     files = dict(api.compile(network(), "host").bundle().files)
     assert "report.html" not in files
     assert json.loads(files["report.json"])["dropped"][0]["plan"] == "report.html"

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock import exploration, revision
-from penstock.api import compiled
+from penstock.api import compiling
 from penstock.pipeline import emission
 
 SAYS_NOTHING = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a", "GIT_COMMITTER_NAME": "a"}
@@ -62,7 +62,7 @@ def test_folders_without_a_commit(tmp_path: Path) -> None:
 
 def test_reports_and_generated_files_state_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emission, "identity", lambda: "9.9 (commit 0123456789ab)")
-    for module in (compiled, exploration):
+    for module in (compiling, exploration):
         monkeypatch.setattr(module, "commit", lambda: "0123456789ab")
     done = penstock.compile(Path(__file__).parents[1] / "models" / "two_heads.tflite")
     for name in ("two_heads.h", "two_heads.c"):

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
+    from penstock.codegen.file_names import default_folder
     from penstock.exploration import Explored
     from penstock.hardware.quantities import Size
-    from penstock.pipeline.emission import default_folder
     from penstock.pipeline.stages import OnStage
     from penstock.reports.accuracy import Accuracy
     from penstock.reports.scan import Scanned
@@ -62,7 +62,7 @@ _MODULES = {
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.hardware.quantities": ("Size",),
-    "penstock.pipeline.emission": ("default_folder",),
+    "penstock.codegen.file_names": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
     "penstock.reports.accuracy": ("Accuracy",),
     "penstock.reports.scan": ("Scanned",),

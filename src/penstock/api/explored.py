@@ -12,7 +12,8 @@ from itertools import product
 from typing import Unpack
 
 from penstock.api.arguments import check_flags, ignore_progress
-from penstock.api.requested import Model, request, with_settings
+from penstock.api.keywords import with_settings
+from penstock.api.requested import Model, request
 from penstock.api.settings import Settings
 from penstock.backends.offload import offload
 from penstock.backends.pattern_mismatch import explain

@@ -7,8 +7,9 @@ from typing import Unpack
 
 from penstock.api.arguments import ignore_stage
 from penstock.api.compiled import Compiled
+from penstock.api.keywords import with_settings
 from penstock.api.network import Network
-from penstock.api.requested import Model, request, with_settings
+from penstock.api.requested import Model, request
 from penstock.api.settings import Settings
 from penstock.errors import UsageError
 from penstock.pipeline.compilation import compile_request

@@ -16,7 +16,8 @@ from penstock.ir.tensor import Array
 from penstock.ladder import without_c
 from penstock.pipeline.compilation import Compilation
 from penstock.reports.accuracy import Accuracy, accuracy
-from penstock.reports.report import InterfaceTensor, ModelInterface, model_interface
+from penstock.reports.making import model_interface
+from penstock.reports.report import InterfaceTensor, ModelInterface
 
 Numbers = ArrayLike | Mapping[str, ArrayLike]
 """An array, or arrays by the name of the input or output."""

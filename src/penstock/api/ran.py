@@ -17,10 +17,12 @@ from penstock import execution, ladder
 from penstock.alternatives import with_measured_stack
 from penstock.api.arguments import check_compiler, check_flags, ignore_stage
 from penstock.api.arrays import check_are_sets, check_sets, drawn_sets
-from penstock.api.compiled import Compiled, check_flash, compile
+from penstock.api.compiled import Compiled, compile
+from penstock.api.compiling import check_flash
+from penstock.api.keywords import with_settings
 from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
-from penstock.api.requested import Model, request, with_settings
+from penstock.api.requested import Model, request
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.choices import InterfaceTypes

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from penstock.brief import Brief, shortened
 from penstock.reports.codec import Json
-from penstock.reports.html import framed, render_html
 from penstock.reports.phrases import totals
 from penstock.reports.report import Report
 from penstock.reports.report import read_report as report_of_file
@@ -25,10 +24,14 @@ class Reported(Brief):
         return shortened(f"{type(self).__name__}({totals(self.report)})")
 
     def _repr_html_(self) -> str:
+        from penstock.reports.html import framed  # takes long to import
+
         return framed(self.page())
 
     def page(self) -> bytes:
         """The report as HTML."""
+        from penstock.reports.html import render_html
+
         return render_html(self.report)
 
     def as_json(self) -> dict[str, Json]:

@@ -1,13 +1,11 @@
-"""The request that arguments of the API state, and the help of the functions that take them."""
+"""The request that arguments of the API state."""
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, get_type_hints
+from typing import Any, Unpack, get_type_hints
 
 from penstock.api.arguments import check_type
 from penstock.api.settings import Settings
@@ -27,44 +25,8 @@ from penstock.pipeline.request import KEYWORDS, Request
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.stated import Cascade
-from penstock.setting import AnySetting
-
-_Function = TypeVar("_Function", bound=Callable[..., object])
-_WIDTH = 100
 
 Model = str | Path | Graph  # A model: a file, a zoo network `zoo:NAME`, or a graph built in Python.
-
-
-def with_settings(function: _Function) -> _Function:
-    """Show each setting as a keyword parameter of a function, and describe it in its docstring.
-
-    Type checkers derive the same from `Unpack[Settings]`; `help` and notebooks do not."""
-    signature = inspect.signature(function)
-    *own, rest = signature.parameters.values()
-    assert rest.kind is inspect.Parameter.VAR_KEYWORD
-    shown = signature.replace(parameters=[*own, *_keywords()])
-    function.__signature__ = shown  # pyright: ignore[reportFunctionMemberAccess]
-    own_text = inspect.cleandoc(function.__doc__ or "")
-    function.__doc__ = "\n".join((own_text, "", "Settings:", *map(_described, KEYWORDS)))
-    return function
-
-
-def _keywords() -> list[inspect.Parameter]:
-    kind, hints = inspect.Parameter.KEYWORD_ONLY, _hints()
-    return [
-        inspect.Parameter(one.name, kind, default=one.python_default, annotation=hints[one.name])
-        for one in KEYWORDS
-    ]
-
-
-def _described(one: AnySetting) -> str:
-    text = f"{one.name}: {one.python}."
-    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
-
-
-def _hints() -> Mapping[str, object]:
-    """The types of settings, by name."""
-    return get_type_hints(Settings, localns={"Cascade": Cascade, "Schedule": Schedule})
 
 
 def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
@@ -136,11 +98,16 @@ def _on_target(wanted: Request, named: Iterable[str]) -> Request:
 
 def _check_types(settings: Mapping[str, object]) -> None:
     """Raises UsageError if a setting has another type than its keyword."""
-    hints = {**_hints(), "memory": Mapping}  # its sizes are checked where read
+    types = {**_hints(), "memory": Mapping}  # its sizes are checked where read
     for one in KEYWORDS:
         if one.kind.is_checked and one.name in settings:
             help = f"write {one.name}={one.example}" if one.example else ""
-            check_type(one.name, settings[one.name], hints[one.name], "the call", help)
+            check_type(one.name, settings[one.name], types[one.name], "the call", help)
+
+
+def _hints() -> Mapping[str, object]:
+    """The types of settings, by name."""
+    return get_type_hints(Settings, localns={"Cascade": Cascade, "Schedule": Schedule})
 
 
 def read(model: str | Path, **settings: Unpack[Settings]) -> Graph:

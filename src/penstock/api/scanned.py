@@ -18,7 +18,8 @@ from penstock.api.arguments import (
     check_reference,
     ignore_progress,
 )
-from penstock.api.compiled import OTHER_OPTIONS, compile
+from penstock.api.compiled import compile
+from penstock.api.compiling import OTHER_OPTIONS
 from penstock.api.requested import request
 from penstock.api.settings import Settings
 from penstock.api.verified import verify

@@ -24,10 +24,12 @@ from penstock.api.arguments import (
     ignore_stage,
 )
 from penstock.api.arrays import drawn_hops, drawn_sets, drawn_steps, input_types, sequence_steps
-from penstock.api.compiled import Compiled, compile, model_file
+from penstock.api.compiled import Compiled, compile
+from penstock.api.compiling import model_file
+from penstock.api.keywords import with_settings
 from penstock.api.layer import cut_layer
 from penstock.api.reported import Reported
-from penstock.api.requested import Model, check_is_model, request, with_settings
+from penstock.api.requested import Model, check_is_model, request
 from penstock.api.settings import Settings
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.contributions import RUNGS, FileRunner, contribution

@@ -14,12 +14,14 @@ from penstock.api.arguments import check_format
 from penstock.cli import parameters as p
 from penstock.cli.show import show_stage
 from penstock.cli.terminal import out, print_durations, print_json, progress
+from penstock.codegen.packages import DEFAULT_PACKAGES
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
 
 if TYPE_CHECKING:
     from penstock.hardware.target import Target
+    from penstock.pipeline.request import Request
 
 
 def compile(
@@ -47,6 +49,14 @@ def compile(
     name: Annotated[str | None, p.DECLARED] = None,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     workers: p.Workers = 1,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            help="Neither reuse the result of an earlier run with the same model and options, nor "
+            "keep this one.",
+        ),
+    ] = False,
     as_json: p.Json = False,
     verbose: p.Verbose = False,
 ) -> None:
@@ -55,17 +65,22 @@ def compile(
     packages = chosen_packages(package)
     check_format(output_format)
     settings["name"] = name
-    wanted = api.request(model, target, **settings)
+
+    def wanted() -> Request:
+        return api.request(model, target, **settings)
+
     if stop_after is not None:
-        show_stage(wanted, stop_after, workers, as_json)
+        show_stage(wanted(), stop_after, workers, as_json)
         return
     default = name or api.default_folder(model)
     folder = destination.of(wanted, default, "report.json", workers)
     with progress(len(STAGE_NAMES)) as on_stage:
-        done = api.compile(wanted, workers=workers, on_stage=on_stage)
+        done = api.compile(
+            model, target, workers=workers, on_stage=on_stage, cache=not no_cache, **settings
+        )
         done.write(folder, packages, format=output_format, force=destination.force)
     if as_json:
-        print_json({**done.as_json(), "seconds": dict(done.compilation.seconds)})
+        print_json({**done.as_json(), "seconds": dict(done.seconds)})
     else:
         from penstock.reports import summary
 
@@ -74,18 +89,20 @@ def compile(
         named = CompileCommand(model, target, chosen, folder=folder)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         out().print(f"written to {folder}/", highlight=False)
-        if output_format == "c":
-            _print_notices(packages, wanted.target)
-        if verbose:
+        if package and output_format == "c":
+            _print_notices(packages, wanted().target)
+        if verbose and done.seconds:
             print_durations(on_stage)
+        elif verbose:
+            out().print("\nfrom an earlier run with equal inputs (--no-cache repeats it)")
 
 
 def chosen_packages(texts: Sequence[str] | None) -> tuple[str, ...]:
     """The names of package formats, by default that of CMake.  Raises UsageError."""
-    from penstock.codegen.packages.registry import DEFAULT_PACKAGES, chosen_formats
-
     if texts is None:
         return DEFAULT_PACKAGES
+    from penstock.codegen.packages.registry import chosen_formats
+
     return tuple(format.name for format in chosen_formats(texts))
 
 
@@ -112,7 +129,7 @@ def explore(
     model by default, contains it as CSV, JSON and HTML."""
     wanted = api.request(model, target, **settings)
     default = f"{api.default_folder(model)}_frontier"
-    folder = destination.of(wanted, default, "frontier.json", workers)
+    folder = destination.of(lambda: wanted, default, "frontier.json", workers)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")

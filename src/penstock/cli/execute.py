@@ -143,7 +143,7 @@ def profile(
     order = sort and LayerOrder(one_of(sort, tuple(LayerOrder), "--sort"))
     selection = LayerSelection(order or None, top, bands, verbose)
     wanted = api.request(model, target, **settings)
-    output = destination.output and destination.of(wanted, "", "profile.json", workers)
+    output = destination.output and destination.of(lambda: wanted, "", "profile.json", workers)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(
             wanted,

@@ -123,13 +123,13 @@ class Destination:
     output: Output = None
     force: Force = False
 
-    def of(self, wanted: Request, default: str, report: str, workers: int) -> str:
+    def of(self, wanted: Callable[[], Request], default: str, report: str, workers: int) -> str:
         """The output directory for a request, see `folder`.  Errors of the options that come to
-        light when the model is read take precedence."""
+        light when the request is made or the model is read take precedence."""
         try:
             return self.folder(default, report)
         except OutputError:
-            api.show(wanted, stop_after="assign", workers=min(workers, 1))
+            api.show(wanted(), stop_after="assign", workers=min(workers, 1))
             raise
 
     def folder(self, default: str, report: str) -> str:

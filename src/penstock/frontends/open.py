@@ -23,7 +23,7 @@ from penstock.frontends.causes import (
     most_severe_first,
 )
 from penstock.frontends.control_flow import without_control_flow
-from penstock.frontends.frameworks.framework import FRAMEWORK_SUFFIXES, framework_of
+from penstock.frontends.frameworks.framework import framework_of
 from penstock.frontends.other_formats import (
     ONNX_BEGIN,
     READ,
@@ -32,6 +32,7 @@ from penstock.frontends.other_formats import (
     refused_folder,
 )
 from penstock.frontends.reading import AS_IT_IS, Reading, refused_calibration
+from penstock.frontends.suffixes import MODEL_SUFFIXES, SUFFIXES
 from penstock.frontends.unsigned import as_signed, is_unsigned, require_exact
 from penstock.frontends.variables import (
     Variable,
@@ -51,9 +52,6 @@ from penstock.ir.verify import verify
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
 from penstock.ops.registry import foreign_names, operand_classes
 
-SUFFIXES = (".tflite", ".onnx")
-"""Of the formats that penstock reads itself."""
-MODEL_SUFFIXES = (*SUFFIXES, *FRAMEWORK_SUFFIXES)
 _PART_BYTES = 2**20  # A larger number would be allocated even if the file is small.
 GZIP_MARK = b"\x1f\x8b"
 FILE_LIKENESS = 0.8  # Of file names that are suggested: all have equal suffixes.

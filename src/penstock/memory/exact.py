@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.util import find_spec
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
@@ -22,16 +20,11 @@ import numpy as np
 
 from penstock.memory.greedy import place_greedily, placement_at
 from penstock.memory.problem import Column, LiveBuffer, Placement, PlacementProblem, peak_live_bytes
+from penstock.memory.solver import is_installed
 from penstock.memory.stacking import Boxes, buffers_as_boxes, stack
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, CpSolverStatus, LinearExprT
-
-
-@cache
-def is_installed() -> bool:
-    """Return whether the library of the constraint solver is installed."""
-    return find_spec("ortools") is not None
 
 
 _SECONDS_BETWEEN_REQUESTS = 0.05

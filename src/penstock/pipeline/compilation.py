@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
+from penstock.codegen.file_names import c_prefix
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.codegen.packages.delivery import Delivery
@@ -23,7 +24,7 @@ from penstock.pipeline.capacity import (
     smaller_kernels,
     with_last_resort,
 )
-from penstock.pipeline.emission import c_prefix, lower_point, provenance, write
+from penstock.pipeline.emission import lower_point, provenance, write
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import (

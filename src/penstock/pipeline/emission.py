@@ -13,8 +13,8 @@ from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_driver import DriverCode
 from penstock.codegen.c_program import generate
-from penstock.codegen.c_text import prefix
-from penstock.frontends.open import MODEL_SUFFIXES, read_bytes
+from penstock.codegen.file_names import c_prefix, default_folder
+from penstock.frontends.open import read_bytes
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request, stated
@@ -23,22 +23,6 @@ from penstock.program.program import Program
 from penstock.reports.command import CompileCommand
 from penstock.revision import identity
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
-
-
-def c_prefix(model_name: str) -> str:
-    """Return the prefix of all public C names, derived from the name of a file or zoo network.
-
-    A file suffix and everything after it are removed.
-    """
-    name = model_name.removeprefix("zoo:").removesuffix(".gz")
-    suffix = next((s for s in MODEL_SUFFIXES if s in name), "\0")
-    return prefix(name.rsplit(suffix, 1)[0])
-
-
-def default_folder(model: str) -> str:
-    """Return the name of the default output directory of a model file or zoo network."""
-    is_zoo = model.startswith("zoo:")
-    return c_prefix(model.split(":")[1] if is_zoo else Path(model).name)
 
 
 def provenance(request: Request) -> str:

@@ -7,9 +7,10 @@ from typing import Protocol
 
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, whole_work
+from penstock.ir.graph import Graph, Value, whole_work
 from penstock.memory.problem import Placement
 from penstock.optional import attempt
+from penstock.passes.streamed_rows import channels_first
 from penstock.program.constants import weight_bytes, weight_bytes_by_tensor
 from penstock.program.program import Kind, Program
 from penstock.reports.command import CompileCommand
@@ -22,13 +23,14 @@ from penstock.reports.report import (
     FallbackReport,
     Flash,
     Instructions,
+    InterfaceTensor,
     Macs,
+    ModelInterface,
     Optimality,
     Point,
     RamUsage,
     Report,
     Requantised,
-    model_interface,
 )
 from penstock.reports.steps import (
     constant_by_layer,
@@ -37,7 +39,7 @@ from penstock.reports.steps import (
     layers,
     requantisation_classes,
 )
-from penstock.reports.timeline import engine_times, live_bytes, timelines
+from penstock.reports.traced import engine_times, live_bytes, timelines
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.plan import Plan
@@ -266,3 +268,30 @@ def folded_macs(model: Graph, graph: Graph) -> int:
             constant.add(node.output.name)
             total += 0 if node.output.name in computed else whole_work(node).macs
     return total
+
+
+def model_interface(model: Graph, compiled: Graph) -> ModelInterface:
+    """Return the interface of a compiled graph.
+
+    model: the graph as read from the file.  Where a conversion at its border is the caller's, the
+    compiled input has another name; the record has that of the model."""
+    names = {value.name for value in model.inputs}
+    producers = model.producers()
+    planes = {value.name for value in channels_first(compiled)}
+    orders = dict(model.orders)
+
+    def name(value: Value) -> str:
+        return value.name if value.name in names else producers[value.name].inputs[0].name
+
+    return ModelInterface(
+        tuple(
+            InterfaceTensor.of(
+                name(x), x.type, channels_first=x.name in planes, order=orders.get(name(x), ())
+            )
+            for x in compiled.inputs
+        ),
+        tuple(
+            InterfaceTensor.of(y.name, y.type, order=orders.get(in_file.name, ()))
+            for y, in_file in zip(compiled.outputs, model.outputs, strict=True)
+        ),
+    )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from penstock.memory.exact import is_installed
+from penstock.memory.solver import is_installed
 from penstock.reports.formats import change, duration, number, relative, short_names
-from penstock.reports.frontier import FrontierReport
 from penstock.reports.report import Optimality, Report
+
+if TYPE_CHECKING:
+    from penstock.reports.frontier import FrontierReport
 
 # Larger proved gaps are not shown, because so weak a bound is not useful. report.json contains the
 # number in any case.

@@ -14,10 +14,8 @@ import numpy as np
 
 from penstock.brief import Brief
 from penstock.errors import UsageError
-from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.optional import Dropped
-from penstock.passes.streamed_rows import channels_first
 from penstock.reports.accuracy import Evaluation
 from penstock.reports.codec import (
     Json,
@@ -132,33 +130,6 @@ class ModelInterface(Brief):
 
     inputs: tuple[InterfaceTensor, ...] = ()
     outputs: tuple[InterfaceTensor, ...] = ()
-
-
-def model_interface(model: Graph, compiled: Graph) -> ModelInterface:
-    """Return the interface of a compiled graph.
-
-    model: the graph as read from the file.  Where a conversion at its border is the caller's, the
-    compiled input has another name; the record has that of the model."""
-    names = {value.name for value in model.inputs}
-    producers = model.producers()
-    planes = {value.name for value in channels_first(compiled)}
-    orders = dict(model.orders)
-
-    def name(value: Value) -> str:
-        return value.name if value.name in names else producers[value.name].inputs[0].name
-
-    return ModelInterface(
-        tuple(
-            InterfaceTensor.of(
-                name(x), x.type, channels_first=x.name in planes, order=orders.get(name(x), ())
-            )
-            for x in compiled.inputs
-        ),
-        tuple(
-            InterfaceTensor.of(y.name, y.type, order=orders.get(in_file.name, ()))
-            for y, in_file in zip(compiled.outputs, model.outputs, strict=True)
-        ),
-    )
 
 
 SCHEMA = "penstock-report-1"

@@ -23,7 +23,7 @@ from penstock.errors import ToolError
 
 def cache_folder() -> Path:
     """The user's cache folder, created if needed; a temporary folder if it is not writable."""
-    folder = _user_cache() / "penstock"
+    folder = user_cache() / "penstock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -33,7 +33,8 @@ def cache_folder() -> Path:
     return folder
 
 
-def _user_cache() -> Path:
+def user_cache() -> Path:
+    """The folder for caches of all programs of the user; it may not exist."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
     if sys.platform == "darwin":

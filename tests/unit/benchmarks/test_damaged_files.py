@@ -16,7 +16,7 @@ from benchmarks.torture import __main__ as torture
 from benchmarks.torture.case import Case, Outcome
 from benchmarks.torture.damage_judge import judge
 from benchmarks.torture.judging import verdict_on
-from penstock.api import compiled
+from penstock.api import compiling
 from penstock.errors import InternalError, ModelError, ToolError, UsageError
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
@@ -135,7 +135,7 @@ def test_the_judge_tells_right_from_wrong(
             warnings.warn(raised, stacklevel=1)
         raise raised
 
-    monkeypatch.setattr(compiled, "compile_request", broken)
+    monkeypatch.setattr(compiling, "compile_request", broken)
     assert verdict_on(case(relu6()), deep=False).outcome is outcome
 
 

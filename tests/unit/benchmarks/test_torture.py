@@ -20,7 +20,7 @@ from benchmarks.torture.minimise import minimised
 from benchmarks.torture.registry import every_generator
 from benchmarks.torture.run import Tally
 from benchmarks.torture.worker import Answer
-from penstock.api import compiled
+from penstock.api import compiling as api_compiling
 from penstock.errors import InternalError, ModelError, UsageError
 from penstock.ir.graph import Node
 from penstock.ir.tensor import Array
@@ -119,7 +119,7 @@ def test_the_judge_tells_right_from_wrong(
     def broken(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr(compiled, "compile_request", broken)
+    monkeypatch.setattr(api_compiling, "compile_request", broken)
     assert verdict_on(case(small(("Relu", {}))), deep=False).outcome is outcome
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from command_line import CommandLine
 from penstock import api
-from penstock.api import compiled
+from penstock.api import compiling
 from penstock.codegen import bundle
 from penstock.codegen.bundle import MANIFEST, Bundle, write_bundle
+from penstock.codegen.file_names import c_prefix
 from penstock.errors import InternalError, OutputError
-from penstock.pipeline.emission import c_prefix
 from penstock.pipeline.graphs import read
 from penstock.toolchains import host
 
@@ -28,7 +28,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*words: object, **settings: object) -> None:
         raise InternalError("test-001", "the work began")
 
-    monkeypatch.setattr(compiled, "compile_request", refuse)
+    monkeypatch.setattr(compiling, "compile_request", refuse)
     monkeypatch.setattr("penstock.api.explored.explore_request", refuse)
 
 

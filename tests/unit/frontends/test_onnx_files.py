@@ -13,6 +13,7 @@ import pytest
 from onnx_judge import judged_by_onnxruntime
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
+from penstock.codegen.file_names import c_prefix
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.onnx.file import decode
 from penstock.frontends.open import parse
@@ -20,7 +21,6 @@ from penstock.frontends.other_formats import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.ladder import run_machine
-from penstock.pipeline.emission import c_prefix
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 

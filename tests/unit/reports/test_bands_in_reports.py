@@ -11,7 +11,7 @@ from penstock.pipeline.emission import lower_point
 from penstock.reports.layer import model_layers
 from penstock.reports.page.data import memory_data, stretches
 from penstock.reports.steps import layers
-from penstock.reports.timeline import engine_times, timelines
+from penstock.reports.traced import engine_times, timelines
 from penstock.scheduling.options import Options
 
 

@@ -26,7 +26,7 @@ from penstock.reports.layer_table import (
 from penstock.reports.page.data import memory_data, stretches
 from penstock.reports.report import Macs
 from penstock.reports.steps import layers
-from penstock.reports.timeline import engine_times, timelines
+from penstock.reports.traced import engine_times, timelines
 from penstock.simulators.machine import Machine
 
 

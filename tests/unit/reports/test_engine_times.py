@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 import pytest
 
 from penstock import api
-from penstock.reports.timeline import engine_times
+from penstock.reports.traced import engine_times
 from penstock.simulators.machine import Machine
 from toy_accelerator import toy_request
 

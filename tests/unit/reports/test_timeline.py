@@ -17,7 +17,8 @@ from penstock.program.steps import steps
 from penstock.reports.layer import model_layers, with_counts
 from penstock.reports.making import striped
 from penstock.reports.steps import layers
-from penstock.reports.timeline import Timeline, timelines
+from penstock.reports.timeline import Timeline
+from penstock.reports.traced import timelines
 from penstock.scheduling.options import Options
 
 MODEL = "zoo:resnet8"

@@ -122,7 +122,7 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    monkeypatch.setattr(command, "_user_cache", lambda: blocked)
+    monkeypatch.setattr(command, "user_cache", lambda: blocked)
     folder = command.cache_folder()
     assert folder.is_dir()
     assert blocked not in folder.parents
@@ -132,6 +132,6 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
 def test_the_cache_lies_in_the_users_own_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_user_cache", lambda: tmp_path / "new")
+    monkeypatch.setattr(command, "user_cache", lambda: tmp_path / "new")
     assert command.cache_folder() == tmp_path / "new" / "penstock"
     assert command.cache_folder().is_dir()

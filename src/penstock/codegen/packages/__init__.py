@@ -2,3 +2,5 @@
 
 The registry finds the formats of this folder; each file defines one `PackageFormat` called
 `FORMAT`, and its templates are in `codegen/templates/packages`."""
+
+DEFAULT_PACKAGES = ("cmake",)

@@ -18,7 +18,6 @@ from penstock.errors import UsageError, did_you_mean
 from penstock.guides import guide
 from penstock.hardware.target import Target
 
-DEFAULT_PACKAGES = ("cmake",)
 ALL = "all"  # Stands for every format.
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.errors import ModelError
 from penstock.frontends.other_formats import looks_like_onnx, other_format
+from penstock.frontends.suffixes import KERAS_SUFFIX, PT2_SUFFIX
 from penstock.frontends.tflite import looks_like_tflite
 
 ZIP_MARK: Final = b"PK\x03\x04"
@@ -39,7 +40,7 @@ class Framework:
 
 KERAS: Final = Framework(
     "Keras",
-    ".keras",
+    KERAS_SUFFIX,
     "config.json",
     "keras_child",
     ("tensorflow", "keras"),
@@ -52,7 +53,7 @@ KERAS: Final = Framework(
 )
 PYTORCH: Final = Framework(
     "PyTorch",
-    ".pt2",
+    PT2_SUFFIX,
     "archive_format",
     "pytorch_child",
     ("torch", "onnxscript"),
@@ -64,7 +65,6 @@ PYTORCH: Final = Framework(
     "from-pytorch",
 )
 FRAMEWORKS: Final = (KERAS, PYTORCH)
-FRAMEWORK_SUFFIXES: Final = tuple(framework.suffix for framework in FRAMEWORKS)
 
 
 def framework_of(raw: bytes, name: str) -> Framework | None:

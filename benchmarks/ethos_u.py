@@ -54,6 +54,7 @@ ACCELERATORS = {
     "ethos_u55:macs=128": "ethos-u55-128",
     "ethos_u55:macs=256": "ethos-u55-256",
     "ethos_u65_256": "ethos-u65-256",
+    "ethos_u65:macs=512": "ethos-u65-512",
 }
 """Vela's name of each accelerator."""
 BOUNDS = (("Size", 0.75), ("Size", 1.0), ("Performance", 1.0))

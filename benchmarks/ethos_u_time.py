@@ -20,6 +20,7 @@ from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
 from penstock_ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock_ethos_u.interpreter import driver_payload
 from penstock_ethos_u.interpreter.commands import decode_commands
+from penstock_ethos_u.interpreter.hardware import find_hardware
 from penstock_ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
@@ -112,9 +113,9 @@ def work_of(
     operation: BlockOperation, chip: EthosUConfiguration, constants: Collection[int]
 ) -> NpuWork:
     """The parameters of the timing formulas for an operation of a stream."""
-    spans = [span for span in (operation.weights, operation.scales) if span is not None]
+    spans = [*operation.weights, *operation.scales]
     second = operation.second.map if operation.second else None
-    direct = operation.weights is None or operation.weights.region in constants
+    direct = all(span.region in constants for span in operation.weights)
     kernel = operation.kernel
     constant_bytes = sum(span.upper - span.lower for span in spans)
     second_elements = None
@@ -139,8 +140,7 @@ def work_of(
         packed_output=operation.ofm.nhcwb16,
         second_elements=second_elements,
         constant_bytes=constant_bytes,
-        biases_in_tensor_memory=operation.scales is not None
-        and operation.scales.region not in constants,
+        biases_in_tensor_memory=any(span.region not in constants for span in operation.scales),
     )
 
 
@@ -170,7 +170,7 @@ def placed_steps(
     words: bytes, chip: EthosUConfiguration, constants: Collection[int]
 ) -> Iterator[tuple[int, Step]]:
     """Operations, copies and waits of a stream, each with the index of its word."""
-    registers = Registers()
+    registers = Registers(find_hardware(chip.name))
     for number, command in enumerate(decode_commands(words)):
         name = command.format.name
         if name.startswith(SET):

@@ -22,6 +22,7 @@ ACCELERATORS = {
     "ethos-u55-128": "Ethos_U55_128",
     "ethos-u55-256": "Ethos_U55_256",
     "ethos-u65-256": "Ethos_U65_256",
+    "ethos-u65-512": "Ethos_U65_512",
 }
 LAYOUTS = ("NHWC", "NHCWB16")
 CONSTANTS, MAPS = 0, 1
@@ -40,6 +41,7 @@ class Stage:
     def __init__(self, accelerator: str = "ethos-u55-128", seed: int = 0) -> None:
         self.accelerator = accelerator
         self.npu = api.NpuAccelerator[ACCELERATORS[accelerator]]
+        self.cores = 2 if accelerator == "ethos-u65-512" else 1
         self.rng = np.random.default_rng(seed)
         self.regions = {
             n: self.rng.integers(0, 256, MEMORY_BYTES, dtype=np.uint8) for n in (CONSTANTS, MAPS)
@@ -123,21 +125,30 @@ class Stage:
         """Encodes `kernel` [outputs, height, width, inputs] for an operation with a block depth."""
         depthwise = isinstance(operation, api.NpuConvDepthWiseOperation)
         traversal = api.NpuBlockTraversal.DEPTH_FIRST if depthwise else operation.block_traversal
-        data = api.npu_encode_weights(
-            self.npu,
-            np.asarray(kernel, np.int16),
-            (operation.kernel.dilation_x, operation.kernel.dilation_y),
-            bits,
-            operation.block_config.depth,
-            depthwise,
-            traversal,
-        )
-        operation.weights = [self.constant(bytes(data))]
+        operation.weights = [
+            self.constant(
+                bytes(
+                    api.npu_encode_weights(
+                        self.npu,
+                        np.asarray(kernel[core :: self.cores], np.int16),
+                        (operation.kernel.dilation_x, operation.kernel.dilation_y),
+                        bits,
+                        -(-(operation.block_config.depth - core) // self.cores),
+                        depthwise,
+                        traversal,
+                    )
+                )
+            )
+            for core in range(min(self.cores, len(kernel)))
+        ]
 
     def biases(self, operation: Any, triples: list[tuple[int, int, int]]) -> None:
         """Encodes (bias, scale, shift) of every output channel."""
-        data = b"".join(bytes(api.npu_encode_bias(np.int64(b), m, s)) for b, m, s in triples)
-        operation.biases = [self.constant(data)]
+        data = [bytes(api.npu_encode_bias(np.int64(b), m, s)) for b, m, s in triples]
+        operation.biases = [
+            self.constant(b"".join(data[core :: self.cores]))
+            for core in range(min(self.cores, len(data)))
+        ]
 
 
 def cuts(shape: tuple[int, int, int]) -> st.SearchStrategy[tuple[int, int, int] | None]:

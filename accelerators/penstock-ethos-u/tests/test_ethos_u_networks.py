@@ -44,6 +44,7 @@ EVERY = (
     *(f"ethos_u55:macs={macs}" for macs in (32, 64, 128, 256)),
     "ethos_u65:macs=256,memory_mode=dedicated_sram",
     "ethos_u65_256",
+    "ethos_u65:macs=512",
 )
 SHORT_SEARCH = Options(placement_work=0.05)
 """A tenth of the default search for the least memory, of which these tests say nothing."""

@@ -56,7 +56,8 @@ def touched(program: Program, size_bytes: int) -> np.ndarray:
     A block of 16 channels counts as a whole, as far as a tensor has fewer."""
     found = np.zeros(size_bytes, bool)
     for payload in payloads(program):
-        hardware, registers = find_hardware(payload_configuration(payload)), Registers()
+        hardware = find_hardware(payload_configuration(payload))
+        registers = Registers(hardware)
         for number, command in enumerate(decode_commands(driver_payload(payload))):
             if command.format.name.startswith("NPU_SET_"):
                 registers.set(command)

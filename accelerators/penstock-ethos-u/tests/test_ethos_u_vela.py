@@ -29,6 +29,7 @@ QUICK = (
     ("vww_96_int8", "ethos-u55-256", "default"),
     ("pretrainedResnet_quant", "ethos-u55-128", "8 KiB"),
     ("pretrainedResnet_quant", "ethos-u65-256", "default"),
+    ("kws_ref_model", "ethos-u65-512", "default"),
     ("person_detect", "ethos-u55-256", "size"),
 )
 EVERY = tuple(product(MODELS, ACCELERATORS, SCHEDULES))

@@ -2,7 +2,8 @@
 
 Attributes of the target:
 
-    macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 on Ethos-U65
+    macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 or 512 on
+                  Ethos-U65
     memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM;
                   dedicated_sram (Ethos-U65): constants are in DRAM, tensors in an SRAM that only

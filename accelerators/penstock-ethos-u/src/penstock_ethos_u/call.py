@@ -42,7 +42,7 @@ class ChannelPart(NamedTuple):
     first: index of the first output channel.
     channels: number of output channels.
     place: address of the segment; None if the operation has no weights.
-    bias_bytes, weight_bytes: sizes of the encoded biases and weights.
+    bias_sizes, weight_sizes: sizes of the encoded biases and weights of each core.
     biases: address of a copy of the biases that an earlier call has made; None if the operation
         reads the biases that are stored in the segment."""
 
@@ -50,9 +50,19 @@ class ChannelPart(NamedTuple):
     first: int
     channels: int
     place: Place | None
-    bias_bytes: int
-    weight_bytes: int
+    bias_sizes: tuple[int, ...] = ()
+    weight_sizes: tuple[int, ...] = ()
     biases: Place | None = None
+
+    @property
+    def bias_bytes(self) -> int:
+        """Size of the encoded biases."""
+        return sum(self.bias_sizes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the encoded biases and weights."""
+        return self.bias_bytes + sum(self.weight_sizes)
 
 
 class ComputeTiming(NamedTuple):
@@ -121,9 +131,8 @@ class Compute(NamedTuple):
     def timing(self) -> ComputeTiming:
         """The fastest block size of this operation, and its cycles."""
         lower, upper = self.op.reads(self.first, self.end)
-        constants = self.part.bias_bytes + self.part.weight_bytes
         rows = self.end - self.first, upper - lower
-        return _compute_timing(self.op, *rows, self.part.segment, constants)
+        return _compute_timing(self.op, *rows, self.part.segment, self.part.size_bytes)
 
 
 class TableCopy(NamedTuple):
@@ -254,11 +263,13 @@ class NpuCall:
     def _part_of_step(self, steps: Steps, step: Step) -> ChannelPart:
         """All output channels of a step, with the address of its constants."""
         if not step.constants:
-            return ChannelPart(0, 0, step.op.out_c, None, 0, 0)
+            return ChannelPart(0, 0, step.op.out_c, None)
         assert self.constants is not None
         at = self.constants.offset_bytes + steps.constants_offset(step)
-        sizes = step.bias_bytes, len(step.constants) - step.bias_bytes
-        return ChannelPart(0, 0, step.op.out_c, Place(self.constants.base, at), *sizes)
+        place = Place(self.constants.base, at)
+        if step.segment is None:
+            return ChannelPart(0, 0, step.op.out_c, place)
+        return ChannelPart(0, 0, step.segment.channels, place, *step.segment[1:])
 
     def _maps_of_step(
         self, step: Step, lower: int, upper: int, first: int, end: int
@@ -298,7 +309,7 @@ class NpuCall:
         segment is stored. For an operation without segments, the result is a single `ChannelPart`
         with all output channels and no constants."""
         if not self.encoded.segments:
-            return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
+            return [ChannelPart(0, 0, self.op.out_c, None)]
         found: list[ChannelPart] = []
         channel, place = 0, self.constants
         assert place is not None
@@ -314,7 +325,7 @@ class NpuCall:
         target = self._with_read_addresses(part).place
         assert part.place is not None
         assert target is not None
-        return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
+        return StreamTransfer(part.place, target, part.size_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
         """Return `part` with the addresses from which the operation reads its constants: those of
@@ -401,7 +412,7 @@ class NpuCall:
                 (scratch.base, MapTiles(size, 1, at, 0)),
             )
             copy = row_copy(self.op)
-            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None, 0, 0))
+            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None))
         result = _feature_map(self.result, (row, row + 1), self.op.out_row_bytes)
         assert result is not None
         window = (scratch.base, MapTiles(size, upper - lower, begin, 0))

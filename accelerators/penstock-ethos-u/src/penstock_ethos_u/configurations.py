@@ -76,16 +76,19 @@ class EthosUConfiguration:
     """A configuration of the hardware.
 
     name: name of the configuration, such as "ethos-u55-128".
-    macs: multiply-accumulates per cycle.
-    micro_block: rows, columns and channels of the output that the multipliers compute at a time.
-    banks: number of 1 KiB banks of the internal memory, which holds the inputs and accumulators of
-        blocks.
+    macs: multiply-accumulates per cycle, of all cores.
+    micro_block: rows, columns and channels of the output that the multipliers of a core compute at
+        a time.
+    banks: number of 1 KiB banks of the internal memory of a core, which holds the inputs and
+        accumulators of blocks.
     input_granule: inputs occupy a multiple of this number of banks.
     sum_granule: accumulators occupy a multiple of this number of banks.
     rates: cycles per output element in the output unit, which scales and writes results.
     features: port of the memory that holds tensors.
     constants: port of the memory that holds weights, biases and look-up tables.
-    most_copies: maximum number of copies that are issued but incomplete at a time."""
+    most_copies: maximum number of copies that are issued but incomplete at a time.
+    cores: number of cores, which compute output channels in turn. Each has its own multipliers,
+        internal memory, weights and biases."""
 
     name: str
     macs: int
@@ -97,6 +100,7 @@ class EthosUConfiguration:
     features: EthosUPort
     constants: EthosUPort
     most_copies: int = 1
+    cores: int = 1
 
     def __hash__(self) -> int:
         return hash(self.name)  # cheap: configurations are part of cache keys
@@ -145,9 +149,13 @@ U55_256 = EthosUConfiguration(
 U65_256 = replace(
     U55_256, name="ethos-u65-256", features=_SRAM_U65, constants=_DRAM_U65, most_copies=2
 )
+U65_512 = replace(
+    U65_256, name="ethos-u65-512", macs=512, cores=2,
+    rates=OutputRates(0.1875, 0.375, 0.0625, 0.125, 0.5, 0.125),
+)  # fmt: skip
 
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
-    c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256)
+    c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256, U65_512)
 }
 
 

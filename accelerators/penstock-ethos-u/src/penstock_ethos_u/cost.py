@@ -78,7 +78,7 @@ def contiguous_cost(
     first = min(op.out_h - rows, -(-op.pad_top // op.stride_h))
     if op.weighted and not encoded.segments:
         segments = tuple(
-            ConstantSegment(channels, 0, op.constant_bytes * channels // op.out_c)
+            ConstantSegment(channels, (), (op.constant_bytes * channels // op.out_c,))
             for channels in op.segment_channels
         )
         encoded = replace(encoded, segments=segments)

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.uma import Array
 from penstock_ethos_u.blocks import Extent
+from penstock_ethos_u.configurations import CONFIGURATIONS
 from penstock_ethos_u.operation import STEP, NpuFunction, Operation
 from penstock_ethos_u.vela import npu, vela
 
@@ -25,17 +26,22 @@ class ConstantSegment(NamedTuple):
     requantisation.
 
     channels: number of output channels.
-    bias_bytes: size of the biases, multipliers and shifts.
-    weight_bytes: size of the weights."""
+    bias_sizes: for each core, size in bytes of the biases, multipliers and shifts of its channels.
+    weight_sizes: for each core, size in bytes of the weights of its channels."""
 
     channels: int
-    bias_bytes: int
-    weight_bytes: int
+    bias_sizes: tuple[int, ...]
+    weight_sizes: tuple[int, ...]
+
+    @property
+    def bias_bytes(self) -> int:
+        """Size of the biases, multipliers and shifts of all cores."""
+        return sum(self.bias_sizes)
 
     @property
     def size_bytes(self) -> int:
         """Size of the biases and weights of the segment in bytes."""
-        return self.bias_bytes + self.weight_bytes
+        return self.bias_bytes + sum(self.weight_sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +109,23 @@ def encoded(
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()
     for first in range(0, len(bias), order.channels_per_segment):
-        part = slice(first, min(first + order.channels_per_segment, len(bias)))
-        scales = _padded(b"".join(biases[part]))
-        stream = _padded(_weights(order, np.ascontiguousarray(every[part])))
-        raw += scales + stream
-        segments.append(ConstantSegment(part.stop - first, len(scales), len(stream)))
+        end = min(first + order.channels_per_segment, len(bias))
+        cores = CONFIGURATIONS[order.configuration].cores
+        parts = [slice(first + core, end, cores) for core in range(min(cores, end - first))]
+        scales = [_padded(b"".join(biases[part])) for part in parts]
+        streams = [
+            _padded(
+                _weights(
+                    order,
+                    np.ascontiguousarray(every[part]),
+                    -(-(order.block_depth - core) // cores),
+                )
+            )
+            for core, part in enumerate(parts)
+        ]
+        raw += b"".join((*scales, *streams))
+        sizes = (tuple(map(len, each)) for each in (scales, streams))
+        segments.append(ConstantSegment(end - first, *sizes))
     return EncodedConstants(raw, tuple(segments))
 
 
@@ -124,7 +142,8 @@ def _biases(
     )
 
 
-def _weights(order: WeightOrder, weights: Array) -> bytes:
+def _weights(order: WeightOrder, weights: Array, block_depth: int) -> bytes:
+    """The encoded weights of a core, which computes `block_depth` channels of a block."""
     api = vela()
     return bytes(
         api.npu_encode_weights(
@@ -132,7 +151,7 @@ def _weights(order: WeightOrder, weights: Array) -> bytes:
             weights,
             (order.dilation.width, order.dilation.height),
             8,
-            order.block_depth,
+            block_depth,
             order.depthwise,
             traversal(api, part_kernel=order.part_kernel),
         )

@@ -1,8 +1,8 @@
-"""ethos_u65: the backend of Arm Ethos-U65 with one core.
+"""ethos_u65: the backend of Arm Ethos-U65 with one core or two.
 
 Attributes of the target:
 
-    macs          multiply-accumulates per cycle: 256
+    macs          multiply-accumulates per cycle: 256, or 512 with two cores
     memory_mode   shared_sram: constants are in DRAM, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM;
                   dedicated_sram: constants are in DRAM, tensors in an SRAM of the NPU alone
@@ -16,6 +16,6 @@ from penstock_ethos_u.backend import EthosU
 
 
 class EthosU65(EthosU):
-    """Backend of Arm Ethos-U65 with one core."""
+    """Backend of Arm Ethos-U65 with one core or two."""
 
     name = "ethos_u65"

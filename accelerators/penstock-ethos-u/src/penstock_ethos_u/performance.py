@@ -233,7 +233,7 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
         total += (busy + _delay(work, area, pieces[:, 2], steps)) * rounds
     if work.kind is ComputeKind.CONVOLUTION:
         total *= -(-work.input.depth // needed[:, 2])
-    return total
+    return total // work.chip.cores
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
@@ -300,7 +300,7 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
     else:
-        burst = _write_burst(work.packed_output, blocks, work.output)
+        burst = _write_burst(work.packed_output, blocks, work.output, work.chip.cores)
     return np.floor(elements * port.burst_bytes / np.minimum(port.burst_bytes, burst))
 
 
@@ -312,19 +312,20 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
     return np.where(whole, blocks[:, 1] * blocks[:, 2], blocks[:, 2])
 
 
-def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
+def _write_burst(packed: bool, blocks: Blocks, shape: MapShape, cores: int) -> Ints:
     """Return, for each block size, how many contiguous bytes of memory the NPU writes at a time."""
     if packed:
-        return _packed_burst(blocks, shape)
+        return _packed_burst(blocks, shape, cores)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
-    return np.where(whole, blocks[:, 1] * blocks[:, 2], np.minimum(BLOCK_CHANNELS, blocks[:, 2]))
+    most = BLOCK_CHANNELS * cores
+    return np.where(whole, blocks[:, 1] * blocks[:, 2], np.minimum(most, blocks[:, 2]))
 
 
-def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
+def _packed_burst(blocks: Blocks, shape: MapShape, cores: int = 1) -> Ints:
     """Return, for each block size, how many bytes of a block are contiguous in memory in layout
     NHCWB16."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
-    return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
+    return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS * cores)
 
 
 def _stored_shape(shape: MapShape, packed: bool) -> MapShape:

@@ -92,13 +92,9 @@ def _computation(action: Compute) -> Any:
     if op.out_bytes > 1 or op.in_bytes > 1:
         _widen(api, op, made)
     if part.place is not None:
-        biases, weights = part.biases or part.place, part.place
-        made.biases = [_range(biases, part.bias_bytes)]
-        made.weights = [
-            api.NpuAddressRange(
-                weights.base, weights.offset_bytes + part.bias_bytes, part.weight_bytes
-            )
-        ]
+        weights = Place(part.place.base, part.place.offset_bytes + part.bias_bytes)
+        made.biases = _ranges(part.biases or part.place, part.bias_sizes)
+        made.weights = _ranges(weights, part.weight_sizes)
     return made
 
 
@@ -111,6 +107,14 @@ def _copy(source: Place, target: Any, size_bytes: int) -> Any:
 def _range(place: Place, size_bytes: int) -> Any:
     """Return Vela's address range of the `size_bytes` bytes at `place`."""
     return vela().NpuAddressRange(place.base, place.offset_bytes, size_bytes)
+
+
+def _ranges(place: Place, sizes: Sequence[int]) -> list[Any]:
+    """Return Vela's address ranges of consecutive data of the given sizes, from `place` on."""
+    begins = accumulate(sizes[:-1], initial=place.offset_bytes)
+    return [
+        _range(Place(place.base, begin), size) for begin, size in zip(begins, sizes, strict=True)
+    ]
 
 
 def _empty_operation(api: Any, op: Operation) -> Any:

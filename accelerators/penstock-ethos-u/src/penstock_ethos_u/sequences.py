@@ -311,7 +311,7 @@ def _with_weights(
     made = encoded(order, weights.tobytes(), shape, (0,) * outputs, multipliers, shifts)
     (segment,) = made.segments
     op = replace(op, constant_bytes=segment.size_bytes, segment_bytes=(segment.size_bytes,))
-    return replace(step, op=op, constants=made.raw, bias_bytes=segment.bias_bytes)
+    return replace(step, op=op, constants=made.raw, segment=segment)
 
 
 class _Phase(NamedTuple):

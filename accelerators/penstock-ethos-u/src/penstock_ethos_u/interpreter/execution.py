@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.uma import BackendError, UnsupportedError, UsageError
+from penstock.uma import BackendError, UsageError
 from penstock_ethos_u.interpreter import arithmetic
 from penstock_ethos_u.interpreter.commands import RegisterCommand, decode_commands
 from penstock_ethos_u.interpreter.feature_map import BLOCK_CHANNELS, FeatureMap, size_bytes
@@ -25,6 +25,7 @@ from penstock_ethos_u.interpreter.operation import (
     Operation,
     SecondOperand,
     WindowPadding,
+    not_modelled,
 )
 from penstock_ethos_u.interpreter.output import (
     SLOT_BYTES,
@@ -87,12 +88,11 @@ def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str,
     for map in (*operation.inputs, operation.ofm):
         if map.nhcwb16:
             yield from _feature_map_registers(map)
-    if operation.weights is not None:
-        weights = operation.weights
-        yield "NPU_SET_WEIGHT_BASE", weights.lower
-        yield "NPU_SET_WEIGHT_LENGTH", weights.upper - weights.lower
-    if operation.scales is not None:
-        yield "NPU_SET_SCALE_LENGTH", operation.scales.upper - operation.scales.lower
+    for weights in operation.weights:
+        yield f"NPU_SET_{weights.name}_BASE", weights.lower
+        yield f"NPU_SET_{weights.name}_LENGTH", weights.upper - weights.lower
+    for scales in operation.scales:
+        yield f"NPU_SET_{scales.name}_LENGTH", scales.upper - scales.lower
 
 
 def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
@@ -237,7 +237,7 @@ class _Run:
 
     def parts(self, stream: bytes, ends: Sequence[int]) -> Iterator[None]:
         """Execute a stream; yield before the commands at the offsets `ends`, and at the end."""
-        registers, waiting = Registers(), list(ends)
+        registers, waiting = Registers(self.hardware), list(ends)
         for command in decode_commands(stream):
             while waiting and WORD_BYTES * command.word >= waiting[0]:
                 del waiting[0]
@@ -306,12 +306,12 @@ class _Run:
         """The requantised result of a convolution or depthwise convolution, including
         biases: an int64 array in the shape of the output, to which the zero point of the output has
         not been added."""
-        assert operation.weights is not None
-        assert operation.scales is not None
-        stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
-        data = self.memory.bytes_of(operation.scales, operation.where)
-        bias, scale, shift = decode_biases(operation, data)
-        kernel = decode_weights(operation, stream, self.hardware)
+        streams, tables = (
+            [self.memory.bytes_of(span, operation.where) for span in spans]
+            for spans in (operation.weights, operation.scales)
+        )
+        bias, scale, shift = decode_biases(operation, tables)
+        kernel = decode_weights(operation, [stream.tobytes() for stream in streams], self.hardware)
         sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
         check_accumulators(operation, sums)
         if operation.global_scale:
@@ -380,13 +380,7 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     counts = arithmetic.window_counts(operation)
     sizes, places = np.unique(counts, return_inverse=True)
     if not sizes[0]:
-        raise UnsupportedError(
-            "ethosu-106",
-            "not modelled: an average of a window that contains only padding",
-            where=operation.where,
-            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
-            "one core of U65",
-        )
+        raise not_modelled("an average of a window that contains only padding", operation.where)
     scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
     scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))
     return scaled_output(operation, found, scale, shift)

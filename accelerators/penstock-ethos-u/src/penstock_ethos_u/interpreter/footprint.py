@@ -141,7 +141,7 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
     if isinstance(operation, DmaOperation):
         return Footprint(_spans([operation.source]), _spans([operation.target]))
     reads = [(map.region, map.ranges()) for map in operation.inputs]
-    spans = [s for s in (operation.weights, operation.scales) if s is not None]
+    spans = [*operation.weights, *operation.scales]
     table = operation.activation.table
     if table is not None:
         at = hardware.table_address + SLOT_BYTES * table

@@ -27,7 +27,8 @@ class NpuHardware:
     dmas: maximum number of copies that may be unfinished at the same time.
     unaligned_copies: whether the addresses and the size in bytes of a copy may be any numbers, not
         only multiples of 16. Addresses in shared memory, and the size of a copy into shared memory,
-        must always be multiples of 16."""
+        must always be multiples of 16.
+    cores: maximum number of cores that share the output channels of an operation."""
 
     name: str
     ofm_channels: int
@@ -35,6 +36,7 @@ class NpuHardware:
     banks: int
     dmas: int
     unaligned_copies: bool
+    cores: int = 1
 
     @property
     def table_address(self) -> int:

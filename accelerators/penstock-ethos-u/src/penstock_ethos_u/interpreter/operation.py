@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.uma import UnsupportedError
 from penstock_ethos_u.interpreter.feature_map import FeatureMap
 from penstock_ethos_u.interpreter.memory import ByteSpan
 
@@ -124,8 +125,11 @@ class BlockOperation:
     padding: rows and columns of padding around the input.
     upscale: "none", or the way in which rows and columns are doubled: "nearest" repeats elements,
         "zeros" inserts zeros.
-    weights: the bytes of the weight stream; None for operations without weights.
-    scales: the bytes of the biases and scales of the channels; None for operations without weights.
+    weights: the bytes of the weight stream of each core; empty for operations without weights. The
+        cores take turns at output channels: with two cores, the first one computes channels 0, 2,
+        4, ..
+    scales: the bytes of the biases and scales of the channels of each core; empty for operations
+        without weights.
     block: rows, columns and channels of a block of the output.
     global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
     scale: factor by which accumulators are multiplied if `global_scale` is True.
@@ -148,8 +152,8 @@ class BlockOperation:
     kernel: KernelWindow
     padding: WindowPadding
     upscale: str
-    weights: ByteSpan | None
-    scales: ByteSpan | None
+    weights: tuple[ByteSpan, ...]
+    scales: tuple[ByteSpan, ...]
     block: tuple[int, int, int]
     global_scale: bool
     scale: ScaleFactor
@@ -192,3 +196,15 @@ class DmaOperation:
 
 
 Operation = BlockOperation | DmaOperation
+
+
+def not_modelled(what: str, where: str) -> UnsupportedError:
+    """Return the error for a feature of the hardware that is not modelled.
+
+    where: position in the stream, as `BlockOperation.where`."""
+    return UnsupportedError(
+        "ethosu-106",
+        f"not modelled: {what}",
+        where=where,
+        help="the model supports the operations that Vela and its API emit for Ethos-U55 and U65",
+    )

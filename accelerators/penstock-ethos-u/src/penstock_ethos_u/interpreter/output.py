@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.uma import BackendError, UnsupportedError
-from penstock_ethos_u.interpreter.operation import BlockOperation
+from penstock.uma import BackendError
+from penstock_ethos_u.interpreter.operation import BlockOperation, not_modelled
 
 # Multiplication by a scale and rounding right shift, in the rounding modes of the hardware.
 #
@@ -108,13 +108,7 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
     unspecified. Raise UnsupportedError if accumulators have neither 32 nor 40 bits."""
     bits = operation.accumulator_bits
     if bits not in (32, 40):
-        raise UnsupportedError(
-            "ethosu-106",
-            f"not modelled: accumulators of {bits} bits here",
-            where=operation.where,
-            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
-            "one core of U65",
-        )
+        raise not_modelled(f"accumulators of {bits} bits here", operation.where)
     most = 1 << bits - 1
     least, greatest = int(values.min()), int(values.max())
     if least < -most or greatest >= most:

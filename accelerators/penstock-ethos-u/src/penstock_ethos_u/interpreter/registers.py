@@ -13,6 +13,7 @@ from typing import Any
 from penstock.uma import BackendError, UnsupportedError
 from penstock_ethos_u.interpreter.commands import RegisterCommand, choice
 from penstock_ethos_u.interpreter.feature_map import FeatureMap
+from penstock_ethos_u.interpreter.hardware import NpuHardware
 from penstock_ethos_u.interpreter.memory import SHARED, ByteSpan
 from penstock_ethos_u.interpreter.operation import (
     ActivationRange,
@@ -24,6 +25,7 @@ from penstock_ethos_u.interpreter.operation import (
     ScaleFactor,
     SecondOperand,
     WindowPadding,
+    not_modelled,
 )
 
 UNARY = ("lrelu", "abs", "clz")
@@ -42,9 +44,11 @@ NO_FUNCTION = 0  # Code of an activation that only clamps.
 class Registers:
     """The register state.
 
+    hardware: the hardware configuration.
     values: the values that have been set, by name of the register, without the prefix NPU_SET_, and
         name of the field, for example `values["KERNEL_STRIDE"]["stride_x"]`."""
 
+    hardware: NpuHardware
     values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
     def set(self, command: RegisterCommand) -> None:
@@ -58,17 +62,19 @@ class Registers:
 
         Raises BackendError if a register was not set, UnsupportedError if the operation is not
         modelled."""
-        return _Reader(self.values, command, number).operation()
+        return _Reader(self.hardware, self.values, command, number).operation()
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Builds an operation from the register state.
 
+    hardware: the hardware configuration.
     values: values by name of the register, without the prefix NPU_SET_, and name of the field.
     command: the command that starts the operation.
     number: index of the operation among all operations of the stream."""
 
+    hardware: NpuHardware
     values: dict[str, dict[str, int]]
     command: RegisterCommand
     number: int
@@ -77,7 +83,7 @@ class _Reader:
         name = self.command.format.name.removeprefix("NPU_OP_")
         if name == "DMA_START":
             return self._copy()
-        if "PARALLEL_MODE" in self.values and self._get("PARALLEL_MODE"):
+        if self._cores() > self.hardware.cores:
             raise self._not_modelled("two cores on one operation (PARALLEL_MODE)")
         if name in ("POOL", "ELEMENTWISE"):
             table = {"POOL": "pooling", "ELEMENTWISE": "elementwise"}[name]
@@ -127,8 +133,8 @@ class _Reader:
             ifm=self._map("IFM", shape),
             second=self._second(kind, ofm.shape) if elementwise else None,
             ofm=ofm, height=height, width=width, kernel=kernel, padding=padding, upscale=upscale,
-            weights=self._span("WEIGHT") if kind in WEIGHTED else None,
-            scales=self._span("SCALE") if kind in WEIGHTED else None,
+            weights=self._streams("WEIGHT") if kind in WEIGHTED else (),
+            scales=self._streams("SCALE") if kind in WEIGHTED else (),
             block=self._sizes("OFM_BLK"),
             global_scale=global_scale,
             scale=scale,
@@ -203,12 +209,19 @@ class _Reader:
         )
         return SecondOperand(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
-    def _span(self, name: str) -> ByteSpan:
+    def _cores(self) -> int:
+        """Number of cores that share the output channels of an operation."""
+        return self._get("PARALLEL_MODE") + 1 if "PARALLEL_MODE" in self.values else 1
+
+    def _streams(self, name: str) -> tuple[ByteSpan, ...]:
         """The span of bytes that contains the weights (`name` is WEIGHT) or the biases
-        and scales (`name` is SCALE)."""
-        at = self._get(f"{name}_BASE")
-        length = self._get(f"{name}_LENGTH")
-        return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
+        and scales (`name` is SCALE) of each core."""
+        found = list[ByteSpan]()
+        for core in (f"{name}{number or ''}" for number in range(self._cores())):
+            at = self._get(f"{core}_BASE")
+            length = self._get(f"{core}_LENGTH")
+            found.append(ByteSpan(core, self._get(f"{name}_REGION"), at, at + length))
+        return tuple(found)
 
     def _operands(self) -> OperandScaling:
         return OperandScaling(
@@ -262,13 +275,7 @@ class _Reader:
         return self.values[register]
 
     def _not_modelled(self, what: str) -> UnsupportedError:
-        return UnsupportedError(
-            "ethosu-106",
-            f"not modelled: {what}",
-            where=self._where(),
-            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
-            "one core of U65",
-        )
+        return not_modelled(what, self._where())
 
     def _where(self) -> str:
         return f"operation {self.number} ({self.command.format.name}), word {self.command.word}"

@@ -8,16 +8,16 @@ micro blocks and parts are padded with zeros. Source: Arm's weight encoder, mlw_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from math import prod
 
 import numpy as np
 
-from penstock.uma import BackendError, UnsupportedError
+from penstock.uma import Array, BackendError
 from penstock_ethos_u.interpreter.hardware import NpuHardware
-from penstock_ethos_u.interpreter.operation import BlockOperation, KernelWindow
+from penstock_ethos_u.interpreter.operation import BlockOperation, KernelWindow, not_modelled
 from penstock_ethos_u.interpreter.weight_stream import DamagedError, decoded
 
 # Maximum number of weights of an operation; protects the host against invalid streams.
@@ -63,34 +63,44 @@ class WeightLayout:
         )
 
 
-def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardware) -> Any:
+def decode_weights(
+    operation: BlockOperation, streams: Sequence[bytes], hardware: NpuHardware
+) -> Array:
     """Return the weights of an operation as an int64 array of shape (height, width, input channels,
     output channels). The number of input channels is 1 for depthwise operations.
 
-    stream: the bytes of the compressed weights.
+    streams: the bytes of the compressed weights of each core.
 
-    Raises BackendError if the stream is invalid or has too few weights."""
-    depthwise = operation.kind == "depthwise"
-    order = WeightLayout(
-        operation.ofm.shape[2],
-        1 if depthwise else operation.ifm.shape[2],
-        operation.kernel,
-        depthwise,
-        operation.block[2],
-        hardware.ofm_channels,
-        hardware.ifm_channels,
-        8 * operation.ifm.element_bytes,
-    )
-    kernel = order.kernel
-    if kernel.height * kernel.width * order.inputs * order.outputs > MOST_WEIGHTS:
-        raise UnsupportedError(
-            "ethosu-106",
-            f"not modelled: the number of weights, {order.text}",
-            where=operation.where,
-            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
-            "one core of U65",
+    Raises BackendError if a stream is invalid or has too few weights, UnsupportedError if there are
+    too many of them."""
+    depthwise, cores = operation.kind == "depthwise", len(streams)
+    inputs, outputs = 1 if depthwise else operation.ifm.shape[2], operation.ofm.shape[2]
+    kernel = operation.kernel
+    shape = kernel.height, kernel.width, inputs, outputs
+    if prod(shape) > MOST_WEIGHTS:
+        raise not_modelled(f"{prod(shape)} weights", operation.where)
+    found = np.zeros(shape, np.int64)
+    for core, stream in enumerate(streams):
+        of_core = found[..., core::cores]
+        if not of_core.size:
+            continue
+        order = WeightLayout(
+            of_core.shape[-1],
+            inputs,
+            kernel,
+            depthwise,
+            -(-(operation.block[2] - core) // cores),
+            hardware.ofm_channels,
+            hardware.ifm_channels,
+            8 * operation.ifm.element_bytes,
         )
-    places = _places(order)
+        of_core[:] = _weights_of_core(operation, stream, order)
+    return found
+
+
+def _weights_of_core(operation: BlockOperation, stream: bytes, order: WeightLayout) -> Array:
+    """The weights of the output channels of a core, in the shape of `decode_weights`."""
+    kernel, places = order.kernel, _places(order)
     try:
         values = _weights(stream)
     except DamagedError as error:
@@ -114,15 +124,24 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
     return found[:-1].reshape(kernel.height, kernel.width, order.inputs, order.outputs)
 
 
-def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
+def decode_biases(operation: BlockOperation, tables: Sequence[Array]) -> tuple[Array, Array, Array]:
     """Decode the biases and scales of the output channels. Return (biases, scales, shifts): int64
     arrays with one value per channel.
 
-    data: uint8 array with 10 bytes per channel: bias (40 bits, signed), scale (32 bits), shift (6
-        bits). A channel is scaled by scale / 2 ** shift.
+    tables: for each core, a uint8 array with 10 bytes for each of its channels: bias (40 bits,
+        signed), scale (32 bits), shift (6 bits). A channel is scaled by scale / 2 ** shift.
 
-    Raises BackendError if `data` has too few bytes."""
-    channels = operation.ofm.shape[2]
+    Raises BackendError if a table has too few bytes."""
+    found = np.zeros((3, operation.ofm.shape[2]), np.int64)
+    for core, table in enumerate(tables):
+        of_core = found[:, core :: len(tables)]
+        of_core[:] = _biases_of_core(operation, table, of_core.shape[1])
+    return found[0], found[1], found[2]
+
+
+def _biases_of_core(
+    operation: BlockOperation, data: Array, channels: int
+) -> tuple[Array, Array, Array]:
     if len(data) < channels * BIAS_BYTES:
         raise BackendError(
             "ethosu-108",
@@ -140,14 +159,14 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 
 @lru_cache(maxsize=256)
-def _weights(stream: bytes) -> Any:
+def _weights(stream: bytes) -> Array:
     """The decoded weights of a compressed stream, in the order of the stream; results are
     cached. Raises DamagedError if the stream is invalid."""
     return decoded(stream)
 
 
 @lru_cache(maxsize=256)
-def _places(order: WeightLayout) -> Any:
+def _places(order: WeightLayout) -> Array:
     """An array with the place of each weight of the stream, in the order of the stream."""
     # The place of a weight is its flat index in an array of shape (height, width, inputs, outputs).
     # The zeros that pad the stream have the place N, the number of elements of this array, which is
@@ -185,7 +204,7 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 
 def _part_places(
     order: WeightLayout, first_output: int, first_input: int, part: tuple[range, range]
-) -> Any:
+) -> Array:
     """The places of the weights that the stream contains for one part of a kernel and one
     block of channels; `_places` concatenates them. The place of a weight is its flat index in an
     array of shape (height, width, inputs, outputs). The zeros that pad the stream have the place N,

@@ -205,7 +205,7 @@ def test_pooling_decodes_as_it_was_encoded_and_text_separates_layers() -> None:
 
 def test_convolutions_and_windows_set_no_operands_of_units() -> None:
     """Operands matter only if units are used; in streams, each register takes eight bytes."""
-    names = {*CONVOLUTION.names(), *WINDOW.names()}
+    names = {*CONVOLUTION.names, *WINDOW.names}
     assert {name for name in names if name.startswith("SDP.D_DP_")} == {
         *("SDP.D_DP_BS_CFG", "SDP.D_DP_BN_CFG", "SDP.D_DP_EW_CFG"),
     }

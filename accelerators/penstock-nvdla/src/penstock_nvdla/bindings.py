@@ -15,10 +15,10 @@ their index, such as `sums.0`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, get_origin, get_type_hints
 
@@ -35,7 +35,7 @@ FILES = ("nvdla_map.toml", "extension_map.toml")
 ENABLE = "D_OP_ENABLE"  # The register that starts a unit.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Field:
     """A field of a register: bits `low` to `high`, both included.  Its value is in two's complement
     if `signed`, otherwise unsigned."""
@@ -45,17 +45,17 @@ class Field:
     high: int
     signed: bool = False
 
-    @property
+    @cached_property
     def span(self) -> int:
         """The number of values that the field can hold: 256 for a field of 8 bits."""
         return 1 << (self.high - self.low + 1)
 
-    @property
+    @cached_property
     def least(self) -> int:
         """The smallest value that the field can hold."""
         return -self.span // 2 if self.signed else 0
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The largest value that the field can hold."""
         return self.least + self.span - 1
@@ -80,18 +80,23 @@ class Register:
         Raises UnsupportedError if a value does not fit its field."""
         found = 0
         for field in self.fields:
-            value = values.get(field.name, 0)
-            if not field.least <= value <= field.most:
-                raise UnsupportedError(
-                    "nvdla-003",
-                    f"{self.name}.{field.name} would be {value}, must be from {field.least} to "
-                    f"{field.most}",
-                    where="a hardware layer of NVDLA",
-                    why="the register has no more bits for it",
-                    help="split the layer, or run it on the CPU",
-                )
-            found |= value % field.span << field.low
+            found |= self.bits(field, values.get(field.name, 0))
         return found
+
+    def bits(self, field: Field, value: int) -> int:
+        """Return the register word in which one field has the given value; all others are 0.
+
+        Raises UnsupportedError if the value does not fit the field."""
+        if field.least <= value <= field.most:
+            return value % field.span << field.low
+        raise UnsupportedError(
+            "nvdla-003",
+            f"{self.name}.{field.name} would be {value}, must be from {field.least} to "
+            f"{field.most}",
+            where="a hardware layer of NVDLA",
+            why="the register has no more bits for it",
+            help="split the layer, or run it on the CPU",
+        )
 
     def values(self, word: int) -> dict[str, int]:
         """Return the values of all fields in a register word, by field name.  Raises
@@ -180,21 +185,35 @@ class Bindings(Generic[Record]):
         of the record (`names`).
 
         Raises UnsupportedError if an attribute of the record does not fit its register field."""
-        found: dict[str, dict[str, int]] = {}
-        for place, path, less in (*self.chosen, *self.implied):
-            _set_field(found, place, int(_attribute(record, path)) - less)
-        for register, field, path in self.addresses:
-            address = _attribute(record, path)
-            for half, value in (("low", address % WORD), ("high", address // WORD)):
-                _set_field(found, f"{register.format(half.upper())}.{field.format(half)}", value)
-        for place, value in self.constant.items():
-            _set_field(found, place, value)
-        return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
+        words = dict.fromkeys(self.names, 0)
+        for register, field, value in self._values:
+            words[register.name] |= register.bits(field, value(record))
+        return words
 
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the registers that `encode` sets; registers that start a unit are not
-        among them."""
+        """The names of the registers that `encode` sets; registers that start a unit are not among
+        them."""
         return tuple(filter(self._owns, registers()))
+
+    @cached_property
+    def _values(self) -> tuple[tuple[Register, Field, Callable[[Record], int]], ...]:
+        """(register, field, function from a record to the value of the field)."""
+        found: dict[str, Callable[[Record], int]] = {}
+        for place, path, less in (*self.chosen, *self.implied):
+            found[place] = partial(_difference, path.split("."), less)
+        for register, field, path in self.addresses:
+            for half, shift in (("low", 0), ("high", 32)):
+                place = f"{register.format(half.upper())}.{field.format(half)}"
+                found[place] = partial(_half, path.split("."), shift)
+        for place, value in self.constant.items():
+            found[place] = partial(_constant, value)
+        return tuple(
+            (register, field, found[f"{register.name}.{field.name}"])
+            for register in map(registers().__getitem__, self.names)
+            for field in register.fields
+            if f"{register.name}.{field.name}" in found
+        )
 
     def decode(self, words: Words, **more: object) -> Record:
         """Return the record that register words encode.
@@ -275,21 +294,27 @@ def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
     return {field.name: types[field.name] for field in fields(kind)}
 
 
-def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
-    """Store the value of a register field in `found`, which maps register names to the values of
-    their fields by name."""
-    register, _, field = place.rpartition(".")
-    found.setdefault(register, {})[field] = value
+def _difference(path: Sequence[str], less: int, record: object) -> int:
+    return _attribute(record, path) - less
 
 
-def _attribute(record: object, path: str) -> int:
+def _half(path: Sequence[str], shift: int, record: object) -> int:
+    return (_attribute(record, path) >> shift) % WORD
+
+
+def _constant(value: int, record: object) -> int:
+    del record
+    return value
+
+
+def _attribute(record: object, path: Sequence[str]) -> int:
     found = record
-    for name in path.split("."):
+    for name in path:
         if isinstance(found, tuple):
             found = cast(tuple[int, ...], found)[int(name)]
         else:
             found = getattr(found, name)
-    return cast(int, found)
+    return int(cast(int, found))
 
 
 def _set_path(tree: dict[str, Any], path: str, value: int) -> None:

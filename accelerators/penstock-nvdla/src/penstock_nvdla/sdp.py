@@ -375,7 +375,7 @@ LAYER = Bindings(
 )
 
 # The registers of SDP's units and of the operands that they read.
-OPERAND_REGISTERS = frozenset((*OPERATIONS.names(), *UNIT_Y.names()))
+OPERAND_REGISTERS = frozenset((*OPERATIONS.names, *UNIT_Y.names))
 # The registers that state whether unit Y and its read engine are used.
 Y_MODES = frozenset((MODE, "SDP_RDMA.D_ERDMA_CFG"))
 

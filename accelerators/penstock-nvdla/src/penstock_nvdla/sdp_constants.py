@@ -29,8 +29,9 @@ reference are both monotone, so they are equal if they agree on both sides of ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,20 +45,31 @@ Booleans = NDArray[np.bool_]
 MOST_FACTOR = 32_767  # The largest operand of a unit.
 MOST_RIGHT = 48  # The largest shift to the right; the product that is shifted has 49 bits.
 RANGE_BITS = 31  # The number of magnitude bits between the units.
-# The number of pairs of factors that are tried for a channel, the most precise first.
-CANDIDATES = 64
 # Further shifts of the first unit that are tried, beyond that for a channel of median range.
 FIRST_SHIFTS = (1, 3)
-FEW_CANDIDATES = 8
-# If more than this share of the channels is unproved after the first `FEW_CANDIDATES` pairs, the
-# search ends.
+# If more than this share of the channels is unproved after the search `ROUGH`, there is no other.
 MOST_UNPROVED = 0.25
 # The number of outputs between the thresholds of a channel with at most two outputs and its
 # farthest accumulator.
 STEEPNESS = 0.9
 LEAST_SLOPE = 2.0**-10  # The slope up to which such channels are made steeper.
+# By how many accumulators thresholds may contradict the slope of the reference so that a pair of
+# factors, whose product differs from this slope, is tried.
+SLACK = 0.25
 CHANNELS_AT_ONCE = 64
 LOWEST, HIGHEST = -128, 127
+
+
+class PairSearch(NamedTuple):
+    """A search for pairs of factors: the number of pairs that it returns for a channel, and of
+    values of the lesser factor that it considers."""
+
+    pairs: int
+    width: int
+
+
+ROUGH = PairSearch(8, 256)
+EXACT = PairSearch(64, MOST_FACTOR // 4 + 2)  # All pairs: sqrt(p) - p / m is at most m / 4.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +239,9 @@ class _Steps:
     lower, upper: each channel's accumulators, without the bias, are in [lower, upper).
     thresholds: the least accumulator that reaches each level, of shape (channels, levels): `lower`
         if all accumulators reach it, `upper` if none does.
-    heights: level - origin - 0.5 for each level: where rounding to level - origin begins."""
+    heights: level - origin - 0.5 for each level: where rounding to level - origin begins.
+    points, expected: accumulators on both sides of each threshold and at both ends of the range,
+        and the elements that the pass must compute for them."""
 
     sums: Sums
     origin: int
@@ -237,6 +251,8 @@ class _Steps:
     upper: Int64s
     thresholds: Int64s
     heights: Reals
+    points: Int64s
+    expected: Int64s
 
     @staticmethod
     def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
@@ -253,13 +269,28 @@ class _Steps:
         lower, upper = channels.lower - sums.bias, channels.upper - sums.bias
         thresholds = every - sums.bias[:, None]
         heights = (levels - origin - 0.5).astype(np.float64)
-        return _Steps(sums, origin, sign, one_sided, lower, upper, thresholds, heights)
+        ends = (lower[:, None], upper[:, None] - 1)
+        points = np.concatenate([thresholds, thresholds - 1, *ends], axis=1)
+        points = np.clip(points, *ends)
+        expected = channels.outputs(points + sums.bias[:, None])
+        if one_sided:
+            least, most = (origin, HIGHEST) if sign > 0 else (LOWEST, origin)
+            expected = np.clip(expected, least, most)
+        arrays = (lower, upper, thresholds, heights, points, expected)
+        return _Steps(sums, origin, sign, one_sided, *arrays)
 
     def only(self, chosen: Booleans) -> _Steps:
         """The levels and thresholds of the channels in which `chosen` is True."""
         sums = Sums(self.sums.channels.only(np.flatnonzero(chosen)), self.sums.bias[chosen])
-        arrays = (self.lower[chosen], self.upper[chosen], self.thresholds[chosen])
-        return _Steps(sums, self.origin, self.sign, self.one_sided, *arrays, self.heights)
+        return replace(
+            self,
+            sums=sums,
+            lower=self.lower[chosen],
+            upper=self.upper[chosen],
+            thresholds=self.thresholds[chosen],
+            points=self.points[chosen],
+            expected=self.expected[chosen],
+        )
 
     @property
     def reached(self) -> Booleans:
@@ -286,16 +317,21 @@ class _Steps:
         steep = np.minimum(STEEPNESS / farthest, usual)
         return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
 
-    def addends(self, slopes: Reals) -> Reals:
-        """The addend of each channel, a real number, with which the thresholds are exact."""
-        # Accumulators are multiplied by `slopes` after the addition.  Each level restricts the
-        # addend to an interval.  The result is the middle of the intersection of these intervals.
-        # If the intersection has a single bound, the result is the permitted number nearest to 0
-        # that differs from the bound by at least 1.
-        exact = self.heights / slopes[:, None]
-        lowest = exact - self.thresholds
+    def bounds(self, slopes: Reals) -> tuple[Reals, Reals]:
+        """The least and the largest addend of each channel, real numbers, with which the thresholds
+        are exact if accumulators are multiplied by `slopes` after the addition; or infinities.
+
+        Each level restricts the addend to an interval; the bounds are those of the intersection."""
+        lowest = self.heights / slopes[:, None] - self.thresholds
         least = np.where(self.reached, lowest, -np.inf).max(axis=1, initial=-np.inf)
         upper = np.where(self.missed, lowest + 1, np.inf).min(axis=1, initial=np.inf)
+        return least, upper
+
+    def addends(self, slopes: Reals) -> Reals:
+        """The addend of each channel, a real number, with which the thresholds are exact."""
+        # The result is the middle of the `bounds`.  If there is a single bound, the result is the
+        # permitted number nearest to 0 that differs from the bound by at least 1.
+        least, upper = self.bounds(slopes)
         nearest = np.where(np.isinf(least), np.minimum(upper - 1, 0), np.maximum(least + 1, 0))
         either = np.isinf(least) | np.isinf(upper)
         return np.where(either, nearest, (least + upper) / 2)
@@ -320,19 +356,21 @@ def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
     left1 = _bits_above(float(np.abs(addends).max(initial=0)))
     left2 = _bits_above(2.0 ** (left1 - 1 - right1) * MOST_FACTOR)
     settings = PassSettings(left1, right1, left2, right2, steps.origin, steps.sign, steps.one_sided)
-    operands = np.zeros((len(slopes), 4), np.int64)
-    left = np.arange(len(slopes))
-    for k, pair in enumerate(factor_pairs(slopes * 2.0**right, most_factors)):
-        if k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes):
+    operands, proved = np.zeros((len(slopes), 4), np.int64), np.zeros(len(slopes), np.bool_)
+    least, upper = steps.bounds(slopes)
+    possible = least - upper < SLACK
+    left, steps = np.flatnonzero(possible), steps.only(possible)
+    for search, most_left in ((ROUGH, 1.0), (EXACT, MOST_UNPROVED)):
+        if not 0 < len(left) <= most_left * len(slopes):
             break
-        tried = _operands(steps, settings, pair[left])
-        holds = _proved(Pass(settings, tried), steps)
-        operands[left[holds]] = tried[holds]
-        left, steps = left[~holds], steps.only(~holds)
-        if not len(left):
-            break
-    proved = np.ones(len(slopes), np.bool_)
-    proved[left] = False
+        pairs = factor_pairs((slopes * 2.0**right)[left], most_factors[left], search)
+        for k in range(search.pairs):
+            found = _operands(steps, settings, pairs[:, k])
+            holds = _proved(Pass(settings, found), steps)
+            operands[left[holds]], proved[left[holds]] = found[holds], True
+            left, pairs, steps = left[~holds], pairs[~holds], steps.only(~holds)
+            if not len(left):
+                break
     return Pass(settings, operands), proved
 
 
@@ -341,25 +379,31 @@ def _bits_above(largest: float) -> int:
     return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
 
 
-def factor_pairs(products: Reals, most_factors: Reals) -> Iterator[Int64s]:
-    """Yield pairs of 16-bit factors, one per channel, as arrays of shape (channels, 2): first the
-    pairs whose products are nearest to `products`, then the next nearest pairs, and so on.
+def factor_pairs(products: Reals, most_factors: Reals, search: PairSearch) -> Int64s:
+    """Return pairs of 16-bit factors, of shape (channels, pairs, 2): first the pair whose product
+    is nearest to the channel's number in `products`, then the next nearest pair, and so on.
 
     most_factors: the largest first factor of each channel."""
-    first = np.arange(1, MOST_FACTOR + 1)
-    nearest = np.empty((len(products), CANDIDATES), np.int64)
+    found = np.empty((len(products), search.pairs, 2), np.int64)
     for at in range(0, len(products), CHANNELS_AT_ONCE):
         some = slice(at, at + CHANNELS_AT_ONCE)
-        goal = np.maximum(products[some], 1e-9)[:, None]
-        second = np.rint(goal / first)
-        errors = np.abs(first * second / goal - 1)
-        errors[(first > most_factors[some, None]) | (second > MOST_FACTOR) | (second < 1)] = np.inf
-        chosen = np.argpartition(errors, CANDIDATES, axis=1)[:, :CANDIDATES]
-        order = np.argsort(np.take_along_axis(errors, chosen, axis=1), axis=1, kind="stable")
-        nearest[some] = first[np.take_along_axis(chosen, order, axis=1)]
-    for k in range(CANDIDATES):
-        second = np.clip(np.rint(products / nearest[:, k]), 1, MOST_FACTOR)
-        yield np.stack([nearest[:, k], second.astype(np.int64)], axis=1)
+        goal = np.maximum(products[some], 1.0)[:, None]
+        most = np.maximum(most_factors[some], 1.0)[:, None]
+        lesser = np.floor(np.minimum(np.sqrt(goal), most)) - np.arange(search.width)
+        lesser = np.maximum(lesser, 1.0)
+        greater = np.rint(goal / lesser)
+        errors = np.abs(lesser * greater - goal)
+        errors[(greater > MOST_FACTOR) | (greater < lesser)] = np.inf
+        either = np.concatenate([np.where(greater > most, np.inf, errors), errors], axis=1)
+        chosen = np.argpartition(either, search.pairs, axis=1)[:, : search.pairs]
+        order = np.argsort(np.take_along_axis(either, chosen, axis=1), axis=1, kind="stable")
+        chosen = np.take_along_axis(chosen, order, axis=1)
+        first = np.concatenate([greater, lesser], axis=1)
+        second = np.concatenate([lesser, greater], axis=1)
+        for k, factors in enumerate((first, second)):
+            ranked = np.take_along_axis(factors, chosen, axis=1)
+            found[some, :, k] = np.clip(ranked, 1, MOST_FACTOR)
+    return found
 
 
 def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
@@ -380,17 +424,8 @@ def _operand(values: Reals) -> Int64s:
 def _proved(found: Pass, steps: _Steps) -> Booleans:
     """Return, for each channel, whether a pass has the reference's element for all accumulators; if
     the pass is one-sided, the element clipped to that side of `origin`."""
-    channels = steps.sums.channels
-    agree = channels.monotone.copy()
-    ends = np.stack([steps.lower, steps.upper - 1], axis=1)
-    for points in (steps.thresholds, steps.thresholds - 1, ends):
-        inside = np.clip(points, steps.lower[:, None], steps.upper[:, None] - 1)
-        expected = channels.outputs(inside + steps.sums.bias[:, None])
-        if steps.one_sided:
-            least, most = (steps.origin, HIGHEST) if steps.sign > 0 else (LOWEST, steps.origin)
-            expected = np.clip(expected, least, most)
-        agree &= (found.elements(inside) == expected).all(axis=1)
-    return agree
+    same = (found.elements(steps.points) == steps.expected).all(axis=1)
+    return same & steps.sums.channels.monotone
 
 
 def shifted(products: Int64s, right: int) -> Int64s:

@@ -24,6 +24,7 @@ import numpy as np
 
 from penstock.uma import multiply, requantise
 from penstock_nvdla.sdp_constants import (
+    EXACT,
     HIGHEST,
     LOWEST,
     MOST_FACTOR,
@@ -216,8 +217,8 @@ def _placed(
     shift = total - right
     if not 0 <= shift <= MOST_RIGHT:
         return
-    for pair in factor_pairs(np.array([slope * 2.0**total]), np.array([float(MOST_FACTOR)])):
-        factor2, scale = int(pair[0, 0]), int(pair[0, 1])
+    products, most = np.array([slope * 2.0**total]), np.array([float(MOST_FACTOR)])
+    for factor2, scale in factor_pairs(products, most, EXACT)[0].tolist():
         heights = (levels - 0.5) * 2.0**total / (factor2 * scale)
         low, high = (lower - heights).max(), (upper - heights).min()
         offset = round((low + high) / 2 * factor2 / 2.0**right)

@@ -17,6 +17,7 @@ from penstock_nvdla.layer import (
     UNCHANGED,
     WEIGHT_ALIGNMENT_BYTES,
     Conversion,
+    ConvolutionLayer,
     Padding,
     Surface,
 )
@@ -47,6 +48,9 @@ from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of_con
 ROWS_BYTES = 4096
 
 
+DATA_PASSES = SdpOperations()  # The units of SDP compute nothing.
+
+
 class Base(Enum):
     """What the address in a register is relative to: the first row of a tensor that is accessed, a
     table, or scratch."""
@@ -63,13 +67,24 @@ class Base(Enum):
 class UnextendedStep:
     """A hardware layer of a task.
 
-    writes: its register writes.
+    operations: what units X1, X2 and Y of SDP do; not used if PDP executes the layer.
     bases: for each register that holds an address, what this address is relative to."""
 
-    layer: HardwareLayer
+    layer: ConvolutionLayer | SdpLayer | PoolingLayer
     traffic: LayerTraffic
-    writes: tuple[Write, ...]
     bases: Mapping[str, Base]
+    operations: SdpOperations = DATA_PASSES
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """The register writes of the layer.
+
+        Raises UnsupportedError if a parameter does not fit the register field that holds it."""
+        if isinstance(self.layer, PoolingLayer):
+            return pooling_writes(self.layer)
+        if isinstance(self.layer, SdpLayer):
+            return sdp_writes(self.layer, self.operations)
+        return operating_writes(self.layer, self.operations)
 
 
 CONVOLUTION_BASES = {
@@ -227,8 +242,7 @@ class UnextendedTask(Task):
                 moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
                 packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
                 table = 2 * packed * OPERAND_BYTES
-                moved, writes = replace(moved, table=table), operating_writes(layer, operations)
-                yield UnextendedStep(layer, moved, writes, bases)
+                yield UnextendedStep(layer, replace(moved, table=table), bases, operations)
             weight_address += aligned(found[0].weight_bytes)
 
     def packs(self) -> Iterator[tuple[int, int]]:
@@ -275,8 +289,8 @@ class UnextendedTask(Task):
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, second=size, output=size)
-        writes = sdp_writes(layer, SdpOperations(added_elements(output)))
-        return UnextendedStep(layer, moved, writes, SUM_BASES)
+        operations = SdpOperations(added_elements(output))
+        return UnextendedStep(layer, moved, SUM_BASES, operations)
 
     def _total_step(
         self, total: SumSettings | UnitYSum, rows: int, lines: tuple[int, int, int]
@@ -294,7 +308,7 @@ class UnextendedTask(Task):
         layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion, in_y)
         size = packed_bytes(rows, self.out_w, self.out_c, atom)
         moved = LayerTraffic(features=size, second=size * len(added), output=size)
-        return UnextendedStep(layer, moved, sdp_writes(layer, operations), {**COPY_BASES, **added})
+        return UnextendedStep(layer, moved, {**COPY_BASES, **added}, operations)
 
     def _copy_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
         """The layer that copies output rows [first, end) from the input, or clamps them."""
@@ -306,7 +320,7 @@ class UnextendedTask(Task):
         copy = SdpLayer(self.in_w, end - first, self.in_c, source, output, conversion)
         size = packed_bytes(end - first, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, output=size)
-        return UnextendedStep(copy, moved, sdp_writes(copy, operations), COPY_BASES)
+        return UnextendedStep(copy, moved, COPY_BASES, operations)
 
     def _pooling_steps(
         self, method: PoolingMethod, first: int, end: int, in_lines: int, out_lines: int
@@ -399,7 +413,7 @@ def _pooling(layer: PoolingLayer, atom_bytes: int) -> UnextendedStep:
         features=packed_bytes(layer.height, layer.width, layer.channels, atom_bytes),
         output=packed_bytes(layer.out_height, layer.out_width, layer.channels, atom_bytes),
     )
-    return UnextendedStep(layer, moved, pooling_writes(layer), POOLING_BASES)
+    return UnextendedStep(layer, moved, POOLING_BASES)
 
 
 def _sum_operations(

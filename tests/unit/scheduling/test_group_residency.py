@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
+from offloading import assert_exact
 from penstock import api
 from penstock.backends.processor_parts import assign
 from penstock.errors import CapacityError
@@ -33,7 +34,6 @@ from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import Grouping, GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
 from penstock.scheduling.model.cost import Bytes
-from penstock.scheduling.model.memories import LIVE_SHARE
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -81,9 +81,28 @@ def test_groups_save_cycles_and_traffic(network: str) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_best_takes_no_more_cycles_than_another_strategy(network: str) -> None:
-    cycles = {name: compiled(network, name).schedule.cost.cycles for name in STRATEGIES}
+def test_best_takes_no_more_cycles_than_another_partition(network: str) -> None:
+    every = ("cascades", RESIDENT, *STRATEGIES)
+    cycles = {name: compiled(network, name).schedule.cost.cycles for name in every}
     assert cycles["best"] == min(cycles.values()) < cycles["layer"]
+
+
+@pytest.mark.parametrize("accelerator", ["smv", "nvdla:extension=False", "ethos_u55"])
+def test_every_partition_compiles_without_second_memory(accelerator: str) -> None:
+    cycles: dict[str, int] = {}
+    for name in ("paper", RESIDENT, "cascades", "best"):
+        request = api.request(
+            "zoo:lenet5",
+            "host",
+            accelerators=(accelerator,),
+            options=Options(partition=name),
+            optimize="speed",
+        )
+        done = compile_request(request)
+        cycles[name] = done.schedule.cost.cycles
+        if name == "paper":
+            assert_exact(done, "machine")
+    assert cycles["best"] == cycles["cascades"] == min(cycles.values())
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -91,7 +110,7 @@ def test_the_search_has_the_cost_of_the_compiled_program(network: str) -> None:
     for name in ("layer", "greedy", "paper"):
         done = compiled(network, name, tiles=False)
         accounting = CostAccounting(done.parts, *cost_model_and_memories(done.request.target))
-        found = STRATEGIES[name](group_cycles(accounting, int(ROOM_BYTES * LIVE_SHARE)), DEFAULTS)
+        found = STRATEGIES[name](group_cycles(accounting), DEFAULTS)
         needs = [row.breakdown for row in layers(done.schedule, done.program) if row.breakdown]
         cold = sum(need.by_resource.get(COLD_START, 0) for need in needs)
         assert found.cost + cold == done.schedule.cost.cycles

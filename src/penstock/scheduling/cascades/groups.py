@@ -1,7 +1,7 @@
 """Proposals in which every part runs alone, in a single call (`--partition`).
 
 They differ in the order, in the groups that an engine runs tile by tile, and in the tensors in the
-second memory, which only the parts of a group use.
+second memory, which only the parts of a group use.  Without a second memory, no tensor is there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from penstock.errors import CapacityError, UsageError
+from penstock.errors import CapacityError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
 from penstock.ir.region import Region
@@ -34,15 +34,35 @@ from penstock.scheduling.simulate.cost_accounting import CostAccounting
 def whole_proposals(
     builder: ScheduleBuilder, orders: Sequence[PartOrder], options: Options
 ) -> list[Proposal]:
-    """One for each order, with tensors selected greedily for the second memory (`RESIDENT`).
-
-    Raises UsageError if there is no second region.
-    """
-    capacity = _capacity_bytes(builder, options)
-    bank_bytes = builder.accounting.memories.tensors[SECOND].bank_bytes
-    problem = grouping_problem(builder.accounting.parts, bank_bytes)
-    assigned = ((order, resident(problem, order, capacity)) for order in orders)
+    """One for each order, with tensors selected greedily for the second memory (`RESIDENT`)."""
+    second = SecondMemory.of(builder.accounting.memories)
+    problem = grouping_problem(builder.accounting.parts, second.bank_bytes)
+    assigned = ((order, resident(problem, order, second.live_bytes)) for order in orders)
     return [_whole_proposal(builder, *each, options) for each in assigned]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMemory:
+    """The memory for tensors that only one group uses.
+
+    live_bytes: maximum bytes of live tensors in it; 0 if there is no such memory.
+    bank_bytes: size of its banks, of which a tensor occupies whole ones; 0 if it has none.
+    """
+
+    name: str = ""
+    live_bytes: int = 0
+    bank_bytes: int = 0
+
+    @staticmethod
+    def of(memories: MemorySystem) -> SecondMemory:
+        if len(memories.tensors) == 1:
+            return SecondMemory()
+        _, second, *_ = memories.tensors
+        return SecondMemory(second.name, int(second.size_bytes * LIVE_SHARE), second.bank_bytes)
+
+    def holding(self, names: Iterable[str], memory: MemoryAssignment) -> MemoryAssignment:
+        """Return an assignment with some more tensors in this memory, if there is one."""
+        return memory.extended((n, self.name) for n in names) if self.live_bytes else memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +82,10 @@ def grouped_proposal(
 
     fusion: creates parts that run groups tile by tile; None: no group runs so.
 
-    Raises UsageError without second region, CapacityError if the selected tensors do not fit there.
+    Raises CapacityError if the selected tensors do not fit into the second memory.
     """
-    capacity = _capacity_bytes(builder, options)
     fused = FusedGroups(builder.accounting.parts, fusion) if fusion and options.tiles else None
-    cost = group_cycles(builder.accounting, capacity, fused, options.objective)
+    cost = group_cycles(builder.accounting, fused, options.objective)
     names = (options.partition, *(COMPARED if options.partition == BEST else ()))
     every = (grouped(cost, replace(options, partition=name)) for name in names)
     found = [_grouped_proposal(builder, one, options, fused) for one in every]
@@ -97,20 +116,6 @@ def _grouped_proposal(
     return GroupedProposal(builder, _whole_proposal(builder, order, selected, options))
 
 
-def _capacity_bytes(builder: ScheduleBuilder, options: Options) -> int:
-    """How many bytes of tensors may be live in the second memory; UsageError if there is none."""
-    memories = builder.accounting.memories
-    if len(memories.tensors) == 1:
-        raise UsageError(
-            "usage-057",
-            "there is no second memory for tensors",
-            where=f"--partition {options.partition}",
-            why=f"all tensors are in {memories.tensors[0].name}",
-            help="use a target or an accelerator that has one, or omit the option",
-        )
-    return int(memories.tensors[SECOND].size_bytes * LIVE_SHARE)
-
-
 def _whole_proposal(
     builder: ScheduleBuilder, order: PartOrder, kept: Set[int], options: Options
 ) -> Proposal:
@@ -118,36 +123,28 @@ def _whole_proposal(
     accounting = builder.accounting
     parts, memories = accounting.parts, accounting.memories
     search = RegionSearch(CascadeProblem(parts, accounting.model, memories, options), order)
-    written, second = _written_storages(parts), memories.tensors[SECOND].name
-    memory = memories.default_assignment.extended((written[i], second) for i in kept)
+    written, second = _written_storages(parts), SecondMemory.of(memories)
+    memory = second.holding((written[i] for i in kept), memories.default_assignment)
     proposal = search.proposal(memory)
     if proposal is None:
         raise group_too_large(grouping_problem(parts), order, kept, memories, options)
     return proposal
 
 
-SECOND = 1
-"""Index, in `MemorySystem.tensors`, of the memory region for tensors that only one group uses."""
-
-
 def group_cycles(
-    accounting: CostAccounting,
-    capacity_bytes: int,
-    fused: FusedGroups | None = None,
-    objective: str = CYCLES,
+    accounting: CostAccounting, fused: FusedGroups | None = None, objective: str = CYCLES
 ) -> GroupCycles:
     """The cost function of groups of parts: for `CYCLES`, of their calls in the program, without
     cold starts, which depend on the order; for `BYTES`, through main memory.
 
-    capacity_bytes: maximum live bytes of the tensors of a group in the second memory.
     fused: costs of groups that run tile by tile; None: no group runs so.
     """
     parts, memories = accounting.parts, accounting.memories
-    default, second = memories.default_assignment, memories.tensors[SECOND].name
+    default, second = memories.default_assignment, SecondMemory.of(memories)
     names = _written_storages(parts)
 
     def assigned(kept: int) -> MemoryAssignment:
-        return default.extended((names[t], second) for t in bits(kept))
+        return second.holding((names[t] for t in bits(kept)), default)
 
     def node_cycles(i: int, kept: int) -> int:
         return accounting.whole_call_cost(parts.parts[i], assigned(kept)).cycles
@@ -155,7 +152,7 @@ def group_cycles(
     def node_bytes(i: int, kept: int) -> int:
         return memory_bytes(parts, i, assigned(kept))
 
-    problem = grouping_problem(parts, memories.tensors[SECOND].bank_bytes)
+    problem, capacity_bytes = grouping_problem(parts, second.bank_bytes), second.live_bytes
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
     if fused is None:
         return GroupCycles(problem, cost, capacity_bytes, tie)
@@ -261,7 +258,7 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    memory = memories.tensors[SECOND]
+    _, memory, *_ = memories.tensors
     live, node = peak_of_kept(problem, order, kept)
     name = problem.nodes[node].name.split(";")[0]
     larger = f"more --order-states than {options.order_states} may find an order in which it fits"

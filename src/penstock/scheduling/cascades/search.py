@@ -18,7 +18,7 @@ from penstock.optional import attempt, attempt_each
 from penstock.pareto import frontier, is_dominated, near_frontier
 from penstock.scheduling.bands.band_schedule import BandSource
 from penstock.scheduling.bands.below_rows import BelowRows, Sources
-from penstock.scheduling.cascades.groups import grouped_proposal, whole_proposals
+from penstock.scheduling.cascades.groups import GroupedProposal, grouped_proposal, whole_proposals
 from penstock.scheduling.cascades.proposals import (
     Candidate,
     CandidateSource,
@@ -30,13 +30,13 @@ from penstock.scheduling.cascades.proposals import (
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
-from penstock.scheduling.grouping.strategies import ORDERS
+from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
+from penstock.scheduling.options import BEST, CASCADES, CYCLES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.steps import order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -53,6 +53,7 @@ class FrontierSearch:
     sources: for `recomputing`, to repeat the search if a schedule needs more memory than its
         proposal.
     limit_bytes: exclusive limit of the live bytes of schedules of `below_rows`.
+    grouped: the proposal in which groups of whole parts run one after the other; None: none.
     """
 
     builder: ScheduleBuilder
@@ -61,9 +62,10 @@ class FrontierSearch:
     recomputing: BelowRows | None = None
     sources: Sources = field(default_factory=dict[PartOrder, CandidateSource])
     limit_bytes: int = 0
+    grouped: GroupedProposal | None = None
 
     def schedules(self) -> Iterator[Schedule]:
-        """Yield all schedules, by ascending memory if `options.partition` is `CASCADES`."""
+        """Yield all schedules, by ascending memory unless `options.partition` is `RESIDENT`."""
         found = attempt("bands of columns", self._schedules_below_rows, tuple)
         return merge(found, self.schedules_by_rows(), key=lambda schedule: schedule.peak_bytes)
 
@@ -77,6 +79,12 @@ class FrontierSearch:
         return self.builder.accounting.parts
 
     def schedules_by_rows(self) -> Iterator[Schedule]:
+        if self.grouped is None:
+            return self._cascades()
+        grouped = self.grouped.builder.schedule(self.grouped.proposal)
+        return merge([grouped], self._cascades(), key=lambda schedule: schedule.peak_bytes)
+
+    def _cascades(self) -> Iterator[Schedule]:
         builder, found = self.builder, False
         if builder.options.partition == CASCADES and self.parts.can_prefetch:
             prefetched = partial(builder.with_accelerator_prefetches, self.by_rows)
@@ -115,15 +123,22 @@ def frontier_search(
     others: schedules found so far for other graphs that compute the same outputs.  Proposals that
         they dominate, as far as that can be told from estimates, may be omitted.
 
-    Raises UsageError if the options need a second memory region for tensors and the target has
-    none, and CapacityError if a group of parts does not fit there.
+    Raises UsageError if `options.partition` does not support banks of memory, and CapacityError if
+    a group of parts does not fit into the second memory region.
     """
+    banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
+    if options.partition == BEST and options.objective == CYCLES and not banked:
+        # the fastest of cascades and groups
+        cascaded = replace(options, partition=CASCADES)
+        search = frontier_search(parts, model, memories, cascaded, limit_bytes, bands, others)
+        if len(memories.tensors) == 1:
+            return search  # no group of whole parts saves a transfer
+        return replace(search, grouped=grouped_proposal(search.builder, options, bands))
     found, orders = _orders(parts, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
-    if options.partition not in (CASCADES, RESIDENT):
+    if options.partition in STRATEGIES:
         grouped = grouped_proposal(builder, options, bands)
         return FrontierSearch(grouped.builder, [grouped.proposal])
-    banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
     if banked and options.partition == CASCADES:
         raise UsageError(
             "usage-152",

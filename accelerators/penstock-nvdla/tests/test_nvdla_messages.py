@@ -12,7 +12,7 @@ import pytest
 
 import penstock_nvdla
 from errors.golden import Golden, raised_codes
-from penstock_nvdla import feature_bytes
+from penstock_nvdla import cvsram_bytes, feature_bytes
 from penstock_nvdla.configurations import SMALL, configuration
 from penstock_nvdla.extension import WindowKind, WindowLayer
 from penstock_nvdla.layer import Accumulators, ConvolutionLayer, Demand, Surface, allocate
@@ -73,6 +73,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-102": lambda: feature_bytes(
         {"config": "small", "extension": False, "feature_buffer": "64k"}
     ),
+    "usage-245": lambda: cvsram_bytes({"config": "small", "extension": False, "cvsram": "64k"}),
 }
 """By code, the call that meets it."""
 

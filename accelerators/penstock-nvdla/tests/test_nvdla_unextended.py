@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.compiled_partition import disagreements, engine_cycles
+from benchmarks.compiled_partition import disagreements, engine_cycles, main_bytes
 from offloading import assert_exact, claimed, compiled
+from penstock import api
 from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.ops.binary import Mul
 from penstock.ops.sums import Mean
-from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.scheduling.options import Options
 from penstock_nvdla import programs, unextended_kernels
 from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
@@ -94,6 +96,23 @@ def test_every_kind_of_layer_runs_bit_exactly_in_c(config: str) -> None:
         "nn.dense",
     ]
     assert_exact(done, "host")
+
+
+def test_groups_live_in_the_memory_at_the_second_port_of_large() -> None:
+    found: dict[str, tuple[int, int]] = {}
+    for partition in ("layer", "best"):
+        request = api.request(
+            "zoo:resnet8:resolution=16",
+            "host",
+            accelerators=("nvdla:config=large,extension=False,cvsram=32KiB",),
+            options=Options(partition=partition),
+            optimize="speed",
+        )
+        done = compile_request(request)
+        found[partition] = engine_cycles(done.schedule), main_bytes(done.schedule)
+        assert not [*disagreements(done, *found[partition])]
+    assert found["best"][0] < found["layer"][0]
+    assert found["best"][1] < found["layer"][1] / 2
 
 
 def test_cascades_run_on_it() -> None:

@@ -13,6 +13,8 @@ The target has four attributes:
                     exact (`unextended_kernels.py`)
     feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
                     "own" for the configuration's default (`configurations.FEATURE_BANKS`)
+    cvsram          without the extension: size of the memory at the second port that `large` has,
+                    such as 1MiB; 0 for none; "own" for 512 KiB
     banked          True or False: whether a layer must not read and write the same bank of the
                     feature buffer; tensors in use at the same time then have banks of their own
 
@@ -46,6 +48,8 @@ from penstock.uma import (
 )
 from penstock_nvdla import fused, kernels
 from penstock_nvdla.configurations import (
+    CVSRAM,
+    CVSRAM_BYTES,
     FEATURE_BANKS,
     FEATURE_BUFFER,
     configuration,
@@ -69,6 +73,7 @@ class Nvdla(UMABackend):
         self._register_target_attr("config", default="small")
         self._register_target_attr("extension", default=True)
         self._register_target_attr(FEATURE_BUFFER, default="own")
+        self._register_target_attr(CVSRAM, default="own")
         self._register_target_attr("banked", default=False)
         self._register_memory(
             FEATURE_BUFFER,
@@ -76,6 +81,12 @@ class Nvdla(UMABackend):
             bandwidth_bytes_per_cycle=feature_bandwidth,
             holds=("arena",),
             bank_bytes=bank_bytes,
+        )
+        self._register_memory(
+            CVSRAM,
+            cvsram_bytes,
+            bandwidth_bytes_per_cycle=feature_bandwidth,
+            holds=("arena",),
         )
         for op in kernels.SUMMED:
             weighted = is_op(op)(wildcard(), is_constant(), is_constant())
@@ -140,6 +151,33 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
     return banks * bank_bytes
 
 
+def cvsram_bytes(attrs: Mapping[str, object]) -> int:
+    """Return the size in bytes of the memory at NVDLA's second port; 0 if there is none, or if the
+    attributes select penstock's extension, which has its feature buffer there.
+
+    attrs: the attributes of the target, by name.
+
+    Raises UsageError if the attributes are invalid."""
+    wanted, chip = str(attrs[CVSRAM]), configuration(str(attrs["config"]))
+    exists = chip.sram is not None and not attrs["extension"]
+    if wanted == "own":
+        return CVSRAM_BYTES if exists else 0
+    try:
+        size_bytes = parse_size(wanted)
+    except UsageError as error:
+        raise error.at(f"--accelerator nvdla:{CVSRAM}={wanted}") from None
+    if size_bytes and not exists:
+        raise UsageError(
+            "usage-245",
+            f"memory of {size_bytes} bytes at a second port, which this NVDLA does not have",
+            where=f"--accelerator nvdla:{CVSRAM}={wanted}",
+            why="of NVDLA's configurations, large has a second port; penstock's extension uses it "
+            "for its feature buffer",
+            help=f"use config=large,extension=False, or leave out {CVSRAM}",
+        )
+    return size_bytes
+
+
 def bank_bytes(attrs: Mapping[str, object]) -> int:
     """Return the size in bytes of a bank of the feature buffer; 0 if layers may read and write the
     same bank, or if there is no feature buffer.
@@ -153,13 +191,13 @@ def bank_bytes(attrs: Mapping[str, object]) -> int:
 
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:
-    """Return the bandwidth in bytes per cycle of the feature buffer, the extension's on-chip memory
-    for tensors.
+    """Return the bandwidth in bytes per cycle of the second memory port.
 
     attrs: the attributes of the target, by name.
 
     Raises UsageError if the attribute `config` names no configuration."""
-    return configuration(str(attrs["config"])).buffer_port.bytes_per_cycle
+    chip = configuration(str(attrs["config"]))
+    return (chip.extended(0, 0) if attrs["extension"] else chip).buffer_port.bytes_per_cycle
 
 
 def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
@@ -309,6 +347,8 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
     Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.composite.name == FUSED:
+        if not kernels.is_extended(offloaded):
+            return "only penstock's extension runs tiles"
         return fused.chosen_plan(offloaded) is not None or "no tile fits the feature buffer"
     try:
         for one in kernels.tasks(offloaded):

@@ -14,13 +14,16 @@ from penstock.uma import UsageError
 PREFIX = "nv_"  # The prefix of NVDLA's names for configurations.
 # The name of penstock's memory at the second memory port; see `Extension`.
 FEATURE_BUFFER = "feature_buffer"
+# The name of the memory at NVDLA's second port, which only some configurations have.
+CVSRAM = "cvsram"
+CVSRAM_BYTES = 512 << 10  # Its size belongs to the platform; this is the default.
 # By configuration, the number of banks of penstock's feature buffer and the bytes per bank.
 FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small": (32, 4 << 10),
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
-# By configuration, the bytes that the port of main memory transfers per cycle with the extension.
+# By configuration, the bytes that each memory port transfers per cycle with the extension.
 EXTENDED_PORT_BYTES: Mapping[str, int] = {"small": 8, "small_256": 8, "large": 64}
 
 
@@ -130,7 +133,8 @@ class NvdlaConfiguration:
 
     @property
     def buffer_port(self) -> NvdlaPort:
-        """The memory port of the extension's feature buffer."""
+        """The second memory port: NVDLA's own or, if it has none, that of the extension's feature
+        buffer."""
         # It is NVDLA's second port if there is one.  Otherwise, it is a port without latency; its
         # bandwidth in bytes per cycle is `atomic_c` or `memory_atom_bytes`, whichever is larger.
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
@@ -143,9 +147,11 @@ class NvdlaConfiguration:
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
         """Return the configuration with the units that penstock adds to NVDLA, and a feature buffer
         of `feature_banks` banks of `feature_bank_bytes` bytes."""
-        port = replace(self.memory, bytes_per_cycle=EXTENDED_PORT_BYTES[self.name])
+        width = EXTENDED_PORT_BYTES[self.name]
+        sram = self.sram and replace(self.sram, bytes_per_cycle=width)
+        port = replace(self.memory, bytes_per_cycle=width)
         extension = Extension(feature_banks, feature_bank_bytes)
-        return replace(self, memory=port, extension=extension)
+        return replace(self, memory=port, sram=sram, extension=extension)
 
 
 SMALL = NvdlaConfiguration(
@@ -177,7 +183,7 @@ LARGE = NvdlaConfiguration(
     memory_atom_bytes=32,
     address_bits=64,
     memory=NvdlaPort(bytes_per_cycle=32, latency_cycles=1200, burst=1),
-    sram=NvdlaPort(bytes_per_cycle=64, latency_cycles=128, burst=4),
+    sram=NvdlaPort(bytes_per_cycle=32, latency_cycles=128, burst=4),
     rates=Rates(single_point=16, elementwise=4, pooling=8, cross_channel=8),
     read_ahead=256,
     batches=32,

@@ -37,6 +37,7 @@ from penstock_nvdla.kernels import feature_buffer_fields, tasks
 from penstock_nvdla.layer import ConvolutionLayer
 from penstock_nvdla.task import LayerTraffic, Task
 from penstock_nvdla.timing import layer_timing
+from penstock_nvdla.unextended_task import Base, UnextendedStep, UnextendedTask
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32  # Minimum and maximum number of points of a stripe.
 
@@ -103,8 +104,6 @@ def layer_cycles(
 
     inside: the tensors that are in the feature buffer, each named by its field of `LayerTraffic`,
         such as "output".  All others are in main memory."""
-    if chip.extension is None:
-        return _on_rtl(chip, layer, moved)
     points = layer.out_height * layer.out_width
     busy: dict[str, float]
     macs: int | None
@@ -135,16 +134,33 @@ def layer_cycles(
     )
 
 
-def _on_rtl(chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic) -> Breakdown:
+def _on_rtl(chip: NvdlaConfiguration, step: UnextendedStep, inside: frozenset[str]) -> Breakdown:
     """The cycles of a hardware layer without the extension; "latency" is what exceeds the busy
     cycles of the slowest resource."""
-    cycles, busy = layer_timing(chip, layer, moved)
+    read, written = step.bytes_inside({BASES[name] for name in inside})
+    cycles, busy = layer_timing(chip, step.layer, step.traffic, read)
     return Breakdown(
         cycles,
         {**busy, "latency": cycles - max(busy.values())},
-        chip.macs if isinstance(layer, ConvolutionLayer) else None,
-        memory_bytes=moved.total,
+        chip.macs if isinstance(step.layer, ConvolutionLayer) else None,
+        memory_bytes=step.traffic.total - read - written,
     )
+
+
+# The place of each tensor, by its field of `LayerTraffic`.
+BASES = {"features": Base.INPUT, "second": Base.SECOND, "output": Base.OUTPUT}
+
+
+def rows_cycles(task: Task, first: int, end: int, inside: frozenset[str]) -> Breakdown:
+    """Return the cycles of output rows [first, end) of a task whose tensors are contiguous: the
+    sum over its hardware layers.
+
+    inside: as in `layer_cycles`."""
+    chip = task.hardware
+    if isinstance(task, UnextendedTask):
+        return reduce(add, (_on_rtl(chip, s, inside) for s in task.even_steps(first, end)))
+    layers = task.layers_with_traffic(first, end)
+    return reduce(add, (layer_cycles(chip, *one, inside) for one in layers))
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
@@ -170,8 +186,7 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
     # The rows begin at the first output row whose windows cover no padding above the input.  If
     # fewer than `rows` rows follow, the last `rows` rows of the output are taken instead.
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
-    layers = t.layers_with_traffic(first, first + rows)
-    return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))
+    return rows_cycles(t, first, first + rows, inside)
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:

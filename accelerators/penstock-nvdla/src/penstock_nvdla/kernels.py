@@ -25,7 +25,7 @@ from penstock.uma import (
     minimum,
     quantise_multiplier,
 )
-from penstock_nvdla.configurations import FEATURE_BUFFER, NvdlaConfiguration
+from penstock_nvdla.configurations import CVSRAM, FEATURE_BUFFER, NvdlaConfiguration
 from penstock_nvdla.extension import NO_POST, ElementwiseMode, Post, Range, Scale, WindowKind
 from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.task import Task, operator_task
@@ -296,7 +296,8 @@ def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) 
     memories = {"output": output}
     for name, k in zip(("features", "second"), input_indices, strict=False):
         memories[name] = inputs[k]
-    return frozenset(name for name, memory in memories.items() if memory == FEATURE_BUFFER)
+    second = (FEATURE_BUFFER, CVSRAM)
+    return frozenset(name for name, memory in memories.items() if memory in second)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:

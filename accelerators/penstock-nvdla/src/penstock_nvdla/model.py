@@ -130,13 +130,20 @@ class Device:
         atom = self.hardware.memory_atom_bytes
         rows, columns, channels = elements.shape
         check_ports(self.hardware, self.read, (layer.output, (rows, columns, channels)))
+        sram_bytes = self.port_bytes[NvdlaMemory.FEATURE_BUFFER]
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
             combines = post is not None and post.elementwise is not ElementwiseMode.NONE
             moved = LayerTraffic(**self.moved[-1])
             self.sequencer.run(
-                self.hardware, layer, self.port_bytes, self.sources, moved, combines=combines
+                self.hardware,
+                layer,
+                self.port_bytes,
+                self.sources,
+                moved,
+                sram_bytes=sram_bytes,
+                combines=combines,
             )
             self.words, self.other_words = self.other_words, self.words
         self.started.clear()

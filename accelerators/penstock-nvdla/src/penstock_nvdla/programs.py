@@ -44,8 +44,8 @@ from penstock.uma import (
     StreamOperation,
 )
 from penstock_nvdla.bindings import registers
-from penstock_nvdla.configurations import CONFIGURATIONS, FEATURE_BUFFER, NvdlaConfiguration
-from penstock_nvdla.dataflow import layer_cycles
+from penstock_nvdla.configurations import CONFIGURATIONS, CVSRAM, FEATURE_BUFFER, NvdlaConfiguration
+from penstock_nvdla.dataflow import rows_cycles
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.model import execute
@@ -156,13 +156,21 @@ TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
 # For each constant array of a task, by name, the registers that hold its address.
 TABLE_REGISTERS = {"weights": WEIGHTS, "post": (TABLE,), "second": (OTHER,)}
-# For each register that holds an address of features, the register that selects the memory.
+# For each register that holds an address of features, the register that selects the memory, and
+# the bit that is set for main memory.
 MEMORY_OF = {
-    SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
-    SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
-    OTHER: "POST.D_SECOND_RAM_TYPE",
-    OUTPUT: "SDP.D_DST_DMA_CFG",
+    SOURCES[0]: ("CDMA.D_DAIN_RAM_TYPE", 1),
+    SOURCES[1]: ("WINDOW.D_DAIN_RAM_TYPE", 1),
+    SOURCES[2]: ("SDP_RDMA.D_SRC_DMA_CFG", 1),
+    OTHER: ("POST.D_SECOND_RAM_TYPE", 1),
+    OUTPUT: ("SDP.D_DST_DMA_CFG", 1),
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": ("SDP_RDMA.D_BRDMA_CFG", 1 << 5),
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW": ("SDP_RDMA.D_NRDMA_CFG", 1 << 5),
+    "SDP_RDMA.D_EW_BASE_ADDR_LOW": ("SDP_RDMA.D_ERDMA_CFG", 1 << 5),
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW": ("PDP_RDMA.D_SRC_RAM_CFG", 1),
+    "PDP.D_DST_BASE_ADDR_LOW": ("PDP.D_DST_RAM_CFG", 1),
 }
+SECOND_MEMORIES = (FEATURE_BUFFER, CVSRAM)  # The names of the memory at the second port.
 IN_FEATURE_BUFFER = 1 << 31  # The bit that marks a base in the feature buffer.
 
 # A write, and the place to which its word is relative; None if the word is not an address.
@@ -273,14 +281,13 @@ def input_copy_task(task: Task) -> Task:
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
     """(write, place) for each write of a layer.  If the write sets an address register, it
     writes an offset in bytes from `place`; for any other write, `place` is None."""
-    memories = {
-        MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
+    main = dict(
+        MEMORY_OF[register]
         for register, place in known.items()
-        if register in MEMORY_OF and place.memory == FEATURE_BUFFER
-    }
+        if register in MEMORY_OF and place.memory in SECOND_MEMORIES
+    )
     return [
-        (replace(write, word=memories.get(write.register, write.word)), known.get(write.register))
-        for write in layer
+        (replace(w, word=w.word & ~main.get(w.register, 0)), known.get(w.register)) for w in layer
     ]
 
 
@@ -302,7 +309,7 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
     for k, (write, place) in enumerate(writes):
         word = write.word
         if place is not None:
-            there = IN_FEATURE_BUFFER if place.memory == FEATURE_BUFFER else 0
+            there = IN_FEATURE_BUFFER if place.memory in SECOND_MEMORIES else 0
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
@@ -445,11 +452,10 @@ def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakd
 
     inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`, such as
         "output".  All others are in main memory."""
-    layers = list(task.layers_with_traffic(piece.first, piece.end))
+    rows = piece.first, piece.end
     if not piece.gathered:
-        return reduce(add, (layer_cycles(task.hardware, *one, inside) for one in layers))
-    lower, upper = task.reads(piece.first, piece.end)
-    copies = input_copy_task(task).layers_with_traffic(0, 1)
-    copied = [layer_cycles(task.hardware, *one, inside & {"features"}) for one in copies]
-    computed = [layer_cycles(task.hardware, *one, inside - {"features"}) for one in layers]
-    return reduce(add, (*copied * (upper - lower), *computed))
+        return rows_cycles(task, *rows, inside)
+    lower, upper = task.reads(*rows)
+    copied = rows_cycles(input_copy_task(task), 0, 1, inside & {"features"})
+    computed = rows_cycles(task, *rows, inside - {"features"})
+    return reduce(add, [copied] * (upper - lower), computed)

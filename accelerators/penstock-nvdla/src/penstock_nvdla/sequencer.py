@@ -45,6 +45,7 @@ class Sequencer:
         port_bytes: Mapping[NvdlaMemory, int],
         sources: Set[NvdlaMemory],
         moved: LayerTraffic,
+        sram_bytes: int = 0,
         *,
         combines: bool,
     ) -> None:
@@ -52,10 +53,11 @@ class Sequencer:
 
         port_bytes: the bytes that this layer transfers, by memory.
         moved: the same bytes by tensor.
+        sram_bytes: how many bytes of features it reads from the memory at the second port.
         combines: whether post-processing combines the results with a second tensor."""
         self.port_bytes.update(port_bytes)
         if hardware.extension is None:
-            self.cycles += layer_timing(hardware, layer, moved)[0]
+            self.cycles += layer_timing(hardware, layer, moved, sram_bytes)[0]
             return
         fetch = hardware.memory.latency_cycles
         computing = _computing_steps(hardware, layer, combines=combines)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from penstock_nvdla.configurations import NvdlaConfiguration
+from penstock_nvdla.configurations import CVSRAM, NvdlaConfiguration, NvdlaPort
 from penstock_nvdla.extension import HardwareLayer
 from penstock_nvdla.layer import ConvolutionLayer
 from penstock_nvdla.pdp import PoolingLayer
@@ -62,7 +62,8 @@ class ConvolutionWork:
     feature_bytes, weight_bytes: what is fetched.
     kernel_bytes: the size of the weights of a kernel.
     weight_banks: the banks of the buffer for weights.
-    operands: whether SDP reads operands."""
+    operands: whether SDP reads operands.
+    in_sram: whether the features are in the memory at the second port."""
 
     points: int
     steps: int
@@ -74,6 +75,7 @@ class ConvolutionWork:
     kernel_bytes: int
     weight_banks: int
     operands: bool
+    in_sram: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,27 +124,25 @@ def stripes(points: int, chip: NvdlaConfiguration) -> tuple[int, ...]:
     return tuple(found)
 
 
-def read_cycles(chip: NvdlaConfiguration, beats: float) -> float:
-    """Return the cycles of the read channel for a number of beats, after the latency of the first
-    one.
+def read_cycles(port: NvdlaPort, beats: float) -> float:
+    """Return the cycles of a port's read channel for a number of beats, after the latency of the
+    first one.
 
     >>> from penstock_nvdla.configurations import LARGE
-    >>> read_cycles(LARGE, 256), read_cycles(LARGE, 512)
+    >>> read_cycles(LARGE.memory, 256), read_cycles(LARGE.memory, 512)
     (256, 1470)
     """
-    return _late(chip, beats, MOST_BEATS, 1, BEAT_OVERHEAD)
+    return _late(port, beats, MOST_BEATS, 1, BEAT_OVERHEAD)
 
 
-def _late(
-    chip: NvdlaConfiguration, count: float, outstanding: int, each: float, overhead: int
-) -> float:
+def _late(port: NvdlaPort, count: float, outstanding: int, each: float, overhead: int) -> float:
     """The cycles for a number of reads, of which some are outstanding at a time.
 
     each: the cycles of a read if memory were fast."""
     if count <= 0:
         return 0
     full = (ceil(count) - 1) // outstanding
-    interval = max(chip.memory.latency_cycles + overhead, outstanding * each)
+    interval = max(port.latency_cycles + overhead, outstanding * each)
     return full * interval + (count - full * outstanding) * each
 
 
@@ -154,22 +154,26 @@ def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple
     sizes = stripes(work.points, chip)
     end = _pipelined(chip, sizes, work.steps, groups, _Weights.of(chip, work))
     end += CONVOLUTION_END + WITH_OPERANDS * work.operands
-    beats = (work.feature_bytes + work.weight_bytes) / chip.memory.bytes_per_cycle
     multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
-    return end, {
-        "multipliers": multiplying,
-        "post-processing": groups * work.points * point,
-        "memory": read_cycles(chip, beats),
-    }
+    busy = {"multipliers": multiplying, "post-processing": groups * work.points * point}
+    shared = 0 if work.in_sram else work.feature_bytes
+    beats = (shared + work.weight_bytes) / chip.memory.bytes_per_cycle
+    busy["memory"] = read_cycles(chip.memory, beats)
+    if work.in_sram:
+        port = chip.buffer_port
+        busy[CVSRAM] = read_cycles(port, work.feature_bytes / port.bytes_per_cycle)
+    return end, busy
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
     """When the features, and the weights of each group of kernels, are in the buffer.
 
-    start, refill: when the first data arrive, and how long after a release others do.
-    features, ends: the beats of the features, and of the weights up to each group.
-    requests: the cycles in which the features are requested.
+    start, refill: when the first data of main memory arrive, and how long after a release others
+        do.
+    features, ends: the beats of the features in main memory, and of the weights up to each group.
+    requests: the cycles in which these features are requested.
+    other_features: when features that come through the second port are complete; 0 without them.
     capacity: the beats of as many weights as the buffer can store."""
 
     chip: NvdlaConfiguration
@@ -178,16 +182,23 @@ class _Weights:
     refill: float
     features: float
     requests: float
+    other_features: float
     ends: tuple[float, ...]
     capacity: float
 
     @staticmethod
     def of(chip: NvdlaConfiguration, work: ConvolutionWork) -> _Weights:
         port = chip.memory
-        fetches = work.feature_bytes + work.weight_bytes > 0
-        start = CONVOLUTION_START + port.latency_cycles * fetches
-        features = work.feature_bytes / port.bytes_per_cycle
+        feature_bytes, other_features = work.feature_bytes, 0.0
         requests = work.rows * (work.packs * REQUEST_CYCLES + 1)
+        if work.in_sram:
+            beats = feature_bytes / chip.buffer_port.bytes_per_cycle
+            other_features = CONVOLUTION_START + chip.buffer_port.latency_cycles
+            other_features += max(requests, read_cycles(chip.buffer_port, beats))
+            feature_bytes = 0
+        fetches = feature_bytes + work.weight_bytes > 0
+        start = CONVOLUTION_START + port.latency_cycles * fetches
+        features = feature_bytes / port.bytes_per_cycle
         groups = -(-work.kernels // chip.atomic_k)
         each = work.kernel_bytes * chip.atomic_k
         ends = [min(work.weight_bytes, each * (k + 1)) for k in range(groups)]
@@ -198,6 +209,7 @@ class _Weights:
             port.latency_cycles + REFILL_CYCLES,
             features,
             requests if features else 0,
+            other_features,
             tuple(n / port.bytes_per_cycle for n in ends),
             work.weight_banks * chip.bank_bytes / port.bytes_per_cycle,
         )
@@ -207,20 +219,22 @@ class _Weights:
         """When features and the weights of the first group are complete."""
         features = self.features + min(self.features, self.ends[-1])
         beats = max(features, self.ends[0] + min(self.ends[0], self.features))
-        return self.start + max(self.requests, read_cycles(self.chip, beats))
+        fetched = self.start + max(self.requests, read_cycles(self.chip.memory, beats))
+        return max(fetched, self.other_features)
 
     def arrival(self, group: int, released: Sequence[float]) -> float:
         """When the weights of a later group are complete.
 
         released: when the core released those of earlier groups."""
         end = self.ends[group]
-        found = self.start + read_cycles(self.chip, end + min(end, self.features))
+        port = self.chip.memory
+        found = self.start + read_cycles(port, end + min(end, self.features))
         needed = end - self.capacity
         if needed > 0:
             last = next((k for k in range(group) if self.ends[k] >= needed), group - 1)
             before = self.ends[last - 1] if last else 0
             missing = min(needed - before, end - self.ends[group - 1])
-            missing_cycles = read_cycles(self.chip, missing)
+            missing_cycles = read_cycles(port, missing)
             found = max(found, released[last] + self.refill + missing_cycles)
         return found
 
@@ -266,22 +280,25 @@ def _pipelined(
 
 
 def layer_timing(
-    chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic
+    chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, sram_bytes: int = 0
 ) -> tuple[int, Busy]:
     """Return the cycles of a hardware layer of NVDLA's own units, and the busy cycles of each
     resource.
 
-    moved: the bytes that it transfers."""
+    moved: the bytes that it transfers.
+    sram_bytes: how many bytes of features, and of second tensors, it reads from the memory at the
+        second port."""
     atom = chip.memory_atom_bytes
     if isinstance(layer, SdpLayer):
         packs = layer.width * layer.height * -(-layer.channels // atom)
-        tensors = 1 + moved.second // moved.features
-        cycles, busy = sdp_timing(chip, packs, tensors, through_y=layer.through_y)
+        tensors, inside = 1 + moved.second // moved.features, sram_bytes // moved.features
+        cycles, busy = sdp_timing(chip, packs, tensors, inside, through_y=layer.through_y)
     elif isinstance(layer, PoolingLayer):
         pad = layer.padding
         columns = PoolAxis(layer.width, layer.window_width, layer.stride_x, pad.left, pad.right)
         rows = PoolAxis(layer.height, layer.window_height, layer.stride_y, pad.top, pad.bottom)
-        cycles, busy = pooling_timing(chip, -(-layer.channels // atom), columns, rows)
+        port = chip.buffer_port if sram_bytes else chip.memory
+        cycles, busy = pooling_timing(chip, -(-layer.channels // atom), columns, rows, port=port)
     else:
         assert isinstance(layer, ConvolutionLayer), "NVDLA itself has no unit WINDOW"
         taps = layer.kernel_width * layer.kernel_height
@@ -296,36 +313,50 @@ def layer_timing(
             kernel_bytes=layer.bytes_per_kernel,
             weight_banks=layer.weight_banks,
             operands=moved.table + moved.second > 0,
+            in_sram=sram_bytes > 0,
         )
         cycles, busy = convolution_timing(chip, work)
     return ceil(cycles), busy
 
 
 def sdp_timing(
-    chip: NvdlaConfiguration, packs: int, tensors: int, *, through_y: bool
+    chip: NvdlaConfiguration, packs: int, tensors: int, inside: int = 0, *, through_y: bool
 ) -> tuple[float, Busy]:
     """Return the cycles of a layer of SDP alone, and the busy cycles of each resource.
 
     packs: the packs of channels of the output: pixels times packs of each.
-    tensors: how many tensors are read."""
+    tensors: how many tensors are read.
+    inside: how many of them are in the memory at the second port."""
     rate = chip.rates.elementwise if through_y else chip.rates.single_point
-    busy = {
-        "post-processing": packs * _pack_cycles(chip, rate),
-        "memory": max(
-            read_cycles(chip, packs * tensors * _beats(chip)),
-            _late(chip, packs, chip.read_ahead, _pack_cycles(chip, rate), SDP_OVERHEAD),
-        ),
-    }
-    return SINGLE_START + chip.memory.latency_cycles + max(busy.values()), busy
+    busy = {"post-processing": packs * _pack_cycles(chip, rate)}
+    latency = 0
+    for name, port, count in (
+        ("memory", chip.memory, tensors - inside),
+        (CVSRAM, chip.buffer_port, inside),
+    ):
+        if count:
+            latency = max(latency, port.latency_cycles)
+            busy[name] = max(
+                read_cycles(port, packs * count * _beats(chip, port)),
+                _late(port, packs, chip.read_ahead, _pack_cycles(chip, rate), SDP_OVERHEAD),
+            )
+    return SINGLE_START + latency + max(busy.values()), busy
 
 
 def pooling_timing(
-    chip: NvdlaConfiguration, packs: int, columns: PoolAxis, rows: PoolAxis, overlap: int = 0
+    chip: NvdlaConfiguration,
+    packs: int,
+    columns: PoolAxis,
+    rows: PoolAxis,
+    overlap: int = 0,
+    port: NvdlaPort | None = None,
 ) -> tuple[float, Busy]:
     """Return the cycles of a pooling layer, and the busy cycles of each resource.
 
     packs: the packs of channels of a pixel.
-    overlap: the columns of the input that are read twice, because the columns are divided."""
+    overlap: the columns of the input that are read twice, because the columns are divided.
+    port: the memory port of the input; None: that of main memory."""
+    port = port or chip.memory
     width = columns.size + overlap
     out_width = (
         columns.size + columns.before + columns.behind - columns.window
@@ -335,9 +366,10 @@ def pooling_timing(
     computed += (packs - 1) * rows.bubble * out_width
     behind = rows.flushed * out_width + columns.flushed - columns.bubble
     read = packs * rows.size * width
-    memory = _late(chip, read, chip.read_ahead, cycles, PDP_OVERHEAD)
-    busy = {"pooling": computed * cycles, "memory": memory}
-    end = SINGLE_START + chip.memory.latency_cycles + max(busy.values()) + behind * cycles
+    reading = _late(port, read, chip.read_ahead, cycles, PDP_OVERHEAD)
+    name = "memory" if port is chip.memory else CVSRAM
+    busy = {"pooling": computed * cycles, name: reading}
+    end = SINGLE_START + port.latency_cycles + max(busy.values()) + behind * cycles
     return end, busy
 
 
@@ -348,6 +380,6 @@ def _pack_cycles(chip: NvdlaConfiguration, rate: int) -> float:
     return max(1, chip.memory_atom_bytes / rate)
 
 
-def _beats(chip: NvdlaConfiguration) -> int:
-    """The beats of the read channel for a pack of channels of a pixel."""
-    return ceil(chip.memory_atom_bytes / chip.memory.bytes_per_cycle)
+def _beats(chip: NvdlaConfiguration, port: NvdlaPort) -> int:
+    """The beats of a port's read channel for a pack of channels of a pixel."""
+    return ceil(chip.memory_atom_bytes / port.bytes_per_cycle)

@@ -7,7 +7,7 @@ convolution runs as one convolution for each pack of channels; kernels are zero 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -86,7 +86,28 @@ class UnextendedStep:
             return sdp_writes(self.layer, self.operations)
         return operating_writes(self.layer, self.operations)
 
+    def bytes_inside(self, places: Set[Base]) -> tuple[int, int]:
+        """Return how many bytes of tensors the layer (reads, writes) at some places."""
+        moved = self.traffic
+        second = [one for register, one in self.bases.items() if register in SECOND_REGISTERS]
+        second = [one for one in second if one is not Base.OPERANDS]
+        read = moved.features * any(self.bases.get(name) in places for name in SOURCE_REGISTERS)
+        read += sum(moved.second // len(second) for one in second if one in places)
+        written = any(self.bases.get(name) in places for name in OUTPUT_REGISTERS)
+        return read, moved.output * written
 
+
+SOURCE_REGISTERS = (
+    "CDMA.D_DAIN_ADDR_LOW_0",
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW",
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW",
+)
+SECOND_REGISTERS = (
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW",
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW",
+    "SDP_RDMA.D_EW_BASE_ADDR_LOW",
+)
+OUTPUT_REGISTERS = ("SDP.D_DST_BASE_ADDR_LOW", "PDP.D_DST_BASE_ADDR_LOW")
 CONVOLUTION_BASES = {
     "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
     "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
@@ -168,8 +189,11 @@ class UnextendedTask(Task):
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
         """Return (layer, traffic) of each hardware layer for output rows [first, end)."""
-        steps = self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
-        return tuple((step.layer, step.traffic) for step in steps)
+        return tuple((step.layer, step.traffic) for step in self.even_steps(first, end))
+
+    def even_steps(self, first: int, end: int) -> Iterator[UnextendedStep]:
+        """Yield the hardware layers for output rows [first, end) of contiguous tensors."""
+        return self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
 
     def steps(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int

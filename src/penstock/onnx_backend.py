@@ -157,7 +157,7 @@ def _stored(x: Array, dtype: str) -> Array:
     """Elements as the generated code takes them: uint8 less 128 if it stores int8."""
     if x.dtype == np.uint8 and dtype == "int8":
         return (x.astype(np.int16) - 128).astype(np.int8)
-    return np.ascontiguousarray(x, dtype)
+    return np.asarray(x, dtype, order="C")
 
 
 def _shown(x: Array, dtype: str) -> Array:

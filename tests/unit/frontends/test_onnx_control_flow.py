@@ -124,3 +124,42 @@ def test_a_branch_that_reads_what_depends_on_it_is_malformed() -> None:
     with pytest.raises(ModelError) as caught:
         graph_of(model.raw())
     assert caught.value.code == "onnx-004"
+
+
+def scanned(**attributes: Any) -> Model:
+    """A running product along axis 1, and the steps themselves, of two inputs."""
+    model = Model(quantised=False)
+    x, y, state = model.input(3, 4, name="x"), model.input(4, 3, name="y"), model.input(3, name="s")
+    body = subgraph(
+        [
+            node("Mul", "state a", "scaled"),
+            node("Add", "scaled b", "next"),
+            node("Neg", "next", "o"),
+        ],
+        [("state", FLOAT), ("a", FLOAT), ("b", FLOAT)],
+        [("next", FLOAT), ("o", FLOAT)],
+    )
+    model.node("Scan", state, x, y, count=2, body=body, num_scan_inputs=2, **attributes)
+    for name in model.nodes[-1].output:
+        model.output(name)
+    return model
+
+
+@pytest.mark.parametrize("is_reverse", [0, 1])
+def test_a_scan_along_axes_of_known_extent(is_reverse: int) -> None:
+    judged = judged_by_onnxruntime(
+        scanned(
+            scan_input_axes=[1, 0],
+            scan_input_directions=[is_reverse, 0],
+            scan_output_axes=[1],
+            scan_output_directions=[is_reverse],
+        ).raw()
+    )
+    assert judged.steps <= 1
+    assert judged.graph.outputs[1].type.shape == (3, 4)
+
+
+def test_a_scan_whose_extents_differ_is_refused() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(scanned(scan_input_axes=[0, 0]).raw())
+    assert caught.value.what == "Scan: operator is not supported"

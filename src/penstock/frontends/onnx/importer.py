@@ -29,7 +29,7 @@ from penstock.frontends.onnx.domains import (
 from penstock.frontends.onnx.element_types import REAL, check_attribute_kinds, element_types
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.folding import wrong
-from penstock.frontends.onnx.functions import expanded, with_known_shapes
+from penstock.frontends.onnx.functions import expanded, shapes_of, with_known_shapes
 from penstock.frontends.onnx.model_constants import ModelConstants, activation_scale
 from penstock.frontends.onnx.operators import (
     AT_COMPUTED,
@@ -100,7 +100,11 @@ def _imported(file: File, reading: Reading) -> ImportedModel:
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     in_file, extents = file, dict(reading.dimensions)
     file = of_integers(folded_constants(file), dict(reading.integers), extents, asked)
-    file = decided(file, lambda each: rewritten(with_known_shapes(rewritten(each), extents)))
+    file = decided(
+        file,
+        lambda each: rewritten(with_known_shapes(rewritten(each), extents)),
+        lambda each: shapes_of(each, extents),
+    )
     file = _live(rewritten(file))
     defined = expanded(file, _is_known, extents)
     file = file if defined is None else _live(rewritten(defined))

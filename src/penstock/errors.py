@@ -114,6 +114,10 @@ class UnsupportedError(ModelError):
     """The model is well-formed, but uses something that penstock does not support."""
 
 
+class ComputedError(UnsupportedError):
+    """A node of the model computes what must be constant, or takes it from an input."""
+
+
 class TargetError(PenstockError):
     """The target description is wrong or incomplete."""
 

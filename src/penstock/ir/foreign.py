@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import ModelError, UnsupportedError
+from penstock.errors import ComputedError, ModelError, UnsupportedError
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array
@@ -134,7 +134,7 @@ class ForeignNode:
         """Elements of input k.  Raises UnsupportedError if it is computed."""
         value = self.input(k)
         if value.data is None:
-            raise self.unsupported(f'input {k} "{value.name}" is computed, must be constant')
+            raise self.computed(f'input {k} "{value.name}" is computed')
         return value.data.array(value.type)
 
     def constant_ints(self, k: int) -> tuple[int, ...]:
@@ -152,6 +152,11 @@ class ForeignNode:
             where=self.where,
             help=help or "`penstock ops` lists what is supported",
         )
+
+    def computed(self, what: str) -> ComputedError:
+        """Returns an error for an operand that must be constant; the caller raises it."""
+        found = self.unsupported(f"{what}, must be constant")
+        return ComputedError(found.code, found.what, where=found.where, help=found.help)
 
 
 @dataclass(frozen=True, slots=True)

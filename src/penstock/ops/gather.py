@@ -172,7 +172,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Gather with a constant list of indices, and GatherND; the front end makes a list of one
     index."""
     if node.input(1).data is None:
-        raise node.unsupported("indices are computed, must be constant")
+        raise node.computed("indices are computed")
     if node.name == "GatherND":
         yield from _at_positions(node)
         return

@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from penstock.frontends.onnx import (
+    computed_weights,
     einsum,
     fused_functions,
     gathered_tables,
@@ -29,7 +30,7 @@ from penstock.frontends.onnx.definitions import Define, Definition, Shapes
 from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
-from penstock.frontends.onnx.operators import SHAPE, SIZE, operator_schema
+from penstock.frontends.onnx.operators import SHAPE, SHAPES, SIZE, operator_schema
 from penstock.ir.tensor import Array
 
 Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
@@ -39,6 +40,7 @@ OURS: Mapping[str, Define] = {
     **recurrent_steps.DEFINITIONS,
     **einsum.DEFINITIONS,
     **gathered_tables.DEFINITIONS,
+    **computed_weights.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }
 MOST_ROUNDS = 8  # How deep definitions use functions.
@@ -50,6 +52,7 @@ def defined_names() -> tuple[str, ...]:
         *integer_functions.FORMS,
         *recurrent_steps.FORMS,
         *gathered_tables.DEFINITIONS,
+        *computed_weights.DEFINITIONS,
         *qonnx.DEFINITIONS,
     )
     return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
@@ -63,11 +66,11 @@ def expanded(
     `is_known`: whether a node is imported as it is; `extents`: of symbolic dimensions."""
     found = None
     for _ in range(MOST_ROUNDS):
-        named = element_types(file)
+        named, computed = element_types(file), _computed(file)
         wanted = {
             k
             for k, node in enumerate(file.nodes)
-            if not (is_known(node) and _is_standard(node, file, named))
+            if not (is_known(node) and _is_standard(node, file, named, computed))
         }
         types = _types(file, extents) if wanted else {}
         shapes = {name: _extents(type) for name, type in types.items()}
@@ -90,10 +93,22 @@ def expanded(
     return found
 
 
-def _is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
+def _computed(file: File) -> frozenset[str]:
+    """Names of the tensors that depend on inputs of the model, and not on their shapes alone."""
+    found = {border.name for border in file.inputs} - file.constants.keys()
+    for node in file.nodes:
+        if node.name not in SHAPES and not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return frozenset(found)
+
+
+def _is_standard(
+    node: FileNode, file: File, types: Mapping[str, str], computed: frozenset[str]
+) -> bool:
     """Whether the operator's file knows the form of a node."""
     return (
-        gathered_tables.is_standard(node, file)
+        computed_weights.is_standard(node, computed)
+        and gathered_tables.is_standard(node, file)
         and recurrent_steps.is_standard(node, file)
         and integer_functions.is_standard(node, file, types)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.errors import ModelError, PenstockError, UnsupportedError
+from penstock.errors import ComputedError, ModelError, PenstockError, UnsupportedError
 from penstock.frontends.causes import check_node, check_rows, collected, operator_remedy
 from penstock.frontends.onnx import folding, operators
 from penstock.frontends.onnx.control_flow import decided
@@ -246,6 +246,8 @@ class _Importer:
             self._tensors.where = node.where
             try:
                 self._node(node)
+            except ComputedError as error:
+                raise error.but(where=node.where, help=self._fixed_remedy(node)) from None
             except ModelError as error:
                 raise (error if error.where else error.at(node.where)) from None
             except ValueError as error:  # of shapes that do not fit
@@ -254,6 +256,22 @@ class _Importer:
         outputs = tuple(self._output(border) for border in self._file.outputs)
         nodes = tuple(node for node in self._tensors.nodes if node.output.type.elements)
         return Graph(self._file.name, inputs, outputs, nodes, orders=tuple(self._orders.items()))
+
+    def _fixed_remedy(self, node: FileNode) -> str:
+        """What makes the operands of a node constant that only depend on other inputs of the model
+        than its first operand; empty if none do."""
+        first, *others = (self._inputs_before(name) for name in node.inputs)
+        names = dict.fromkeys(name for names in others for name in names if name not in first)
+        options = " ".join(f'--constant "{name}=FILE.npy"' for name in names)
+        return options and f"state what the model takes as an input, if it is known: {options}"
+
+    def _inputs_before(self, name: str) -> list[str]:
+        """The inputs of the model on which a tensor depends."""
+        needed = {name}
+        for node in reversed(self._file.nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(node.inputs)
+        return [border.name for border in self._file.inputs if border.name in needed]
 
     def places(self) -> Iterator[tuple[str, str, Order]]:
         """(name in the model, name of the value, order of axes) of every tensor of the graph."""
@@ -855,7 +873,12 @@ def _new_shape(
         return folding.flattened(shape, folding.whole(node, "axis", 1))
     if node.name == "Reshape":
         if len(arrays) < 2 or arrays[1] is None:
-            raise wrong(node, "the shape is computed, must be constant")
+            raise ComputedError(
+                "model-020",
+                f"{node.name}: the shape is computed, must be constant",
+                where=node.where,
+                help="export the model with fixed shapes",
+            )
         allowed = bool(folding.whole(node, "allowzero", 0))
         return folding.reshaped(shape, folding.numbers(arrays[1]), allowed)
     axes = folding.listed_axes(node, arrays)

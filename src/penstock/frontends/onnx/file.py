@@ -177,7 +177,10 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
 OLDEST_OPSET = 7  # The first opset with NumPy's broadcasting.
 MOST_BYTES = 2**31
 _OWN = ("", "ai.onnx")
-DOMAINS = (*_OWN, "com.microsoft")
+_CONTRIBUTED = "com.microsoft"
+DOMAINS = (*_OWN, _CONTRIBUTED)
+NAMESAKES = ("Attention", "RotaryEmbedding")
+"""Operators of onnxruntime that take other inputs than those of ONNX with these names."""
 REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 _DAMAGE = (
@@ -463,7 +466,8 @@ class _Reader:
         named = printable(node.name) or (outputs[0] if outputs else "")
         label = f' "{named}"' if named else ""
         where = f"{self._name}: node {index} {name}{label}"
-        if node.domain not in DOMAINS:
+        is_other = node.domain == _CONTRIBUTED and name in NAMESAKES
+        if node.domain not in DOMAINS or is_other:
             name = f"{printable(node.domain)}.{name}"
         attributes: dict[str, Attribute] = {}
         tensors: dict[str, Array] = {}

@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from penstock.frontends.onnx import (
+    attention,
     computed_weights,
     einsum,
     fused_functions,
@@ -37,13 +38,16 @@ Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 OURS: Mapping[str, Define] = {
     **integer_functions.DEFINITIONS,
     **fused_functions.DEFINITIONS,
+    **attention.DEFINITIONS,
     **recurrent_steps.DEFINITIONS,
     **einsum.DEFINITIONS,
     **gathered_tables.DEFINITIONS,
     **computed_weights.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }
-MOST_ROUNDS = 8  # How deep definitions use functions.
+MOST_ROUNDS = 64  # Definitions that use functions, or need the shapes that others yield.
+
+SAME_SHAPE = ("Gelu", "LayerNormalization", "Mish")  # Their results have the shape of input 0.
 
 
 def defined_names() -> tuple[str, ...]:
@@ -138,7 +142,11 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
         for name, x in known.items()
     ]
     graph = helper.make_graph(
-        [proto_of(node, file.opset) for node in file.nodes if not node.graphs],
+        [
+            proto_of(_of_opset(node, file.opset), file.opset)
+            for node in file.nodes
+            if not node.graphs
+        ],
         "functions",
         inputs,
         [onnx.ValueInfoProto(name=border.name) for border in file.outputs],
@@ -154,6 +162,17 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
         dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
         found[name] = helper.make_tensor_type_proto(dtype, x.shape)
     return found
+
+
+def _of_opset(node: FileNode, opset: int) -> FileNode:
+    """A node whose results have the shapes of a node that a definition made, which may be younger
+    than the operator set of the model."""
+    is_younger = node.name in SAME_SHAPE and operator_schema(node.name, opset) is None
+    if not is_younger:
+        return node
+    return replace(
+        node, name="Identity", inputs=node.inputs[:1], outputs=node.outputs[:1], attributes={}
+    )
 
 
 def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto | None:

@@ -24,6 +24,7 @@ from penstock.frontends.onnx import (
     fused_functions,
     gathered_tables,
     integer_functions,
+    pooled_indices,
     qonnx,
     recurrent_steps,
 )
@@ -43,6 +44,7 @@ OURS: Mapping[str, Define] = {
     **einsum.DEFINITIONS,
     **gathered_tables.DEFINITIONS,
     **computed_weights.DEFINITIONS,
+    **pooled_indices.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }
 MOST_ROUNDS = 64  # Definitions that use functions, or need the shapes that others yield.
@@ -57,6 +59,7 @@ def defined_names() -> tuple[str, ...]:
         *recurrent_steps.FORMS,
         *gathered_tables.DEFINITIONS,
         *computed_weights.DEFINITIONS,
+        *pooled_indices.FORMS,
         *qonnx.DEFINITIONS,
     )
     return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
@@ -112,6 +115,7 @@ def _is_standard(
     """Whether the operator's file knows the form of a node."""
     return (
         computed_weights.is_standard(node, computed)
+        and pooled_indices.is_standard(node)
         and gathered_tables.is_standard(node, file)
         and recurrent_steps.is_standard(node, file)
         and integer_functions.is_standard(node, file, types)

@@ -32,7 +32,8 @@ def test_places_of_maxima(form: str) -> None:
 
 
 def test_elements_go_back_to_their_places() -> None:
-    model, window = Model(quantised=False), {"kernel_shape": [2, 2], "strides": [2, 2]}
+    model = Model(quantised=False)
+    window: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     y = model.node("MaxPool", model.input(2, 3, 4, 6), count=2, **window)
     indices = model.nodes[-1].output[1]
     y = model.node("MaxUnpool", model.node("Neg", y), indices, **window)

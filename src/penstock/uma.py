@@ -5,6 +5,7 @@
 accelerator                 UMABackend, PassPhase, OpStrategy
 patterns                    is_op, wildcard, is_constant, is_tuple, is_tuple_get_item; Pattern
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
+constraints                 double_rounding, one_group, single_image: those of many accelerators
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
                             addresses
 commands                    Driver, DriverRecord: a function and a record of its arguments; Invoke,
@@ -69,6 +70,7 @@ from penstock.backends.pattern import (
     is_tuple_get_item,
     wildcard,
 )
+from penstock.backends.rules import double_rounding, one_group, single_image
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
 from penstock.backends.stream import (
     AnyStreamCommand,
@@ -250,6 +252,7 @@ __all__ = [
     "choose_sequence",
     "convolved",
     "does_not_fit",
+    "double_rounding",
     "doubling_high_multiply",
     "elements",
     "flattened",
@@ -262,6 +265,7 @@ __all__ = [
     "maximum",
     "minimum",
     "multiply",
+    "one_group",
     "packed",
     "parse_size",
     "quantise_multiplier",
@@ -269,6 +273,7 @@ __all__ = [
     "requantise",
     "rounding_shift",
     "row_count",
+    "single_image",
     "sliding_windows",
     "store_piece",
     "submissions",

@@ -33,12 +33,15 @@ from penstock.uma import (
     TensorType,
     UMABackend,
     Var,
+    double_rounding,
     elements,
     is_constant,
     is_op,
     maximum,
     minimum,
+    one_group,
     requantise,
+    single_image,
     wildcard,
 )
 
@@ -132,9 +135,9 @@ class Dot4(UMABackend):
         for name in ("nn.conv2d", "nn.dense"):
             operands = wildcard(), is_constant(), is_constant()
             self._register_pattern(name.removeprefix("nn."), is_op(name)(*operands))
-        self._register_constraint(one_image)
-        self._register_constraint(no_groups)
-        self._register_constraint(rounds_twice)
+        self._register_constraint(single_image)
+        self._register_constraint(one_group)
+        self._register_constraint(double_rounding)
         self._register_operator_strategy("nn.conv2d", conv2d_strategy)
         self._register_operator_strategy("nn.dense", dense_strategy)
         self._register_codegen(includes='#include "dot4.h"', sources=("dot4.h", "dot4.c"))
@@ -142,33 +145,6 @@ class Dot4(UMABackend):
     @property
     def target_name(self) -> str:
         return "dot4"
-
-
-def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have batch size 1.
-
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
-    images = offloaded.output.shape[0]
-    return offloaded.main.kind != "Conv2D" or images == 1 or f"there are {images}"
-
-
-def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group.
-
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
-    groups = offloaded.parameters.get("groups", 1)
-    return groups == 1 or f"there are {groups} groups of channels"
-
-
-def rounds_twice(offloaded: Offloaded) -> bool | str:
-    """Results must be rounded twice, as in TensorFlow Lite Micro.
-
-    Requantisation multiplies and then shifts right; both steps round.
-
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
-    return (
-        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
-    )
 
 
 def conv2d_strategy(

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.uma import Array, DType, Offloaded, multiply
+from penstock.uma import Array, DType, Offloaded, double_rounding, multiply
 from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
 from penstock_ethos_u.movement import MOST_BOXES
@@ -363,16 +363,6 @@ def shifts(offloaded: Offloaded) -> bool | str:
         return True
     odd = [shift for shift in found if not 0 <= shift <= MOST_SHIFT]
     return not odd or f"one is shifted by {odd[0]}"
-
-
-def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Requantisation must round twice, as in TensorFlow Lite Micro: once to the high half of the
-    product, and once in the right shift that follows.
-
-    Return True, or else the reason why the node violates this rule."""
-    return (
-        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
-    )
 
 
 def shapes(offloaded: Offloaded) -> bool | str:

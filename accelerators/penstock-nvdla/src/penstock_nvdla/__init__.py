@@ -40,8 +40,10 @@ from penstock.uma import (
     PenstockError,
     UMABackend,
     UsageError,
+    double_rounding,
     is_constant,
     is_op,
+    one_group,
     packed,
     parse_size,
     wildcard,
@@ -226,14 +228,6 @@ def one_image(offloaded: Offloaded) -> bool | str:
     return not odd or f"one has shape {list(odd[0])}"
 
 
-def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group.
-
-    Return True, or the reason why `offloaded` violates this rule."""
-    groups = offloaded.parameters.get("groups", 1)
-    return groups == 1 or f"there are {groups} groups of channels"
-
-
 def dense_pools(offloaded: Offloaded) -> bool | str:
     """Pooling must have no dilation.
 
@@ -242,17 +236,6 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
     dilations = p.get("dilation_h", 1), p.get("dilation_w", 1)
     is_pool = offloaded.main.kind in kernels.POOLS
     return not is_pool or dilations == (1, 1) or f"it is {dilations[0]} x {dilations[1]}"
-
-
-def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results must be rounded twice, as in TensorFlow Lite Micro.
-
-    Requantisation multiplies and then shifts right; both steps round.
-
-    Return True, or the reason why `offloaded` violates this rule."""
-    return (
-        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
-    )
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:

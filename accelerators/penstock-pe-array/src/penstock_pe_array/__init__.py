@@ -23,8 +23,10 @@ from penstock.uma import (
     OpStrategy,
     Pattern,
     UMABackend,
+    double_rounding,
     is_constant,
     is_op,
+    one_group,
     wildcard,
 )
 from penstock_pe_array import kernels, stream, tiles
@@ -89,25 +91,6 @@ def one_image(offloaded: Offloaded) -> bool | str:
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4
     is_right = len(shape) == rank and (rank == 2 or shape[0] == 1)
     return is_right or f"the output has shape {list(shape)}"
-
-
-def one_group(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group.
-
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
-    groups = offloaded.parameters.get("groups", 1)
-    return groups == 1 or f"there are {groups} groups of channels"
-
-
-def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results must be rounded twice, as in TensorFlow Lite Micro.
-
-    Requantisation multiplies and then shifts right; both steps round.
-
-    A constraint: returns True, or the reason for refusal.  Messages quote the first sentence."""
-    return (
-        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
-    )
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:

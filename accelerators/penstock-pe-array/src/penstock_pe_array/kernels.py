@@ -128,6 +128,20 @@ def _windows(call: KernelCall, x: ScratchpadTile, y: ScratchpadTile) -> dict[str
     }
 
 
+def _with_unit_axes(tile: ScratchpadTile, before: int) -> ScratchpadTile:
+    """Return the tile of a matrix with two axes of one element before axis `before`."""
+    pitches, region, box, padding = (
+        (*of[:before], one, one, *of[before:])
+        for of, one in (
+            (tile.pitches, 0),
+            (tile.region, (0, 1)),
+            (tile.box, (0, 1)),
+            (tile.padding, 0),
+        )
+    )
+    return replace(tile, pitches=pitches, region=region, box=box, padding=padding)
+
+
 def _parameters_from(call: KernelCall, channel: Expr) -> Address:
     table = call.table("parameters")
     return Address(table.buffer, table.offset + channel * PARAMETER_BYTES)
@@ -136,7 +150,11 @@ def _parameters_from(call: KernelCall, channel: Expr) -> Address:
 def _convolution(
     call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
 ) -> Convolve[Expr, Address]:
+    """A fully connected layer is the convolution of an image with one row, whose columns are the
+    rows of the matrix."""
     x, w, y = operands
+    if len(x.box) == 2:
+        x, w, y = _with_unit_axes(x, 0), _with_unit_axes(w, 1), _with_unit_axes(y, 0)
     p = call.parameters
     accumulate, finish = tiles.accumulation(x.box[3], p["in_c"])
     return Convolve(
@@ -172,42 +190,6 @@ def _channel_convolution(
     )
 
 
-def _fully_connected(
-    call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
-) -> Convolve[Expr, Address]:
-    """Return a convolution of an image with one row, whose columns are the rows of the matrix."""
-    x, w, y = operands
-    p = call.parameters
-    accumulate, finish = tiles.accumulation(x.box[1], p["in_c"])
-    return Convolve(
-        x=x.start,
-        in_h=1,
-        in_w=x.shape[0],
-        pad_top=0,
-        pad_left=0,
-        x_row=0,
-        x_column=x.pitches[0],
-        y=y.start,
-        out_h=1,
-        out_w=y.shape[0],
-        out_c=y.shape[1],
-        y_row=0,
-        y_column=y.pitches[0],
-        **dict.fromkeys(WINDOW, 1),
-        least=p["least"],
-        most=p["most"],
-        depth=x.shape[1],
-        w=w.start,
-        w_output=w.pitches[0],
-        w_tap=0,
-        in_zero=p["in_zero"],
-        out_zero=p["out_zero"],
-        accumulate=accumulate,
-        finish=finish,
-        parameters=_parameters_from(call, y.box[1][0]),
-    )
-
-
 def _pool(
     call: KernelCall, tiles: CallTiles, operands: Sequence[ScratchpadTile]
 ) -> Pool[Expr, Address]:
@@ -234,7 +216,7 @@ TILES: Mapping[
 ] = {
     "Conv2D": _convolution,
     "DepthwiseConv2D": _channel_convolution,
-    "FullyConnected": _fully_connected,
+    "FullyConnected": _convolution,
     "MaxPool2D": _pool,
     "AveragePool2D": _pool,
     "Add": _sum,

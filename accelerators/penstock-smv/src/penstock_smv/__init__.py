@@ -39,6 +39,7 @@ from penstock.uma import (
     TileSequencer,
     UMABackend,
     UsageError,
+    double_rounding,
     is_constant,
     is_op,
     is_tuple,
@@ -186,16 +187,6 @@ def images_or_rows(offloaded: Offloaded) -> bool | str:
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
     return rank in (2, 3, 4) or f"one has shape {list(shape)}"
-
-
-def double_rounding(offloaded: Offloaded) -> bool:
-    """Results must be rounded twice, as in TensorFlow Lite Micro.
-
-    Requantisation multiplies and then shifts right; both steps round.
-
-    A constraint: returns False to refuse an operator whose results must be rounded only once.
-    Messages quote the first sentence."""
-    return not offloaded.parameters.get("single_rounding", 0)
 
 
 def second_operands(offloaded: Offloaded) -> bool | str:

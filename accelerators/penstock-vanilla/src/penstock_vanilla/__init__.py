@@ -23,7 +23,9 @@ from penstock.uma import (
     elements,
     is_constant,
     is_op,
+    one_group,
     requantise,
+    single_image,
     wildcard,
 )
 
@@ -76,26 +78,14 @@ class Vanilla(UMABackend):
         super().__init__()
         self._register_target_attr("macs_per_cycle", default=16, least=1)
         self._register_pattern("conv2d", is_op("nn.conv2d")(wildcard(), is_constant()))
-        self._register_constraint(one_image)
-        self._register_constraint(no_groups)
+        self._register_constraint(single_image)
+        self._register_constraint(one_group)
         self._register_operator_strategy("nn.conv2d", conv2d_strategy)
         self._register_codegen(includes='#include "vanilla.h"', sources=("vanilla.h", "vanilla.c"))
 
     @property
     def target_name(self) -> str:
         return "vanilla"
-
-
-def one_image(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have batch size 1."""
-    images = offloaded.output.shape[0]
-    return images == 1 or f"there are {images}"
-
-
-def no_groups(offloaded: Offloaded) -> bool | str:
-    """Convolutions must have one group."""
-    groups = offloaded.parameters["groups"]
-    return groups == 1 or f"there are {groups} groups of channels"
 
 
 def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:

@@ -2,8 +2,8 @@
 
 It shares no code with `scheduling`. It asks operators which region each output row reads, simulates
 each cascade with sets of live rows, and tries every partition. Its search space is that of the
-search: an interval of an order runs as one cascade in stripes of 1, 2, 4, .. rows, in either
-production order, and a single part also runs whole.
+search: an interval of an order runs as one cascade in stripes of 1, 2, 4, .. rows, or of an image
+of several, in either production order, and a single part also runs whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+
+import numpy as np
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import row_axis, row_count
@@ -42,8 +44,15 @@ class Step:
     def by_rows(self) -> bool:
         """Whether the step computes single rows."""
         shape = self.output.type.shape
-        above = shape[: row_axis(len(shape))]
-        return self.kernel_by_rows and len(shape) > 1 and all(extent == 1 for extent in above)
+        goes_on = self.node is not None and self.node.op.kernel(self.node.site).recurrent
+        one_image = self.image_rows == row_count(shape)
+        return self.kernel_by_rows and len(shape) > 1 and (one_image or not goes_on)
+
+    @cached_property
+    def image_rows(self) -> int:
+        """Rows with the same indices along the axes before theirs; no call has rows of others."""
+        shape = self.output.type.shape
+        return shape[row_axis(len(shape))]
 
     @cached_property
     def scratch_bytes(self) -> int:
@@ -129,7 +138,9 @@ class Judge:
         shape = step.output.type.shape
         out = Region.whole(shape)
         if step.by_rows:
-            out = out.replace(row_axis(len(shape)), (row, row + 1))
+            axes = shape[: row_axis(len(shape)) + 1]
+            for axis, index in enumerate(map(int, np.unravel_index(row, axes))):
+                out = out.replace(axis, (index, index + 1))
         needs = step.node.op.needs(step.node.site, out)
         mine = ((needs[i], v) for i, v, s in self.operands(k) if s == storage)
         return frozenset(r for need, value in mine for r in self._rows_of(need, value, storage))
@@ -280,8 +291,11 @@ class Play:
         while self.produced[step.name] < target:
             first = self.produced[step.name]
             end = min(first + (self.stripe or target), target)
+            rows = self.judge.rows[step.name]
             if not step.by_rows:
-                end = self.judge.rows[step.name]
+                end = rows
+            elif end - first < rows:
+                end = min(end, (first // step.image_rows + 1) * step.image_rows)
             for storage in self.asks(k):
                 if storage in self.maker:
                     self._produce(self.maker[storage], self.judge.needed[k, end, storage])
@@ -336,10 +350,13 @@ def points(
         lambda k: sorted(judge.sources[k], key=lambda s: far[s]),
     )
     most = min(most_stripe, max(judge.rows.values()) - 1)
-    stripes = [2**k for k in range(20) if 2**k <= most]
+    images = {s.image_rows for s in judge.steps if s.image_rows < judge.rows[s.name]}
+    heights = {2**k for k in range(20)} | images
+    stripes: list[int | None] = [n for n in sorted(heights) if n <= most]
 
     def plans(lower: int, upper: int) -> Iterator[Point]:
-        for stripe, ask in product((*stripes, *([None] if upper == lower + 1 else [])), asks):
+        alone: list[int | None] = [None] if upper == lower + 1 else []
+        for stripe, ask in product(stripes + alone, asks):
             play = Play(judge, order, lower, upper, stripe, ask).run()
             yield play.peak_bytes, sum(map(call_cycles, play.called))
 

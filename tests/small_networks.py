@@ -82,11 +82,11 @@ def _pad(draw: st.DrawFn, name: str, x: Value) -> Node:
 
 
 def _slice(draw: st.DrawFn, name: str, x: Value) -> Node:
-    _, rows, columns, channels = x.type.shape
+    images, rows, columns, channels = x.type.shape
     start, step = draw(st.integers(0, min(2, rows - 1))), draw(st.sampled_from((1, 2)))
     most = (rows - start - 1) // step + 1
     count = draw(st.integers(max(1, most - 2), most))
-    op = Slice((0, start, 0, 0), (1, count, columns, channels), (1, step, 1, 1))
+    op = Slice((0, start, 0, 0), (images, count, columns, channels), (1, step, 1, 1))
     return node_of(name, op, (x,), like=x.type)
 
 
@@ -189,19 +189,20 @@ def _fits(one: Value, other: Value, axis: int) -> bool:
 
 
 @st.composite
-def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
+def networks(draw: st.DrawFn, most_parts: int = 7, images: int = 1) -> Graph:
     """Networks of at most `most` parts; values without readers are outputs, even inputs."""
+    is_one = images == 1  # running and recurrent layers take no batch
     rows, columns = draw(st.integers(4, 9)), draw(st.integers(1, 2))
-    known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
+    known = [Value("x", int8(images, rows, columns, draw(st.integers(1, 3))))]
     made: list[Node] = []
     for k in range(draw(st.integers(2, most_parts))):
-        if len(made) + 2 <= most_parts and draw(st.integers(0, 6)) == 0:
+        if is_one and len(made) + 2 <= most_parts and draw(st.integers(0, 6)) == 0:
             pair = draw(st.sampled_from((_totalled, _recurrent, _real_recurrent)))
             made += pair(draw, f"n{k}", draw(st.sampled_from(known)))
         elif len(made) < most_parts:
             made.append(_node(draw, f"n{k}", known))
         known.append(made[-1].output)
-    if len(made) < most_parts and draw(st.integers(0, 3)) == 0:
+    if is_one and len(made) < most_parts and draw(st.integers(0, 3)) == 0:
         made += _tail(draw, made[-1].output, most_parts - len(made))
     read = {v.name for node in made for v in node.inputs}
     outputs = [node.output for node in made if node.name not in read]

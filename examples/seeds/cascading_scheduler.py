@@ -46,9 +46,9 @@ def two_convolutions() -> Graph:
     return net.build(net.conv2d(first, 4, 3, padding="valid", name="second"))
 
 
-def searches_rows_and_columns() -> bool:
-    """Whether the search finds no schedule whose stripes are nodes of their own, which a user can
-    state."""
+def searches_no_channels() -> bool:
+    """Whether the search finds no schedule whose stripes are nodes of their own, as those of some
+    channels are, which a user can state."""
     parts = cascader.parts(two_convolutions())
     stated = Cascade(("first", "second"), stripe=(1, 9, 9, 2))
     found = cascader.frontier(parts).schedules
@@ -56,8 +56,8 @@ def searches_rows_and_columns() -> bool:
 
 
 ABSENT = (
-    Absence("A search over stripes of channels and images: a user can state them, with copies.",
-            searches_rows_and_columns),
+    Absence("A search over stripes of some channels: a user can state them, with copies.",
+            searches_no_channels),
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import image_rows, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import band_source, cost_model_and_memories, schedule
@@ -140,10 +140,9 @@ def single_cascade(
     chip = load_target(target)
     shape = parts.parts[-1].output.type.shape
     names = tuple(part.name for part in parts.parts)
-    if rows is not None and row_count(shape) > shape[row_axis(len(shape))]:
+    if rows is not None and columns is not None and row_count(shape) > image_rows(shape):
         axis = row_axis(len(shape))
-        width = shape[axis + 1] if columns is None else columns
-        stripe = (*(1,) * axis, rows, *(width, *shape[axis + 2 :])[: len(shape) - axis - 1])
+        stripe = (*(1,) * axis, rows, columns, *shape[axis + 2 :])
         return make_schedule(parts, Cascade(names, stripe), target)
     memory = cost_model_and_memories(chip)[1].default_assignment
     order = tuple(range(len(parts.parts)))

@@ -146,6 +146,8 @@ def loop_lines(loop: Loop, scope: Scope, depth: int, lines: Lines) -> Iterator[s
         begins.append(f"{inner.variables[loop.counted.limit]} = {upper}")
         upper = inner.variables[loop.counted.limit]
     step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+    if loop.period is not None:
+        step = f"{name} = {expression(loop.after(Var(loop.variable)), inner)}"
     pad = c_text.INDENT * depth
     parts = (f"int32_t {', '.join(begins)};", f"{name} < {upper};", step)
     room = c_text.LINE_LENGTH - len(f"{pad}for (")

@@ -406,6 +406,15 @@ def row_before(out: Region) -> Region:
 MOST_ROWS = 2**15
 
 
+def image_rows(shape: tuple[int, ...]) -> int:
+    """Number of rows of an image: of all rows with the same indices along the axes before theirs.
+
+    >>> image_rows((4, 49, 10, 8)), image_rows((4, 32)), image_rows((7,))
+    (49, 4, 1)
+    """
+    return shape[row_axis(len(shape))] if len(shape) > 1 else 1
+
+
 def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
     """Rows [lower, upper) of a tensor, which are all rows or some of one image.
 

@@ -480,11 +480,11 @@ def _plan(
     shape, modes = stripes.extent, [one.modes.get(n, BufferMode.ROLLING) for n in one.parts[:-1]]
     axis = row_axis(len(shape))
     rows = stripes.shape[axis] if axis in divided else None
-    if divided == [axis] and all(mode is BufferMode.ROLLING for mode in modes):
+    if _is_by_rows(stripes) and (rows is None or BufferMode.RECOMPUTE not in modes):
         able = all(
             works_by_rows(part) or row_count(part.output.type.shape) == 1 for part in members
         )
-        return replace(plan, stripe=rows) if able and row_count(shape) == shape[axis] else None
+        return replace(plan, stripe=stripes.shape[axis]) if able else None
     if len(shape) != IMAGE_RANK or not {*divided} <= {ROWS, COLUMNS}:
         return None
     if any(mode is not BufferMode.RECOMPUTE for mode in modes):
@@ -493,6 +493,15 @@ def _plan(
     if stripes.order[COLUMNS] == 1:
         return replace(plan, stripe=rows, columns=width)
     return replace(plan, stripe=rows, chains=(Chain(numbers, width),)) if len(numbers) > 1 else None
+
+
+def _is_by_rows(stripes: StripeConfig) -> bool:
+    """Whether stripes are some rows of an image each, in the order in which they are in memory."""
+    axis = row_axis(len(stripes.shape))
+    nest = _nest(stripes)
+    return (
+        nest == tuple(sorted(nest)) and max(nest) <= axis and math.prod(stripes.shape[:axis]) == 1
+    )
 
 
 def _prefetch(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -41,10 +41,12 @@ class _Read:
     """What a part reads of a producer in the cascade: its first `needed[n]` rows, to have computed
     the first n rows of the output.
 
-    A producer or reader that computes all rows at once counts as one row here."""
+    A producer or reader that computes all rows at once counts as one row here.  image: the rows of
+    an image of the reader."""
 
     producer: int
     needed: tuple[int, ...]
+    image: int
 
     @property
     def is_identity(self) -> bool:
@@ -110,7 +112,13 @@ class _Nests:
                 needed = needed[[0, rows]]
             if t.whole[producer]:
                 needed = needed.clip(0, 1)
-            yield _Read(producer, tuple(needed.tolist()))
+            yield _Read(producer, tuple(needed.tolist()), int(t.image[position]))
+
+    def _period(self, position: int) -> int | None:
+        """The rows of an image of a part whose calls compute rows of one image; None if there is
+        only one, or if a call computes all rows or a single one."""
+        turns, image = self._turns(position), int(self.tables.image[position])
+        return image if image < turns and 1 < self._step(position) < turns else None
 
     def _produced(
         self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None
@@ -118,28 +126,33 @@ class _Nests:
         """Commands for the turns [lower, upper) of a part.
 
         places: in a loop, the number of places in it that ask for each part; else None."""
-        step = self._step(position)
-        if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
-            return self._turn(position, lower, upper, places) if lower < upper else ()
+        if isinstance(lower, int) and isinstance(upper, int):
+            period = self._period(position) or self._turns(position)
+            most = min(self._step(position), period - lower % period)
+            if upper - lower <= most:
+                return self._turn(position, lower, upper, places) if lower < upper else ()
         return (self._loop(position, lower, upper, places),)
 
     def _loop(self, position: int, lower: Expr, upper: Expr, places: Counter[int] | None) -> Loop:
         """The loop over the turns [lower, upper) of a part."""
-        step = self._step(position)
+        step, period = self._step(position), self._period(position)
+        if period is not None and isinstance(lower, int) and not (period % step or lower % step):
+            period = None  # the steps end with each image
         first = Var(f"r{position}")
         counted: Counted | None = None
         if places is not None and places[position] > 1:
             counted = Counted(_counter(position), f"upto{position}")
         limit = upper if counted is None else Var(counted.limit)
+        loop = Loop(first.name, lower, upper, step, (), counted, period=period)
         end = (
-            binary("+", first, 1) if step == 1 else
-            binary("min", binary("+", first, step), limit) if step < self._turns(position) else
+            loop.after(first) if step == 1 or (loop.period and upper == self._turns(position)) else
+            binary("min", loop.after(first), limit) if step < self._turns(position) else
             limit
         )  # fmt: skip
         inside = self._places(position) if places is None else places
-        body = self._turn(position, first, end, inside)
+        loop = replace(loop, body=self._turn(position, first, end, inside))
         if places is not None:
-            return Loop(first.name, lower, upper, step, body, counted)
+            return loop
         counters = tuple(
             RowCounter(_counter(p), self.made.get(p, 0))
             for p, count in sorted(inside.items())
@@ -147,7 +160,7 @@ class _Nests:
         )
         assert isinstance(upper, int)
         self._advance(position, upper)
-        return Loop(first.name, lower, upper, step, body, counters=counters)
+        return replace(loop, counters=counters)
 
     def _places(self, root: int) -> Counter[int]:
         """The number of places in a loop over the turns of `root` that ask for each part."""
@@ -199,14 +212,15 @@ class _Nests:
             return self._produced(producer, made, max(made, read.needed[end]), None)
         if self._turns(position) == 1:
             first, end = 0, 1
-        upper = count_at(read.needed, end, positive=True)
+        upper = count_at(read.needed, end, positive=True, image=read.image)
         if places[producer] > 1:
             return self._produced(producer, Var(_counter(producer)), upper, places)
         before = self.made.get(position, 0)
         aligned = read.is_identity and made == before
+        aligned &= self._period(producer) in (None, self._period(position))
         if aligned and self._step(producer) >= self._step(position):
             return self._turn(producer, first, end, places)
-        lower = count_at(read.needed, first, positive=False)
+        lower = count_at(read.needed, first, positive=False, image=read.image)
         if made > read.needed[before]:
             lower = binary("max", lower, made)
         return self._produced(producer, lower, upper, places)
@@ -264,9 +278,27 @@ def formula(counts: tuple[int, ...]) -> Formula | None:
     return None
 
 
-def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool) -> Expr:
-    """The count for n, by formula or from a table."""
+def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool, image: int | None = None) -> Expr:
+    """The count for n, by formula or from a table.
+
+    image: rows of an image; a formula may hold for the rows of each image."""
     if isinstance(n, int):
         return counts[n]
     found = formula(counts)
-    return TableEntry(counts, n) if found is None else found.at(n, positive=positive)
+    if found is not None:
+        return found.at(n, positive=positive)
+    if image is not None and _repeats(counts, image):
+        found = formula(counts[: image + 1])
+        if found is not None:
+            number = binary("//", n, image)
+            row = binary("-", n, binary("*", number, image))
+            before = binary("*", number, counts[image])
+            return binary("+", before, found.at(row, positive=False))
+    return TableEntry(counts, n)
+
+
+def _repeats(counts: tuple[int, ...], image: int) -> bool:
+    """Whether the counts of all images are alike, each on top of those before."""
+    n = np.arange(len(counts))
+    first = np.array(counts[: image + 1])
+    return bool((np.array(counts) == n // image * first[-1] + first[n % image]).all())

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
-from penstock.program.expr import Expr, Var
+from penstock.program.expr import Expr, Var, binary
 
 
 class Kind(Enum):
@@ -310,6 +310,7 @@ class Counted:
 class Loop(Brief):
     """Executes the body for `variable` = lower, lower + step, ... below upper.
 
+    `period`: if stated, also for each multiple of it, and from there on in steps.
     `counters`: those that begin with the loop; loops in the body may refer to them.
     `counted`: the counter that `lower` is."""
 
@@ -320,6 +321,15 @@ class Loop(Brief):
     body: tuple[Command, ...]
     counted: Counted | None = None
     counters: tuple[RowCounter, ...] = ()
+    period: int | None = None
+
+    def after(self, value: Expr) -> Expr:
+        """The next value of the variable, which may lie beyond the upper bound."""
+        stepped = binary("+", value, self.step)
+        if self.period is None:
+            return stepped
+        periods = binary("+", binary("//", value, self.period), 1)
+        return binary("min", stepped, binary("*", periods, self.period))
 
 
 # Executes a stream of several calls, call by call: a generator of a functional model.  It receives

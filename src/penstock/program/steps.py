@@ -261,8 +261,12 @@ def iterations(loop: Loop, variables: Variables, counters: dict[str, int]) -> It
     counters |= {counter.name: counter.begin for counter in loop.counters}
     lower, upper = evaluate(loop.lower, {**variables, **counters}), evaluate(loop.upper, variables)
     inside = variables if loop.counted is None else {**variables, loop.counted.limit: upper}
-    for value in range(lower, upper, loop.step):
+    value = lower
+    while value < upper:
         yield {**inside, loop.variable: value}
+        following = loop.after(value)
+        assert isinstance(following, int)
+        value = following
     if loop.counted is not None:
         counters[loop.counted.counter] = max(lower, upper)
 

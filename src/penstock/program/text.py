@@ -330,6 +330,8 @@ class _Printer:
         head = f"for {name_or_string(loop.variable)} in {self._range(loop.lower, loop.upper)}"
         if loop.step != 1:
             head += f" step {loop.step}"
+        if loop.period is not None:
+            head += f" within {loop.period}"
         if loop.counted is not None:
             counter, limit = map(name_or_string, (loop.counted.counter, loop.counted.limit))
             head += f" counted by {counter} up to {limit}"

@@ -89,6 +89,24 @@ def test_a_single_cascade_divides_every_image() -> None:
     assert all(region.shape[:2] in ((1, 2), (1, 1)) for region in second.regions())
 
 
+def test_the_search_divides_the_images_of_a_batch() -> None:
+    """Images, and some rows of one, are plans: loops without copies, in the search as stated."""
+    graph = two(3)
+    parts = cascader.parts(graph)
+    every = cascader.frontier(parts).schedules
+    assert every[0].peak_bytes < 0.55 * every[-1].peak_bytes
+    images = Cascade(BOTH, (1, 11, 11, 4))
+    cascades = (Cascade(BOTH, (1, 4, 11, 4)), images, replace(images, modes=RECOMPUTE))
+    stated = [cascader.make_schedule(parts, one) for one in cascades]
+    for schedule in (every[0], every[len(every) // 2], *stated):
+        counted(graph, schedule)
+        assert schedule.parts is parts
+    stripes = [cascader.tensor_configs(schedule)[-1] for schedule in stated]
+    assert [config.count for config in stripes] == [3 * 3, 3, 3]
+    done = api.verify(graph, schedule=Cascade(BOTH, (1, 4, 11, 4)), last_rung="host")
+    assert {rung.compared.mismatches for rung in done.rungs if rung.compared} == {0}
+
+
 def test_a_stripe_configuration_states_stripes_and_loops() -> None:
     config = StripeConfig(
         (1, 4, 4, 2), (1, 11, 11, 4), (1, 4, 4, 2), (0, 3, 2, 1), (1, 3, 3, 2), (0,) * 4

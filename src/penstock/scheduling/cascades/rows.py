@@ -45,9 +45,13 @@ SHARES = (2, 3, 4, 5)
 
 def candidate_heights(parts: Parts, most: int) -> list[int]:
     """The stripe heights to try, in rows, ascending and at most `most`."""
-    heights = {storage.rows for storage in parts.rows.storages}
+    storages = parts.rows.storages
+    heights = {storage.rows for storage in storages}
     below = min(max(heights, default=1) - 1, most)
     found = {1 << k for k in range(below.bit_length())}
+    # whole images, of several
+    images = ((part.image_rows, storages[part.written].rows) for part in parts.rows.row_parts)
+    found |= {image for image, rows in images if image < rows}
     if any(part.kernel.cycles is not None for part in parts.parts):
         # With its own cost function, saving a call may save many cycles: the least heights with
         # which 2, 3, 4 and 5 calls suffice.

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from penstock.errors import InternalError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Op, Site, row_axis, row_count
+from penstock.ir.op import Op, Site, image_rows, row_axis, row_count, rows_region
 from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.scheduling.model.part import Part
@@ -96,6 +95,7 @@ class RowPart:
     written: index of the storage that the part writes.
     reads: one entry per input storage.
     whole: whether the part computes all output rows in one call.
+    image_rows: output rows of an image (`image_rows`).
     recurrent: whether each output row depends on the previous one.
     scratch_bytes: least scratch memory with which the part can run (`Part.least_scratch_bytes`).
     """
@@ -103,6 +103,7 @@ class RowPart:
     written: int
     reads: tuple[RowRead, ...]
     whole: bool
+    image_rows: int
     recurrent: bool
     scratch_bytes: int
 
@@ -310,14 +311,16 @@ class _RowAnalysis:
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
         written = self.number[self.owner[part.output.name]]
-        calls = row_count(part.output.type.shape) if works_by_rows(part) else 1
+        shape = part.output.type.shape
+        calls = row_count(shape) if works_by_rows(part) else 1
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
         reads = tuple(
             self._read(part, self.storages[self.number[name]], self.storages[written], calls)
             for name in read
         )
         scratch = part.least_scratch_bytes
-        return RowPart(written, reads, calls == 1, part.kernel.recurrent, scratch)
+        recurrent = part.kernel.recurrent
+        return RowPart(written, reads, calls == 1, image_rows(shape), recurrent, scratch)
 
     def _read(self, part: Part, storage: Storage, written: Storage, calls: int) -> RowRead:
         inputs = _inputs_in(part, self.owner, storage)
@@ -443,12 +446,8 @@ def read_rows(node: Node, k: int, calls: int) -> tuple[Counts, Counts]:
 
 def _read_rows(op: Op, site: Site, k: int, calls: int) -> tuple[Counts, Counts]:
     shape = site.output.shape
-    whole = Region.whole(shape)
-    if calls == 1:
-        computed = [whole]
-    else:
-        axis = row_axis(len(shape))
-        computed = [whole.replace(axis, (row, row + 1)) for row in range(calls)]
+    rows = 1 if calls > 1 else row_count(shape)
+    computed = [rows_region(shape, row, row + rows) for row in range(calls)]
     windows = [op.needs(site, region)[k] for region in computed]
     rows = [(0, 0) if w.empty else row_interval(w, site.inputs[k].shape) for w in windows]
     found = np.array(rows, np.int32).T
@@ -475,8 +474,15 @@ def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def works_by_rows(part: Part) -> bool:
-    """Return whether one call of the part can compute any interval of its output rows."""
-    return part.kernel.by_rows and _rows_are_boxes(part.output.type.shape)
+    """Return whether one call of the part can compute any interval of the rows of an image.
+
+    The calls of accelerators compute all images, if there are several; a recurrent kernel would
+    have to begin each image anew.
+    """
+    shape, kernel = part.output.type.shape, part.kernel
+    is_image = row_count(shape) == image_rows(shape)
+    images = is_image or not (kernel.recurrent or kernel.body is not None)
+    return kernel.by_rows and len(shape) > 1 and images
 
 
 def storage_rows(
@@ -543,15 +549,3 @@ def _divide_alike(pair: tuple[str, str], rows: dict[str, int], fixed: set[str]) 
     for one, other in (pair, pair[::-1]):
         if one not in fixed and (other in fixed or rows[other] > rows[one]):
             rows[one] = rows[other]
-
-
-def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
-    """Return whether every interval of a tensor's rows is a box, that is, a hyper-rectangle.
-
-    The row axis is the third axis from the end, or the first one of two axes (`row_axis`).  Rows
-    are numbered along this axis and all axes before it.  An interval of rows may therefore begin in
-    one image and end in the next; it is then no box.  This is impossible if all axes before the row
-    axis have extent one.  Example: True for (1, H, W, C), False for (2, H, W, C).  A tensor with
-    fewer than two axes has a single row; the result is False.
-    """
-    return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine, Number
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import image_rows, row_axis, row_count, rows_region
 from penstock.ir.region import Interval, Region
 
 Extents = tuple[int, ...]
@@ -183,8 +183,7 @@ def whole_tensor(shape: tuple[int, ...]) -> StripeConfig:
 def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[StripeConfig, ...]:
     """Return stripes of whole rows as stripe configurations, in order.
 
-    shape: shape of the tensor, with extent 1 along the axes before that of the rows.
-    rows: the rows of each stripe.
+    rows: the rows of each stripe: all rows of the tensor, or some of one image.
 
     Consecutive stripes share a configuration if they have the same number of rows and a constant
     distance from one to the next.  The last stripe may have fewer rows if it ends with the tensor.
@@ -195,10 +194,23 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
     (2, 0, 0) (1, 5, 3) (1, 1, 1)
     (3, 0, 0) (2, 5, 3) (3, 1, 1)
     """
-    axis = row_axis(len(shape))
-    return tuple(
-        _along_rows(shape, axis, intervals) for intervals in _by_configuration(rows, shape[axis])
-    )
+    every, image = [(lower, upper) for lower, upper in rows], image_rows(shape)
+    if image == row_count(shape):
+        return tuple(_along_rows(shape, some) for some in _by_configuration(every, image))
+    if every == [(0, row_count(shape))]:
+        return (whole_tensor(shape),)
+    by_image: dict[int, list[Interval]] = {}
+    for lower, upper in every:
+        number = lower // image
+        local = lower - number * image, upper - number * image
+        by_image.setdefault(number, []).append(local)
+    found: list[StripeConfig] = []
+    for number, some in by_image.items():
+        origin = rows_region(shape, number * image, (number + 1) * image)
+        for config in row_stripes(origin.shape, some):
+            offset = tuple(a + b for a, b in zip(config.offset, origin.lower, strict=True))
+            found.append(replace(config, extent=shape, offset=offset))
+    return tuple(found)
 
 
 def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:
@@ -228,11 +240,12 @@ def _continues(intervals: list[Interval], following: Interval, extent: int) -> b
     return 0 < distance == lower - intervals[-1][0] and upper == min(lower + end - first, extent)
 
 
-def _along_rows(shape: tuple[int, ...], axis: int, intervals: list[Interval]) -> StripeConfig:
+def _along_rows(shape: tuple[int, ...], intervals: list[Interval]) -> StripeConfig:
     """Return stripes of equal height, at equal distances, as one configuration.
 
     intervals: the rows of each stripe; the last stripe may be lower if it ends with the tensor.
     """
+    axis = row_axis(len(shape))
     first, end = intervals[0]
     distance = intervals[1][0] - first if len(intervals) > 1 else end - first
 

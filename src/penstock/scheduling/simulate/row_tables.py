@@ -36,6 +36,7 @@ class RowTables(NamedTuple):
     By position:
     written[p]: storage that the part writes.
     whole[p]: 1 if the part computes all output rows in one call, else 0.
+    image[p]: output rows of an image of the part (`op.image_rows`).
     recurrent[p]: 1 if each output row of the part depends on the previous one, else 0.
     late[p]: 1 if the part reads no row in the first half of one of its inputs, else 0 (`_is_late`).
         Its first call then requires more than half of this input.  The simulation of a cascade
@@ -69,6 +70,7 @@ class RowTables(NamedTuple):
     last: Numbers
     written: Numbers
     whole: Numbers
+    image: Numbers
     recurrent: Numbers
     late: Numbers
     scratch: Numbers
@@ -137,6 +139,7 @@ def row_tables(
         last=last,
         written=written,
         whole=np.array([part.whole for part in parts], np.int64),
+        image=np.array([part.image_rows for part in parts], np.int64),
         recurrent=recurrent,
         late=np.array([_is_late(part, storages) for part in parts], np.int64),
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),

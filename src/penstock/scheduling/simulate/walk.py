@@ -1,10 +1,11 @@
 """The walker: simulates the calls of a cascade, to find which rows are live when (with Numba).
 
 A cascade runs on demand.  Each part whose output is needed outside the cascade computes its rows in
-order, at most `stripe` rows per call.  Before a call, the missing input rows are computed in the
-same way by other parts of the cascade.  So every row is computed once, as late as possible.  Rows
-that no call requests are computed at the end.  A row is live from its computation until its last
-read; a row that is read after the cascade stays live.
+order, at most `stripe` rows per call; a call computes all rows, or some of one image.  Before a
+call, the missing input rows are computed in the same way by other parts of the cascade.  So every
+row is computed once, as late as possible.  Rows that no call requests are computed at the end.  A
+row is live from its computation until its last read; a row that is read after the cascade stays
+live.
 
 Names that many functions share:
 
@@ -248,6 +249,15 @@ def roots(t: RowTables, lower: int, upper: int) -> Numbers:
 
 
 @compiled
+def call_end(t: RowTables, a: int, first: int, end: int) -> int:
+    """Where a call ends that begins at row `first` and is to end at most at `end`."""
+    rows = t.rows[t.written[a]]
+    if t.whole[a] or end - first == rows:
+        return int(rows)
+    return int(min(end, first - first % t.image[a] + t.image[a]))
+
+
+@compiled
 def run_cascade(
     t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
@@ -276,7 +286,7 @@ def run_cascade(
             if first >= target:
                 depth -= 1
                 continue
-            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
+            end = call_end(t, a, first, min(first + stripe, target))
             lacking, rows = missing_rows(t, c, a, end)
             if lacking >= 0:
                 stack[depth], targets[depth] = t.maker[lacking], rows
@@ -502,7 +512,9 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
     count = len(tables.written)
     rows = tables.rows[tables.written]
     heights = np.array(sorted(stripes, reverse=True), np.int64)
-    calls = np.where(tables.whole, 1, -(-rows // heights[:, None]))
+    images = rows // tables.image
+    each = images * -(-tables.image // np.minimum(tables.image, heights[:, None]))
+    calls = np.where(tables.whole | (heights[:, None] >= rows), 1, each)
     before = np.zeros((len(heights), 1), np.int64)
     least_cycles = np.hstack([before, np.cumsum(calls * tables.call_cycles, axis=1)])
     least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), UNBOUNDED)

@@ -38,6 +38,11 @@ from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
 from penstock_ethos_u.sequences import steps_of
 
 
+# Numbers of output channels computed at a time that are tried because they determine the order, and
+# so the compressed size, of weights.
+BLOCK_DEPTHS = (8, 16)
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A kernel of the NPU. The variants differ in how a call obtains its weights and biases, which
@@ -73,6 +78,17 @@ class Variant:
             op = scheduled_for_prefetch(plain, weights.size)
         else:
             op = scheduled(plain, weights.size, buffered=self.buffered)
+        tried = [self._encoded(offloaded, op, weights)]
+        if (op.out_h, op.out_w) == (1, 1):  # each weight is used once, so its size may matter most
+            orders = (replace(op, block_depth=n) for n in BLOCK_DEPTHS if n < op.block_depth)
+            able = (each for each in orders if each.fastest_block_and_cycles(each.work(1)))
+            tried += [self._encoded(offloaded, each, weights) for each in able]
+        return min(tried, key=_cycles)
+
+    def _encoded(
+        self, offloaded: Offloaded, op: Operation, weights: Array
+    ) -> tuple[Operation, EncodedConstants]:
+        """Return an operation with its encoded constants, of which some may be prefetched."""
         constants = encoded_weights(offloaded, op, weights)
         sizes = [segment.size_bytes for segment in constants.segments]
         buffer = max(sizes) if op.buffer_bytes else 0
@@ -173,6 +189,11 @@ def _with_submission(offloaded: Offloaded, cost: Breakdown) -> Breakdown:
     first one of it: consecutive calls are one stream."""
     cycles = int(offloaded.target.attrs["submission"])
     return replace(cost, cold_start=cycles) if cycles else cost
+
+
+def _cycles(found: tuple[Operation, EncodedConstants]) -> float:
+    op, constants = found
+    return contiguous_cost(EncodedOperation(op, constants.segments), op.out_h).cycles
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:

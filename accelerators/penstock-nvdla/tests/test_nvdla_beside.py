@@ -93,3 +93,41 @@ def test_conversions_of_layouts_are_named_as_nodes_that_penstock_inserted() -> N
     found = {one.node.kind: one.reason for one in done.parts.cpu_fallbacks}
     assert {"PackChannels", "UnpackChannels"} & found.keys()
     assert all(reason.startswith("penstock inserted this node") for reason in found.values())
+
+
+@settings(max_examples=6)
+@given(
+    channels=st.lists(st.integers(1, 70), min_size=2, max_size=4),
+    size=st.tuples(st.integers(1, 9), st.integers(1, 40)),
+    config=st.sampled_from(("small", "large")),
+    seed=st.integers(0, 99),
+)
+def test_channels_of_concatenations_are_moved_within_packs(
+    channels: list[int], size: tuple[int, int], config: str, seed: int
+) -> None:
+    net = GraphBuilder("joined", seed=seed)
+    x = net.input((1, *size, 3))
+    same = Quantisation((0.05,), (-9,))
+    parts = [
+        net.apply(Relu(Activation.RELU), net.conv2d(x, count, 1), quantisation=same, name=f"p{k}")
+        for k, count in enumerate(channels)
+    ]
+    joined = net.apply(Concatenation(3), *parts, quantisation=same, name="joined")
+    done = compiled(net.build(joined), f"nvdla:config={config},extension=False")
+    assert "concatenate" in [node.kind for node in claimed(done.graph).values()]
+    assert_exact(done, "machine")
+
+
+def test_channels_are_moved_within_packs_in_c() -> None:
+    net = GraphBuilder("joined", seed=8)
+    x = net.input((1, 5, 4, 3))
+    first, second = net.conv2d(x, 11, 1, name="first"), net.conv2d(x, 6, 1, name="second")
+    same = Quantisation((0.05,), (-9,))
+    parts = [
+        net.apply(Relu(Activation.RELU), part, quantisation=same, name=f"{part.name}/clamp")
+        for part in (first, second, first)
+    ]
+    joined = net.apply(Concatenation(3), *parts, quantisation=same, name="joined")
+    done = compiled(net.build(joined), "nvdla:extension=False")
+    assert "concatenate" in [node.kind for node in claimed(done.graph).values()]
+    assert_exact(done, "host")

@@ -293,8 +293,8 @@ def fused_sums(offloaded: Offloaded) -> bool | str:
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:
-    """Concatenations must be along channels, and all inputs but the last must consist of whole
-    packs.
+    """Concatenations must be along channels. With penstock's extension, all inputs but the last
+    must consist of whole packs.
 
     A pack is a group of channels that memory stores together: 8, or 32 in the configuration large.
     Return True, or the reason why `offloaded` violates this rule."""
@@ -303,6 +303,8 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
     channels = [value.type.shape[3] for value in offloaded.main.inputs]
     if sum(channels) != offloaded.main.output.type.shape[3]:
         return f"the axis is {getattr(offloaded.main.op, 'axis', None)}"
+    if not kernels.is_extended(offloaded):
+        return True
     atom = kernels.hardware(offloaded).memory_atom_bytes
     odd = [(k, count) for k, count in enumerate(channels[:-1]) if count % atom]
     return not odd or f"input {odd[0][0]} has {odd[0][1]} channels, and a pack has {atom}"

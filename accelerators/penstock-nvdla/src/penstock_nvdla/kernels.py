@@ -80,8 +80,8 @@ WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 # Operators to whose results unit POST can add a second tensor.
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 # Operators that may need constant arrays.
-TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract")
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "concatenate")
+TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract", "concatenate")
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d")
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
@@ -249,7 +249,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
     """Return the commands of a kernel call, one per task.  A concatenation has one task per input,
     which copies that input to its channels of the output."""
     commands: list[Command] = []
-    offset_bytes = 0
+    channel = 0
     for one in tasks(call):
         task = one.task
         lower = maximum(call.first * task.stride_h - task.pad_top, 0)
@@ -262,13 +262,19 @@ def compute(call: KernelCall) -> Sequence[Command]:
                     call.operands[k].rows(*interval)
                     for k, interval in zip(one.inputs, rows, strict=False)
                 ],
-                call.result.rows(call.first, call.end, offset_bytes),
+                call.result.rows(call.first, call.end, _pack_offset(task, channel)),
                 tables=tuple(map(call.table, task.tables)),
                 scratch=None if call.scratch_buffer is None else call.scratch,
             )
         )
-        offset_bytes += task.out_row_bytes
+        channel += task.in_c
     return commands
+
+
+def _pack_offset(task: Task, channel: int) -> int:
+    """The offset in bytes, in an output row, of the pack that contains a channel."""
+    atom = task.hardware.memory_atom_bytes
+    return channel // atom * task.out_w * atom
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
@@ -311,6 +317,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     # "second": the constant operand of a sum or difference, int8, of shape (channels,).
     if not is_extended(offloaded):
         return plain_tables(offloaded)
+    if offloaded.main.kind == CONCATENATION:
+        return {}
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)

@@ -140,10 +140,27 @@ def clamping(offloaded: Offloaded) -> Scaling | None:
 
 
 def copies(offloaded: Offloaded) -> tuple[UnextendedTask, ...]:
-    """Return the tasks that copy the inputs of a concatenation to their channels of the output."""
-    chip = plain_hardware(offloaded)
-    sizes = [value.type.shape[1:] for value in offloaded.main.inputs]
-    return tuple(UnextendedTask(chip, None, w, h, c, w, h, c) for h, w, c in sizes)
+    """Return the tasks that write the inputs of a concatenation to their channels of the output."""
+    chip, found = plain_hardware(offloaded), list[UnextendedTask]()
+    channel = weight_bytes = 0
+    *_, total = offloaded.main.output.type.shape
+    for value in offloaded.main.inputs:
+        _, h, w, c = value.type.shape
+        lead, channel = channel % chip.memory_atom_bytes, channel + c
+        moves = lead > 0 or (channel % chip.memory_atom_bytes > 0 and channel < total)
+        task = UnextendedTask(chip, None, w, h, c, w, h, lead + c, lead=lead, moves=moves)
+        if moves:
+            task = replace(task, weight_address=weight_bytes)
+            weight_bytes += len(_moving_weights(task))
+        found.append(task)
+    return tuple(found)
+
+
+def _moving_weights(task: UnextendedTask) -> bytes:
+    """The weights with which an input of a concatenation becomes channels `task.lead` and up."""
+    kernels = np.eye(task.out_c, task.in_c, -task.lead, np.int8)[:, None, None]
+    packed = pack_weights(kernels, task.hardware)
+    return packed + bytes(aligned(len(packed)) - len(packed))
 
 
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
@@ -233,7 +250,7 @@ def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
 def plain_scratch_bytes(offloaded: Offloaded) -> int:
     """Return the size in bytes of the scratch memory that an operator needs."""
     if offloaded.main.kind == CONCATENATION:
-        return 0
+        return max(task.scratch_bytes for task in copies(offloaded))
     return plain_task(offloaded).scratch_bytes
 
 
@@ -241,10 +258,14 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays that the hardware reads for an operator, by name.
 
     The result is empty if the task of the operator has no passes."""
-    # "weights": the int8 weights, in the order in which the hardware reads them.
+    # "weights": the int8 weights, in the order in which the hardware reads them; those of a
+    #   concatenation move channels within packs.
     # "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
     #   then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
     #   the number of channels is rounded up to whole packs.
+    if offloaded.main.kind == CONCATENATION:
+        packed = b"".join(_moving_weights(task) for task in copies(offloaded) if task.moves)
+        return {"weights": np.frombuffer(packed, np.int8)} if packed else {}
     task = plain_task(offloaded)
     if not task.passes:
         return {}

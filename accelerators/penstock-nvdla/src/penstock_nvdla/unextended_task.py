@@ -3,6 +3,11 @@
 A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
 pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
 convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
+
+A concatenation has a task for each input.  Where channels of an input do not begin and end with a
+pack, a 1x1 convolution whose weights are 0 and 1 moves them within their packs.  It writes zeros to
+the other channels.  A pack that begins with channels of earlier inputs is copied to scratch before,
+and added afterwards.
 """
 
 from __future__ import annotations
@@ -40,11 +45,17 @@ from penstock_nvdla.sdp import (
 )
 from penstock_nvdla.sdp_constants import PassSettings, Scaling
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
-from penstock_nvdla.stream import Write, operating_writes, pooling_writes, sdp_writes
+from penstock_nvdla.stream import (
+    Write,
+    convolution_writes,
+    operating_writes,
+    pooling_writes,
+    sdp_writes,
+)
 from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of_convolution
 
-# The size in bytes of the rows of a second pass that are in scratch at a time, unless a single row
-# is larger.
+# The size in bytes of the rows that are in scratch at a time, unless a single row is larger, or
+# main memory delivers more during its latency.
 ROWS_BYTES = 4096
 
 
@@ -84,6 +95,8 @@ class UnextendedStep:
             return pooling_writes(self.layer)
         if isinstance(self.layer, SdpLayer):
             return sdp_writes(self.layer, self.operations)
+        if self.operations is DATA_PASSES:
+            return convolution_writes(self.layer)
         return operating_writes(self.layer, self.operations)
 
     def bytes_inside(self, places: Set[Base]) -> tuple[int, int]:
@@ -115,6 +128,11 @@ CONVOLUTION_BASES = {
     "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
 }
 OUTPUT_REGISTER = "SDP.D_DST_BASE_ADDR_LOW"
+MOVING_BASES = {
+    "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
+    "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
+    OUTPUT_REGISTER: Base.OUTPUT,
+}
 SUM_BASES = {
     "SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.SCRATCH,
     "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT,
@@ -137,7 +155,11 @@ class UnextendedTask(Task):
     method: what PDP computes; None unless the operator is a pool.
     total: the constants of a sum of two tensors; None for other operators.
     scaling: the constants of a clamp; None for other operators and for copies.
-    gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0."""
+    gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0.
+    lead: for an input of a concatenation, the number of channels of earlier inputs in the first
+        pack that the task writes; `out_c` includes them.
+    moves: whether a convolution moves this input's channels within their packs.
+    weight_address: the place of the weights of this convolution in the table of weights."""
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
@@ -145,10 +167,15 @@ class UnextendedTask(Task):
     total: SumSettings | UnitYSum | None = None
     scaling: Scaling | None = None
     gathered_bytes: int = 0
+    lead: int = 0
+    moves: bool = False
+    weight_address: int = 0
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the constant arrays that the task reads: weights and operands of SDP."""
+        if self.moves:
+            return ("weights",)
         return ("weights", "post") if self.passes else ()
 
     @property
@@ -158,14 +185,21 @@ class UnextendedTask(Task):
 
     @property
     def rows_at_once(self) -> int:
-        """How many output rows each of two passes computes before their results are added."""
-        return max(1, ROWS_BYTES // self.out_row_bytes)
+        """How many output rows are computed before what is in scratch is added to them."""
+        port = self.hardware.memory
+        most = max(ROWS_BYTES, round(port.latency_cycles * port.bytes_per_cycle))
+        return max(1, most // self.kept_row_bytes)
+
+    @property
+    def kept_row_bytes(self) -> int:
+        """The size in bytes of an output row that is in scratch: of one pack if `lead` is not 0."""
+        return self.out_w * self.hardware.memory_atom_bytes if self.lead else self.out_row_bytes
 
     @property
     def scratch_bytes(self) -> int:
         """The size of the scratch memory of the task in bytes."""
-        rows = min(self.rows_at_once, self.out_h) if len(self.passes) > 1 else 0
-        return self.gathered_bytes + rows * self.out_row_bytes
+        rows = min(self.rows_at_once, self.out_h) if self.lead or len(self.passes) > 1 else 0
+        return self.gathered_bytes + rows * self.kept_row_bytes
 
     @property
     def padded_channels(self) -> int:
@@ -212,6 +246,12 @@ class UnextendedTask(Task):
             yield from self._averaging_steps(first, end, in_lines, out_lines)
         elif self.method is not None:
             yield from self._pooling_steps(self.method, first, end, in_lines, out_lines)
+        elif self.moves:
+            for lower in range(first, end, self.rows_at_once):
+                rows = min(end - lower, self.rows_at_once)
+                start = lower - first
+                surfaces = self._surfaces(start * in_lines, start * out_lines, in_lines, out_lines)
+                yield from self._moving_steps(rows, *surfaces)
         elif not self.passes:
             yield self._copy_step(first, end, in_lines, out_lines)
         elif len(self.passes) == 1:
@@ -268,6 +308,25 @@ class UnextendedTask(Task):
                 table = 2 * packed * OPERAND_BYTES
                 yield UnextendedStep(layer, replace(moved, table=table), bases, operations)
             weight_address += aligned(found[0].weight_bytes)
+
+    def _moving_steps(
+        self, rows: int, source: Surface, output: Surface
+    ) -> Iterator[UnextendedStep]:
+        """The layers that write an input of a concatenation to its channels of some output rows."""
+        atom = self.hardware.memory_atom_bytes
+        kept = Surface(self.kept_row_bytes, self.kept_row_bytes)
+        size = packed_bytes(rows, self.out_w, atom, atom)
+        if self.lead:
+            layer = SdpLayer(self.out_w, rows, atom, output, kept, UNCHANGED)
+            bases = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.OUTPUT, OUTPUT_REGISTER: Base.SCRATCH}
+            yield UnextendedStep(layer, LayerTraffic(features=size, output=size), bases)
+        convolution = self._convolution(rows, source, output, Padding())
+        for layer in hardware_layers(replace(convolution, weight_address=self.weight_address)):
+            yield UnextendedStep(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
+        if self.lead:
+            layer = SdpLayer(self.out_w, rows, atom, kept, output, UNCHANGED)
+            moved = LayerTraffic(features=size, second=size, output=size)
+            yield UnextendedStep(layer, moved, SUM_BASES, SdpOperations(added_elements(output)))
 
     def packs(self) -> Iterator[tuple[int, int]]:
         """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""

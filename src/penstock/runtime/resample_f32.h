@@ -17,30 +17,52 @@ struct resample_f32 {
     const float *weights_h, *weights_w;   /* the weight of each tap */
 };
 
-/* Channels of a pixel, weighted; added to those of `out` unless it is the first tap. */
-static inline void resample_f32_add(const int8_t *in, float down, float across, int32_t channels,
-                                    int32_t is_first, int8_t *out) {
+/* Where a tap reads channels, and its weights. */
+typedef struct {
+    const int8_t *in;
+    float down, across;
+} resample_f32_tap;
+
+/* Adds the channels of `count` taps, weighted, to those of `out`; the first taps of a sum have
+ * nothing to be added to. */
+static inline void resample_f32_add(const resample_f32_tap *taps, int32_t count, int32_t is_first,
+                                    int32_t channels, int8_t *out) {
     for (int32_t c = 0; c < channels; c++) {
-        const float part = penstock_product(penstock_product(penstock_get_f32(in, c), down), across);
-        penstock_put_f32(out, c, is_first ? part : penstock_get_f32(out, c) + part);
+        float sum = is_first ? 0.0f : penstock_get_f32(out, c);
+        for (int32_t k = 0; k < count; k++) {
+            const float x = penstock_product(penstock_get_f32(taps[k].in, c), taps[k].down);
+            const float part = penstock_product(x, taps[k].across);
+            sum = is_first && k == 0 ? part : sum + part;
+        }
+        penstock_put_f32(out, c, sum);
     }
 }
 
 PENSTOCK_KERNEL void resample_f32(const struct resample_f32 *p, const penstock_source *x,
                                   const penstock_sink *y, int32_t lower, int32_t upper) {
-    const int32_t pixel = p->channels * 4;
+    const int32_t count = p->taps_w * p->taps_h;
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t h = row % p->out_h * p->taps_h; /* its first tap */
         const int32_t image = row / p->out_h * p->in_h;
+        const int32_t *indices_h = p->indices_h + row % p->out_h * p->taps_h;
+        const float *weights_h = p->weights_h + row % p->out_h * p->taps_h;
         int8_t *out = penstock_write_row(y, row);
-        for (int32_t w = 0; w < p->out_w * p->taps_w; w++) {
-            const int32_t is_first = w % p->taps_w == 0;
-            for (int32_t k = 0; k < p->taps_h; k++) {
-                const int8_t *in = penstock_read_row(x, image + p->indices_h[h + k]);
-                resample_f32_add(in + p->indices_w[w] * pixel, p->weights_h[h + k],
-                                 p->weights_w[w], p->channels, is_first && k == 0, out);
+        for (int32_t column = 0; column < p->out_w; column++, out += p->channels * 4) {
+            resample_f32_tap taps[4]; /* those that are added at once */
+            for (int32_t t = 0, k = 0, w = column * p->taps_w; t < count; t++) {
+                const int8_t *in = penstock_read_row(x, image + indices_h[k]);
+                taps[t % 4].in = in + p->indices_w[w] * p->channels * 4;
+                taps[t % 4].down = weights_h[k];
+                taps[t % 4].across = p->weights_w[w];
+                if (t == 3) {
+                    resample_f32_add(taps, 4, 1, p->channels, out);
+                } else if (t % 4 == 3) {
+                    resample_f32_add(taps, 4, 0, p->channels, out);
+                } else if (t == count - 1) {
+                    resample_f32_add(taps, t % 4 + 1, t < 4, p->channels, out);
+                }
+                k = k + 1 < p->taps_h ? k + 1 : 0;
+                w += k == 0;
             }
-            out += (w + 1) % p->taps_w == 0 ? pixel : 0;
         }
     }
 }

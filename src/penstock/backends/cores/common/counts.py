@@ -369,9 +369,11 @@ def _resampled(p: Params, site: Site) -> Counts:
 
 
 def _resampled_reals(p: Params, site: Site) -> Counts:
-    """How often each section of `resample_f32` runs: one innermost loop per tap of a pixel."""
-    steps = site.output.elements * p["taps_h"] * p["taps_w"]
-    return {"loop": steps / p["channels"], "step": steps}
+    """How often each section of `resample_f32` runs: `loop` once per tap of a pixel, and `output`
+    once per four taps, or fewer, of an element."""
+    outputs, taps = site.output.elements, p["taps_h"] * p["taps_w"]
+    steps = outputs * taps
+    return {"loop": steps / p["channels"], "output": outputs * -(-taps // 4), "step": steps}
 
 
 def _running(p: Params, site: Site) -> Counts:

@@ -40,6 +40,7 @@ from penstock.ops.plain import (
     PlainErf,
     PlainErfc,
     PlainExp,
+    PlainHardSwish,
     PlainLog,
     PlainLogistic,
     PlainMaximum,
@@ -85,6 +86,7 @@ REAL_FUNCTIONS: tuple[Op, ...] = (
     Round(),
     Neg(),
     Square(),
+    PlainHardSwish(),
 )
 POSITIVE_FUNCTIONS: tuple[Op, ...] = (PlainLog(), PlainSqrt(), PlainRsqrt())
 EITHER_PAIRS: tuple[Op, ...] = (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())

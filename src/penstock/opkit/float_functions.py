@@ -1,7 +1,7 @@
 """exp, erfc, log, sqrt, logistic and tanh of float32 arrays, as the C kernels compute them.
 
-exp and log are computed in integers and do not depend on a mathematical library.  The other
-functions use single-precision operations, which IEEE 754 defines to the last bit.
+log is computed in integers and does not depend on a mathematical library.  The other functions
+use single-precision operations, which IEEE 754 defines to the last bit.
 
 Source: the C headers `complementary_error.h`, `exponential.h`, `logarithm.h`, `square_root.h` and
 `sigmoid_f32.h`.
@@ -16,8 +16,13 @@ from penstock.fixedpoint import Int64s
 
 Floats = NDArray[np.float32]
 
-LOG2_E_Q30 = 1549082005
-LOG_2_Q48 = 195103586505167
+LOG2_E = np.float32(1.442695)
+LOG_2_HIGH, LOG_2_LOW = np.float32(0.69314575), np.float32(1.4286068e-6)
+"""log(2) in two parts, of which the first has 15 bits: its products by an exponent are exact."""
+EXP_COEFFICIENTS = tuple(
+    np.float32(c) for c in (0.0013814172, 0.008368922, 0.041668408, 0.1666652, 0.49999994)
+)
+"""Of (exp(r) - 1 - r) / r^2, the highest power first, fitted for |r| below 0.348."""
 LOG_2_Q36 = 47632711549
 EXP_OVERFLOWS, EXP_VANISHES = 89.0, -104.0
 SQRT_2_Q23 = 11863283
@@ -34,12 +39,25 @@ def inverse_square_root(x: Floats) -> Floats:
 
 
 def exp(x: Floats) -> Floats:
-    """exp(x), with an error below 0.6 ulp; infinity, 0 or a subnormal number at the ends."""
+    """exp(x), with an error below 1 ulp; infinity, 0 or a subnormal number at the ends."""
     inside = (x <= EXP_OVERFLOWS) & (x >= EXP_VANISHES)
-    exponent, rest = _reduced(np.where(inside, x, np.float32(0)))
-    found = _scaled(_series(rest, 1).astype(np.float32), exponent - 30)
+    bounded = np.where(inside, x, np.float32(0))
+    half = np.copysign(np.float32(0.5), bounded)
+    exponent = (bounded * LOG2_E + half).astype(np.int64)
+    n = exponent.astype(np.float32)
+    rest = bounded - n * LOG_2_HIGH - n * LOG_2_LOW
+    with np.errstate(over="ignore", under="ignore"):
+        found = _scaled(np.float32(1) + _exp_near_zero(rest), exponent)
     ends = np.where(x > 0, np.float32(np.inf), np.float32(0))
     return np.where(inside, found, np.where(np.isnan(x), x, ends))
+
+
+def _exp_near_zero(r: Floats) -> Floats:
+    """exp(r) - 1 for r in [-0.35, 0.35]."""
+    total, *others = EXP_COEFFICIENTS
+    for coefficient in others:
+        total = total * r + coefficient
+    return r + r * r * total
 
 
 ERFC_COEFFICIENTS = (
@@ -65,25 +83,8 @@ def erfc(x: Floats) -> Floats:
 def elu(x: Floats) -> Floats:
     """x, or exp(x) - 1 where x is negative, with an error below 2 ulp."""
     near = np.where((x < 0) & (x >= -0.34375), x, np.float32(0))
-    series = _scaled(_series(_reduced(near)[1], 2).astype(np.float32), np.array(-30))
-    below = np.where(x < -0.34375, exp(x) - np.float32(1), near * series)
+    below = np.where(x < -0.34375, exp(x) - np.float32(1), _exp_near_zero(near))
     return np.where(x < 0, below, x)
-
-
-def _reduced(x: Floats) -> tuple[Int64s, Int64s]:
-    """(n, r): x = n * log(2) + r, r in Q31."""
-    # Exact: a power of two shifts the exponent, and 2**48 * 104 fits 64 bits.
-    fixed = (x * np.float32(2**48)).astype(np.int64)
-    exponent = ((fixed >> 24) * LOG2_E_Q30 + (1 << 53)) >> 54
-    return exponent, (fixed - exponent * LOG_2_Q48) >> 17
-
-
-def _series(r: Int64s, first: int) -> Int64s:
-    """1 + r/first * (1 + r/(first + 1) * (1 + ..)) in Q30."""
-    total = np.full_like(r, 1 << 30)
-    for k in range(9, first - 1, -1):
-        total = (1 << 30) + _truncated_quotient((total * r) >> 31, np.array(k))
-    return total
 
 
 def _truncated_quotient(a: Int64s, b: Int64s) -> Int64s:
@@ -136,14 +137,12 @@ def _bit_length(x: Int64s) -> Int64s:
 
 
 def logistic(x: Floats) -> Floats:
-    """1 / (1 + exp(-x)), with an error below 0.6 ulp; below -9, exp(x) as in the reference.
+    """1 / (1 + exp(-x)), with an error below 3 ulp; below -9, exp(x) as in the reference.
 
     Source: TFLite, `reference/logistic.h`."""
+    power = exp(-np.abs(x))
+    found = np.where(x < 0, power, np.float32(1)) / (np.float32(1) + power)
     inside = (x >= -9) & (x <= 20)
-    exponent, rest = _reduced(-np.abs(np.where(inside, x, np.float32(0))))
-    one, small = 1 << 30, _series(rest, 1)
-    quotient = (np.where(x < 0, small, one) << 32) // (one + (small >> -exponent))
-    found = _scaled(quotient.astype(np.float32), np.where(x < 0, exponent, 0) - 32)
     return np.where(inside, found, np.where(x > 0, np.float32(1), exp(x)))
 
 

@@ -107,7 +107,7 @@ class PlainExp(Plain):
     """The exponential of real numbers."""
 
     RELAY = relay("exp")
-    REFERENCE_ULPS = 1
+    REFERENCE_ULPS = 2
     ARITHMETIC = arithmetic("exp", float32=float_functions.exp)
 
 
@@ -144,12 +144,25 @@ class PlainElu(Plain):
     ARITHMETIC = arithmetic("elu", float32=float_functions.elu)
 
 
+def _hard_swish(x: Floats) -> Floats:
+    return x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainHardSwish(Plain):
+    """x * clip(x + 3, 0, 6) / 6, each operation rounded.
+
+    Source: TFLite HARD_SWISH; `reference/hard_swish.h`."""
+
+    ARITHMETIC = arithmetic("hard_swish", float32=_hard_swish)
+
+
 @dataclass(frozen=True, slots=True)
 class PlainLogistic(Plain):
     """The logistic function of real numbers."""
 
     RELAY = relay("sigmoid")
-    REFERENCE_ULPS = 3
+    REFERENCE_ULPS = 4
     ARITHMETIC = arithmetic("logistic", float32=float_functions.logistic)
 
 
@@ -279,7 +292,7 @@ class PlainMinimum(Plain):
 
 
 def _sloped(a: Floats, b: Floats) -> Floats:
-    return np.where(a >= 0, a, a * b)
+    return np.where(a < 0, a * b, a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,8 +456,9 @@ SAMPLES = (
     sample(FloorMod(), integers(2, 4, 3, 5), integers(4, 1, 5)),
     *(
         sample(op, _IMAGE)
-        for op in (PlainAbs(), PlainExp(), PlainElu(), PlainLogistic(), PlainTanh(), PlainRsqrt())
+        for op in (PlainAbs(), PlainExp(), PlainElu(), PlainHardSwish(), PlainLogistic())
     ),
+    *(sample(op, _IMAGE) for op in (PlainTanh(), PlainRsqrt())),
     *(sample(op, x) for op in (PlainLog(), PlainSqrt()) for x in (_IMAGE, reals(7))),
     sample(PlainRelu(), _IMAGE),
     sample(PlainRelu(Limits(-1.0, 1.0)), reals(7)),

@@ -62,11 +62,10 @@ from penstock.opkit.transcendental import inverse_sqrt
 from penstock.ops.binary import Maximum, Minimum
 from penstock.ops.plain import (
     PlainAbs,
-    PlainAdd,
-    PlainDiv,
     PlainElu,
     PlainErfc,
     PlainExp,
+    PlainHardSwish,
     PlainLog,
     PlainLogistic,
     PlainMaximum,
@@ -486,7 +485,8 @@ def _real_foreign(node: ForeignNode) -> Iterable[Made]:
         case "LEAKY_RELU":
             return from_onnx(onnx_form(node, "LeakyRelu", alpha=node.real("alpha")))
         case _:
-            return _real_hard_swish(onnx_form(node, "HardSwish"))
+            real = RealNodes(onnx_form(node, "HardSwish"))
+            return real.result(real.apply(PlainHardSwish(), real.input(0)))
 
 
 def _real_gelu(node: OnnxNode) -> Iterable[Made]:
@@ -497,15 +497,6 @@ def _real_gelu(node: OnnxNode) -> Iterable[Made]:
     half = real.apply(PlainMul(), x, real.constant(0.5, "half"))
     scaled = real.apply(PlainMul(), x, real.constant(-math.sqrt(0.5), "scale"))
     return real.result(real.apply(PlainMul(), half, real.apply(PlainErfc(), scaled)))
-
-
-def _real_hard_swish(node: OnnxNode) -> Iterable[Made]:
-    """As TFLite rounds it: x * clip(x + 3, 0, 6) / 6.  Source: `reference/hard_swish.h`."""
-    real = RealNodes(node)
-    x = real.input(0)
-    gate = real.apply(PlainAdd(Limits(0.0, 6.0)), x, real.constant(3.0, "three"))
-    product = real.apply(PlainMul(), x, gate)
-    return real.result(real.apply(PlainDiv(), product, real.constant(6.0, "six")))
 
 
 def _check(node: ForeignNode) -> None:

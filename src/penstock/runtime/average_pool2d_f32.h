@@ -5,7 +5,6 @@
 #define PENSTOCK_AVERAGE_POOL2D_F32_H
 
 #include "pool.h"
-#include "real.h"
 
 struct average_pool2d_f32 {
     PENSTOCK_POOL_WINDOWS;
@@ -17,13 +16,11 @@ PENSTOCK_KERNEL void average_pool2d_f32(const struct average_pool2d_f32 *p,
                                         const penstock_source *x, const penstock_sink *y,
                                         int32_t lower, int32_t upper) {
     const float limits[2] = {p->bounds[0], p->bounds[1]}; /* y might overlap them */
-    PENSTOCK_POOL_OF(
-        float, 4,
+    PENSTOCK_POOL_F32(
         const float count =
             (float)(p->divisor ? p->divisor
                                : (rows.upper - rows.lower) * (columns.upper - columns.lower)),
-        0.0f, result += penstock_get_f32(in, 0),
-        penstock_put_f32(out, index, penstock_bounded_f32(result / count, limits)))
+        0.0f, result += element, penstock_bounded_f32(result / count, limits))
 }
 
 #endif

@@ -14,14 +14,17 @@ struct compare_f32 {
     PENSTOCK_RELATION_MEMBER;
 };
 
-static inline int32_t compare_f32_element(const struct compare_f32 *p, float a, float b) {
-    const int32_t is_ordered = a <= b || a > b;
-    return is_ordered ? PENSTOCK_HOLDS(p->relation, a, b) : p->relation == (1 | 4);
+static inline int32_t compare_f32_element(int32_t relation, float a, float b) {
+    if (a < b) {
+        return relation & 1;
+    }
+    return a > b ? relation >> 2 : a == b ? relation >> 1 & 1 : relation == (1 | 4);
 }
 
 PENSTOCK_KERNEL void compare_f32(const struct compare_f32 *p, const penstock_source *x,
                                  const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH_PAIR_TO_S8(float, penstock_get_f32, compare_f32_element(p, a, b))
+    const int32_t relation = p->relation;
+    PENSTOCK_FOR_EACH_PAIR_TO_S8(float, penstock_get_f32, compare_f32_element(relation, a, b))
 }
 
 #endif

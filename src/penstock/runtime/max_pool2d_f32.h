@@ -5,7 +5,6 @@
 #define PENSTOCK_MAX_POOL2D_F32_H
 
 #include "pool.h"
-#include "real.h"
 
 struct max_pool2d_f32 {
     PENSTOCK_POOL_WINDOWS;
@@ -15,11 +14,8 @@ struct max_pool2d_f32 {
 PENSTOCK_KERNEL void max_pool2d_f32(const struct max_pool2d_f32 *p, const penstock_source *x,
                                     const penstock_sink *y, int32_t lower, int32_t upper) {
     const float limits[2] = {p->bounds[0], p->bounds[1]}; /* y might overlap them */
-    PENSTOCK_POOL_OF(
-        float, 4, (void)0, limits[0],
-        const float element = penstock_get_f32(in, 0);
-        result = result < element ? element : result,
-        penstock_put_f32(out, index, penstock_bounded_f32(result, limits)))
+    PENSTOCK_POOL_F32((void)0, limits[0], result = result < element ? element : result,
+                      penstock_bounded_f32(result, limits))
 }
 
 #endif

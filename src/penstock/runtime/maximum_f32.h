@@ -13,7 +13,7 @@ struct maximum_f32 {
 
 PENSTOCK_KERNEL void maximum_f32(const struct maximum_f32 *p, const penstock_source *x,
                                  const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH_PAIR(float, f32, a > b ? a : b)
+    PENSTOCK_FOR_EACH_SHORT_PAIR(float, f32, a > b ? a : b)
 }
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef PENSTOCK_POOL_H
 #define PENSTOCK_POOL_H
 
+#include "real.h"
 #include "window.h"
 
 /* Leading members of the parameter structures of pooling kernels: shapes and windows. */
@@ -55,6 +56,43 @@ static inline penstock_span penstock_pool_taps(int32_t first, int32_t taps, int3
                 }                                                                                 \
                 const int32_t index = column * p->out_c + c;                                      \
                 put;                                                                              \
+            }                                                                                     \
+        }                                                                                         \
+    }
+
+/* The same for floats: all channels of a tap after each other.  `result` is what `accumulate` changes
+ * by an `element`, and what `pooled` is made of. */
+#define PENSTOCK_POOL_F32(prepare, initial, accumulate, pooled)                                   \
+    const int32_t channels = p->out_c, pixel = p->in_c * 4, step = p->dilation_w * pixel;         \
+    for (int32_t row = lower; row < upper; row++) {                                               \
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;                            \
+        const int32_t first_row = row / p->out_h * p->in_h + top;                                 \
+        const penstock_span rows =                                                                \
+            penstock_pool_taps(top, p->kernel_h, p->dilation_h, p->in_h);                         \
+        int8_t *out = penstock_write_row(y, row);                                                 \
+        for (int32_t column = 0; column < p->out_w; column++, out += channels * 4) {              \
+            const int32_t left = column * p->stride_w - p->pad_left;                              \
+            const penstock_span columns =                                                         \
+                penstock_pool_taps(left, p->kernel_w, p->dilation_w, p->in_w);                    \
+            const int32_t before = (left + columns.lower * p->dilation_w) * pixel;                \
+            prepare;                                                                              \
+            for (int32_t c = 0; c < channels; c++) {                                              \
+                penstock_put_f32(out, c, initial);                                                \
+            }                                                                                     \
+            for (int32_t k = rows.lower; k < rows.upper; k++) {                                   \
+                const int8_t *in = penstock_read_row(x, first_row + k * p->dilation_h) + before;  \
+                for (int32_t l = columns.lower; l < columns.upper; l++, in += step) {             \
+                    for (int32_t c = 0; c < channels; c++) {                                      \
+                        const float element = penstock_get_f32(in, c);                            \
+                        float result = penstock_get_f32(out, c);                                  \
+                        accumulate;                                                               \
+                        penstock_put_f32(out, c, result);                                         \
+                    }                                                                             \
+                }                                                                                 \
+            }                                                                                     \
+            for (int32_t c = 0; c < channels; c++) {                                              \
+                const float result = penstock_get_f32(out, c);                                    \
+                penstock_put_f32(out, c, pooled);                                                 \
             }                                                                                     \
         }                                                                                         \
     }

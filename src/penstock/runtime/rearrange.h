@@ -29,6 +29,15 @@ PENSTOCK_KERNEL void rearrange(const struct rearrange *p, const penstock_source 
         }
         for (int32_t i = 0; i < p->extent0; i++) {
             for (int32_t j = 0; j < p->extent1; j++) {
+                if (p->rows2 == 0 && p->run_bytes == 4) { /* words of one row */
+                    const int8_t *in = penstock_read_row(x, in_row + i * p->rows0 + j * p->rows1);
+                    in += offset + i * p->bytes0 + j * p->bytes1;
+                    const int32_t step = p->bytes2;
+                    for (int32_t k = p->extent2; k > 0; k--, in += step, out += 4) {
+                        memcpy(out, in, 4);
+                    }
+                    continue;
+                }
                 for (int32_t k = 0; k < p->extent2; k++) {
                     const int32_t source = in_row + i * p->rows0 + j * p->rows1 + k * p->rows2;
                     const int8_t *in = penstock_read_row(x, source) + offset;

@@ -13,15 +13,14 @@ struct relu_f32 {
     const float *bounds; /* lower and upper */
 };
 
-/* The clamped number. */
-static inline float relu_f32_clamp(const struct relu_f32 *p, float a) {
-    const float raised = a < p->bounds[0] ? p->bounds[0] : a;
-    return p->bounded && raised > p->bounds[1] ? p->bounds[1] : raised;
-}
-
 PENSTOCK_KERNEL void relu_f32(const struct relu_f32 *p, const penstock_source *x,
                               const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH(float, f32, relu_f32_clamp(p, a))
+    const float bounds[] = {p->bounds[0], p->bounds[1]}; /* y might overlap them */
+    if (p->bounded) {
+        PENSTOCK_FOR_EACH(float, f32, penstock_bounded_f32(a, bounds))
+    } else {
+        PENSTOCK_FOR_EACH(float, f32, a < bounds[0] ? bounds[0] : a)
+    }
 }
 
 #endif

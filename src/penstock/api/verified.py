@@ -245,19 +245,15 @@ def verify(
             with _located(goldens):
                 sets = golden_inputs(original, truth)
             sets, steps = (sets, steps) if against is None else against.fed(sets)
+        judged = judge and partial(_judged, judge, original, truth)
         climbing = ladder.climb(
             done,
-            truth,
+            ladder.Truth(truth, judged, deviating, goldens is not None, against),
             sets,
             on_stage,
-            judge=judge and partial(_judged, judge, original, truth),
-            deviating=deviating,
-            are_recorded=goldens is not None,
-            every_point=every_point,
-            compiler=compiler,
-            executor=executor,
             steps=steps,
-            hops=against,
+            every_point=every_point,
+            tools=ladder.Tools(compiler, executor),
         )
         with _located(goldens):
             rungs = tuple(_until(last, every_point, climbing))

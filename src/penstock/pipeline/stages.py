@@ -156,15 +156,17 @@ WRITE: Stage[Program, Bundle] = Stage(
     lambda program, context: write(program, context.request),
 )
 
-STAGES: tuple[Stage[Any, Any], ...] = (READ, SIMPLIFY, ASSIGN, SCHEDULE, PLACE, LOWER, WRITE)
+AnyStage = Stage[Any, Any]
+
+STAGES: tuple[AnyStage, ...] = (READ, SIMPLIFY, ASSIGN, SCHEDULE, PLACE, LOWER, WRITE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a stage, and its run time in seconds."""
 
-    stage: Stage[Any, Any]
-    result: Any
+    stage: AnyStage
+    result: object
     seconds: float
 
 
@@ -186,7 +188,7 @@ class Outcomes:
 
 
 def run_stages(
-    stages: Sequence[Stage[Any, Any]],
+    stages: Sequence[AnyStage],
     first_input: object,
     context: Context,
     on_stage: OnStage = lambda name: None,
@@ -205,7 +207,7 @@ def run_through(request: Request, name: str, executor: Executor | None = None) -
 
 
 def _outcomes(
-    stages: Sequence[Stage[Any, Any]], value: object, context: Context, on_stage: OnStage
+    stages: Sequence[AnyStage], value: object, context: Context, on_stage: OnStage
 ) -> Iterator[Outcome]:
     for stage in stages:
         on_stage(stage.name)

@@ -187,10 +187,10 @@ def goldens_to_members(goldens: Goldens) -> dict[str, Array]:
     return members
 
 
-def _meta(goldens: Goldens) -> dict[str, Any]:
+def _meta(goldens: Goldens) -> dict[str, object]:
     """The object stored as member `meta`, without unknown values."""
     owner = None if goldens.tensor_set is None else goldens.set_numbers[goldens.tensor_set]
-    meta: dict[str, Any] = {
+    meta: dict[str, object] = {
         "kinds": goldens.kinds,
         "model": goldens.model,
         "model_crc32": goldens.model_crc32,
@@ -290,12 +290,12 @@ def _crcs(meta: Meta, key: str) -> Crcs:
 def _kinds(meta: Meta, set_count: int) -> tuple[str, ...]:
     """The kind of each set; empty strings if the archive does not state kinds."""
     kinds: object = meta.get("kinds", [""] * set_count)
-    if not isinstance(kinds, list) or len(cast(Sequence[Any], kinds)) != set_count:
+    if not isinstance(kinds, list) or len(cast(Sequence[object], kinds)) != set_count:
         raise _contradiction(
             'key "kinds" of "meta" does not name the kind of each set',
             f"there are {set_count} sets; it is {kinds!r:.60}",
         )
-    return tuple(str(kind) for kind in cast(Sequence[Any], kinds))
+    return tuple(str(kind) for kind in cast(Sequence[object], kinds))
 
 
 def _by_set(members: Members, role: str) -> ArraysBySet:

@@ -441,22 +441,18 @@ class Scratchpads:
 
     @staticmethod
     def separate(
-        input_bytes: int,
-        weights_bytes: int,
-        output_bytes: int,
-        *,
-        parameters_bytes: int | None = None,
+        *sizes_bytes: int,
         alignment: int = 1,
         double_buffered: bool = False,
         spills: bool = True,
         copies: Copies = Copies(),
     ) -> Scratchpads:
-        """Return one memory for each role; without `parameters_bytes`, parameters are in that of
-        weights."""
-        sizes = {INPUT: input_bytes, WEIGHTS: weights_bytes, OUTPUT: output_bytes}
-        if parameters_bytes is not None:
-            sizes[PARAMETERS] = parameters_bytes
-        memories = tuple(Scratchpad(r, size, (r,), alignment) for r, size in sizes.items())
+        """Return one memory for each role.
+
+        sizes_bytes: of the memories of input, weights, output and parameters; without the last one,
+            parameters are in that of weights."""
+        sized = zip((INPUT, WEIGHTS, OUTPUT, PARAMETERS), sizes_bytes, strict=False)
+        memories = tuple(Scratchpad(role, size, (role,), alignment) for role, size in sized)
         return Scratchpads(memories, double_buffered, spills, copies)
 
     def of(self, role: str) -> Scratchpad:

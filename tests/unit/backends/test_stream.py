@@ -19,7 +19,7 @@ from penstock.errors import BackendError, UsageError
 from penstock.execution import library_sources, unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ladder import climb
+from penstock.ladder import Truth, climb
 from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import compile_graph
 from penstock.pipeline.request import Request
@@ -109,7 +109,7 @@ def streaming(accelerator: Accelerator) -> Accelerator:
 def test_streams_equal_calls(sram: str | None) -> None:
     request = toy_request("zoo:lenet5", "host", change=streaming, sram=sram)
     done = api.compile(request).compilation
-    rungs = tuple(climb(done, None, api.drawn_sets(done, 1), every_point=True))
+    rungs = tuple(climb(done, Truth(), api.drawn_sets(done, 1), every_point=True))
     assert [(r.step, r.comparison.mismatches) for r in rungs] == [
         ("machine", 0), ("points", 0), ("host", 0),
     ]  # fmt: skip
@@ -167,7 +167,7 @@ int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t sizes
 def test_regions_have_the_numbers_of_the_backend(sram: str | None) -> None:
     request = toy_request("zoo:lenet5", "host", change=regional, sram=sram)
     done = api.compile(request).compilation
-    rungs = tuple(climb(done, None, api.drawn_sets(done, 1), every_point=True))
+    rungs = tuple(climb(done, Truth(), api.drawn_sets(done, 1), every_point=True))
     assert {r.step: r.comparison.mismatches for r in rungs} == {
         "machine": 0, "points": 0, "host": 0,
     }  # fmt: skip

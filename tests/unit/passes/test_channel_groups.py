@@ -18,7 +18,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ir.verify import verify
-from penstock.ladder import climb
+from penstock.ladder import Truth, climb
 from penstock.opkit.activation import Activation
 from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
@@ -339,7 +339,7 @@ def test_groups_equal_the_reference_runtime() -> None:
     goldens = read_goldens(MODELS / "inverted_bottleneck.npz")
     for name in ("ziglang", "unicorn"):
         pytest.importorskip(name, reason="the extra 'simulate' is not installed")
-    rungs = list(climb(done, goldens, golden_inputs(done.model, goldens)))
+    rungs = list(climb(done, Truth(goldens), golden_inputs(done.model, goldens)))
     assert [rung.step for rung in rungs] == ["reference", "machine", "host", "core"]
     assert all(rung.comparison.elements and not rung.comparison.mismatches for rung in rungs)
 

@@ -9,7 +9,7 @@ import pytest
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.ladder import climb, run_point
+from penstock.ladder import Truth, climb, run_point
 from penstock.ops.partial_product import PartialProduct
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.request import Request
@@ -128,7 +128,7 @@ def test_points_of_alternatives_are_exact(name: str) -> None:
         assert found.elements
         assert not found.mismatches
     least = with_point(done, done.points[0])
-    rungs = [rung for rung in climb(least, None, (inputs,)) if rung.step == "host"]
+    rungs = [rung for rung in climb(least, Truth(), (inputs,)) if rung.step == "host"]
     assert [rung.comparison.mismatches for rung in rungs] == [0]
 
 

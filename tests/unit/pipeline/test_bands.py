@@ -10,7 +10,7 @@ from penstock import api
 from penstock.backends.processor_parts import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ladder import climb, run_point
+from penstock.ladder import Truth, climb, run_point
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import schedule
@@ -94,7 +94,7 @@ def test_generated_c_computes_bands_exactly() -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
     done = with_point(compiled(), in_bands()[0])
-    rungs = {rung.step: rung.comparison for rung in climb(done, None, api.drawn_sets(done, 2))}
+    rungs = {rung.step: rung.comparison for rung in climb(done, Truth(), api.drawn_sets(done, 2))}
     assert set(rungs) == {"machine", "host", "core"}
     assert all(found.elements and not found.mismatches for found in rungs.values())
     assert len({found.elements for found in rungs.values()}) == 1  # those in bands, too

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
-from penstock.ladder import climb, run_point
+from penstock.ladder import Truth, climb, run_point
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import band_source
@@ -70,7 +70,7 @@ def test_generated_code_computes_bands_exactly(accelerator: str) -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     pytest.importorskip("ziglang", reason="the extra 'simulate' is not installed")
     done = with_point(compiled(accelerator), below(compiled(accelerator))[0])
-    rungs = {rung.step: rung for rung in climb(done, None, api.drawn_sets(done, 1))}
+    rungs = {rung.step: rung for rung in climb(done, Truth(), api.drawn_sets(done, 1))}
     assert set(rungs) >= {"machine", "host", "core"}
     assert not any(rung.mismatches for rung in rungs.values())
     executed = {step for step, rung in rungs.items() if rung.comparison is not None}

@@ -24,9 +24,8 @@ channels, differences, extremes, and products of stacked matrices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.uma import (
     AcceleratorTarget,
@@ -227,7 +226,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
     return why_no_tile(offloaded) or True
 
 
-def strategy_of(op: str) -> Any:
+def strategy_of(op: str) -> Callable[..., OpStrategy]:
     """Return the strategy function of an operator.
 
     The compiler calls the returned function to learn which kernels can compute the operator.  That
@@ -235,7 +234,9 @@ def strategy_of(op: str) -> Any:
 
     op: name of the operator or pattern, for example "nn.conv2d"."""
 
-    def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+    def strategy(
+        attrs: object, inputs: object, out_type: object, target: AcceleratorTarget
+    ) -> OpStrategy:
         del attrs, inputs, out_type
         found = OpStrategy()
         compute = KERNELS[op]

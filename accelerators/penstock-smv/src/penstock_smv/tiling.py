@@ -61,7 +61,7 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
     sizes = [int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output")]
     return Scratchpads.separate(
         *sizes,
-        parameters_bytes=parameters_bytes(sizes[1]),
+        parameters_bytes(sizes[1]),
         alignment=ALIGNMENT,
         double_buffered=bool(target.attrs["double_buffering"]),
         spills=False,

@@ -70,7 +70,9 @@ def one_signal(layer: Offloaded) -> bool | str:
     return not wrong or f"too large for its field: {', '.join(wrong)}"
 
 
-def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
+def annotate(
+    graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], dict[str, object]]
+) -> Graph:
     """Return the graph with attributes added to each composite that the accelerator runs.
 
     derive: returns the attributes to add to a composite, as a mapping from names to values."""
@@ -102,7 +104,7 @@ class BufferScopeAnnotator:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
         held: dict[int, str] = {}
 
-        def placed(layer: Offloaded) -> dict[str, Any]:
+        def placed(layer: Offloaded) -> dict[str, object]:
             x, weights, y = *layer.main.inputs[:2], layer.node.output
             free = sorted(range(3), key=lambda m: last.get(held.get(m, ""), -1))  # first done with
             source = next((m for m in free if held.get(m) == x.name), free[0])
@@ -116,7 +118,7 @@ class BufferScopeAnnotator:
         return annotate(graph, target, placed)
 
 
-def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
+def custom_conv1d_strategy(attrs: Any, *facts: object) -> uma.OpStrategy:
     """Return the strategy of a convolution: one kernel, which issues one operation."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -88,9 +88,9 @@ class Vanilla(UMABackend):
         return "vanilla"
 
 
-def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+def conv2d_strategy(*facts: object) -> OpStrategy:
     """Return the strategy of convolutions: one driver call per convolution."""
-    del attrs, inputs, out_type, target
+    del facts
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d, name="vanilla_conv2d", cost=cycles, tables=lambda offloaded: offloaded.tables

@@ -272,7 +272,7 @@ class AttributeReader:
     def fields(self) -> dict[str, Any]:
         """Fields `name=value, ..` up to the closing parenthesis, which is taken."""
         scanner = self._scanner
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         while not scanner.accept(")"):
             at = scanner.peek()
             name = scanner.name()
@@ -284,7 +284,7 @@ class AttributeReader:
                 scanner.expect(",")
         return found
 
-    def make(self, at: Token, arguments: Mapping[str, Any]) -> Any:
+    def make(self, at: Token, arguments: Mapping[str, object]) -> Any:
         """The record of the class that a token names.  Raises ModelError where there is no such
         class, or it refuses the arguments."""
         found = self._classes.get(at.text)
@@ -303,7 +303,7 @@ class AttributeReader:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise self._scanner.error(f"{at.text} refuses its fields: {error}", at=at) from error
 
-    def _named(self) -> Any:
+    def _named(self) -> object:
         scanner = self._scanner
         if scanner.is_word("inf", "nan"):
             return scanner.number()
@@ -336,11 +336,11 @@ class AttributeReader:
             raise self._scanner.error("the denominator is 0", at=at)
         return Fraction(numerator, denominator)
 
-    def _tuple(self) -> tuple[Any, ...]:
+    def _tuple(self) -> tuple[object, ...]:
         scanner = self._scanner
         if not scanner.accept("("):
             raise scanner.unexpected("a value")
-        items: list[Any] = []
+        items: list[object] = []
         while not scanner.accept(")"):
             items.append(self.attribute())
             if not scanner.is_symbol(")"):

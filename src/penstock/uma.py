@@ -142,6 +142,8 @@ from penstock.tiling.layer import (
     Scratchpads,
     flattened,
     layer_of,
+    matrix_layer,
+    runs_of,
 )
 from penstock.tiling.least_traffic import LeastTraffic, LoopOrder
 from penstock.tiling.nest import Cut, TileCopy, Tiler, TileShape, Tiling, choose, does_not_fit
@@ -262,6 +264,7 @@ __all__ = [
     "is_tuple_get_item",
     "layer_of",
     "load_piece",
+    "matrix_layer",
     "maximum",
     "minimum",
     "multiply",
@@ -273,6 +276,7 @@ __all__ = [
     "requantise",
     "rounding_shift",
     "row_count",
+    "runs_of",
     "single_image",
     "sliding_windows",
     "store_piece",

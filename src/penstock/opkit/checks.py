@@ -49,6 +49,12 @@ def require_rank(type: TensorType, ranks: tuple[int, ...], role: str) -> None:
     require(type.rank in ranks, f"{role} has shape {list(type.shape)}, its rank must be {allowed}")
 
 
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Return the shape of an input of rank 4.  Raises ModelError for others."""
+    require(len(shape) == 4, f"input has shape {list(shape)}, its rank must be 4")
+    return shape[0], shape[1], shape[2], shape[3]
+
+
 def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> None:
     """Raises UnsupportedError unless the tensor's element type is one of `dtypes`."""
     if type.dtype not in dtypes:

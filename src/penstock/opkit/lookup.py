@@ -73,7 +73,8 @@ class Lookup(Elementwise, ABC):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         table = _table(self, site.inputs[0], site.output)
-        return table[inputs[0][out.slices].astype(np.int64) + 128]
+        elements = inputs[0][out.slices].view(np.int8).astype(np.int64)
+        return table[elements + 128].view(site.output.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.op import Kernel, Site, Types
 from penstock.ir.tensor import ChannelBlocks, TensorType
-from penstock.opkit.checks import require
+from penstock.opkit.checks import image_shape, require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import pack_kernel
@@ -30,7 +30,7 @@ class PackChannels(Rearrangement):
     pack: int
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
-        n, h, w, c = _image(x)
+        n, h, w, c = image_shape(x)
         require(
             self.pack > 0 and c % self.pack == 0,
             f"{c} channels are no multiple of a pack of {self.pack}",
@@ -71,7 +71,7 @@ class UnpackChannels(Rearrangement):
     packs: int
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
-        n, h, w, c = _image(x)
+        n, h, w, c = image_shape(x)
         require(
             self.packs > 0 and w % self.packs == 0,
             f"a row of {w} runs is no multiple of {self.packs} packs",
@@ -83,11 +83,6 @@ class UnpackChannels(Rearrangement):
     def kernel(self, site: Site) -> Kernel:
         found = pack_kernel(site, self.packs, packing=False)
         return found or Rearrangement.kernel(self, site)
-
-
-def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:
-    require(len(x) == 4, f"input has shape {list(x)}, its rank must be 4")
-    return x[0], x[1], x[2], x[3]
 
 
 SAMPLES = (

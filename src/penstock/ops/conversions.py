@@ -130,10 +130,6 @@ class Quantize(Lookup):
         found = multiply(elements - x.zero_point, *multiplier) + y.zero_point
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value).view(np.int8)
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
-        return found.view(site.output.dtype.value)
-
 
 @dataclass(frozen=True, slots=True)
 class ShiftZero(Elementwise):

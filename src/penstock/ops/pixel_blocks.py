@@ -30,7 +30,7 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.opkit.checks import constant_paddings, require, require_rank
+from penstock.opkit.checks import constant_paddings, image_shape, require, require_rank
 from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.samples import int8, sample
@@ -147,7 +147,7 @@ class DepthToSpace(Rearrangement):
     RELAY = relay("nn.depth_to_space")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
-        n, h, w, c = _four(x)
+        n, h, w, c = image_shape(x)
         b = self.block
         require(
             b > 0 and c % (b * b) == 0,
@@ -171,7 +171,7 @@ class SpaceToDepth(Rearrangement):
     RELAY = relay("nn.space_to_depth")
 
     def layout(self, x: tuple[int, ...]) -> AxisGrouping:
-        n, h, w, c = _four(x)
+        n, h, w, c = image_shape(x)
         b = self.block
         require(
             b > 0 and h % b == 0 and w % b == 0,
@@ -179,11 +179,6 @@ class SpaceToDepth(Rearrangement):
         )
         splits = ((n,), (h // b, b), (w // b, b), (c,))
         return AxisGrouping(splits, ((0,), (1,), (3,), (2, 4, 5)))
-
-
-def _four(x: tuple[int, ...]) -> tuple[int, int, int, int]:
-    require(len(x) == 4, f"input has shape {list(x)}, its rank must be 4")
-    return x[0], x[1], x[2], x[3]
 
 
 def _foreign_depth(node: ForeignNode) -> Iterable[Made]:

@@ -172,14 +172,6 @@ def real_form(node: OnnxNode, function: str, parameters: tuple[float, ...] = ())
     return form.real.result(form.value(function, form.real.input(0), parameters))
 
 
-def apply_function(
-    real: RealNodes, function: str, x: Value, parameters: tuple[float, ...] = ()
-) -> Value:
-    """A function of real numbers, by its ONNX name; the attributes in the order of
-    `RealFunction`."""
-    return _Form(real).value(function, x, parameters)
-
-
 class _Form:
     """Composes one function."""
 

@@ -114,10 +114,6 @@ class Tabulated(Lookup):
             type, elements = result, step.op.evaluate(site, arrays, Region.whole((256,)))
         return elements.view(np.int8)
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        found = Lookup.evaluate(self, site, (inputs[0].view(np.int8),), out)
-        return found.view(site.output.dtype.value)
-
 
 def _operands(step: Step, type: TensorType, elements: Array | None) -> tuple[Types, Arrays]:
     """Types and elements of the inputs of a step, whose variable input is given."""

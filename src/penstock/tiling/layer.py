@@ -309,6 +309,19 @@ class _Summed:
     dimensions: Mapping[int, int]
 
 
+def runs_of(operand: LayerOperand, region: Region) -> int:
+    """Return the number of contiguous pieces of a region of a tensor in memory."""
+    parts = [k for k, n in enumerate(operand.shape) if region.shape[k] < n]
+    return math.prod(region.shape[: parts[-1]]) if parts else 1
+
+
+def matrix_layer(op: Op, site: Site, name: str) -> Layer:
+    """Return the layer of a fully connected operator, with its input reshaped to (N, C)."""
+    x, w, bias = site.inputs
+    flat = x.with_shape((site.output.shape[0], w.shape[1]))
+    return layer_of(op, replace(site, inputs=(flat, w, bias)), name)
+
+
 def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
     """Return the layer of an operator. Element sizes follow the types; `cycles_per_point` is the
     work per point (`Op.work`)."""

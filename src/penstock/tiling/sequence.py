@@ -26,7 +26,7 @@ from typing import Protocol, runtime_checkable
 
 from penstock.errors import UsageError
 from penstock.ir.region import Interval, Region
-from penstock.tiling.layer import Layer, LayerOperand, Scratchpads
+from penstock.tiling.layer import Layer, LayerOperand, Scratchpads, runs_of
 from penstock.tiling.nest import (
     Box,
     Cut,
@@ -219,7 +219,7 @@ class TileSequence:
         size = operand.element_bytes
         summing = operand is self.layer.output and self.has_partial_sums
         held = math.prod(self.room(operand)) * (operand.unfinished_bytes if summing else size)
-        runs = sum(_runs(operand, region) for region in copies)
+        runs = sum(runs_of(operand, region) for region in copies)
         read, written = (0, elements) if operand is self.layer.output else (elements, 0)
         return OperandTraffic(
             operand, len(set(copies)), held, read, written, elements * size, len(copies), runs
@@ -248,12 +248,6 @@ def choose_sequence(
             return found
         fault = faults[0]
     raise does_not_fit(layer, fault)
-
-
-def _runs(operand: LayerOperand, region: Region) -> int:
-    """Return the number of contiguous pieces of a region in memory."""
-    parts = [k for k, n in enumerate(operand.shape) if region.shape[k] < n]
-    return math.prod(region.shape[: parts[-1]]) if parts else 1
 
 
 def _faults(sequence: TileSequence) -> Iterator[str]:

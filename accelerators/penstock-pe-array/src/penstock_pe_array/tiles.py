@@ -22,12 +22,11 @@ from penstock.uma import (
     Layer,
     LayerOperand,
     LeastTraffic,
-    Node,
     Offloaded,
     Region,
     Scratchpads,
     Tiling,
-    layer_of,
+    matrix_layer,
 )
 from penstock_pe_array.dataflow import (
     SUM_BYTES,
@@ -82,24 +81,18 @@ def layer_on_array(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
     Biases are parameters, which are in no buffer.  The second operand of a sum is in the buffer of
     weights."""
-    if offloaded.main.kind == "FullyConnected":
-        layer = _matrix_product(offloaded.main)
+    main = offloaded.main
+    if main.kind == "FullyConnected":
+        layer = matrix_layer(main.op, main.site, main.name)
         layer = layer if rows is None else layer.stripe("n", rows)
     else:
         layer = offloaded.layer(rows)
-    if offloaded.main.kind in WEIGHTED:
+    if main.kind in WEIGHTED:
         layer = replace(layer, inputs=layer.inputs[:2])
-    if offloaded.main.kind == "Add":
+    if main.kind == "Add":
         x, other = layer.inputs
         layer = replace(layer, inputs=(x, replace(other, role=WEIGHTS)))
     return replace(layer, output=replace(layer.output, partial_bytes=1))
-
-
-def _matrix_product(node: Node) -> Layer:
-    """Return the loop nest of a fully connected node, with its input reshaped to (N, C)."""
-    x, w, bias = node.site.inputs
-    flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
-    return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:

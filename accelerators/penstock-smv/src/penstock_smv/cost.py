@@ -19,19 +19,17 @@ Several engines take intervals of the rows in turns (`shared_cycles`).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from penstock.uma import (
     Breakdown,
-    LayerOperand,
     Offloaded,
-    Region,
     TileCopy,
     TileSequence,
     Tiling,
+    runs_of,
 )
 from penstock_smv.clocks import EngineClocks
 from penstock_smv.tiling import engine_count, has_weights, rows_at_once, tiled_rows, tiling_of
@@ -99,12 +97,6 @@ def step_cycles(tiling: Tiling | TileSequence) -> tuple[tuple[float, float, floa
         )
 
     return tuple((copies(step.loads), computation, copies(step.stores)) for step in steps)
-
-
-def runs_of(operand: LayerOperand, region: Region) -> int:
-    """Return the number of contiguous pieces of a region of a tensor in memory."""
-    parts = [k for k, n in enumerate(operand.shape) if region.shape[k] < n]
-    return math.prod(region.shape[: parts[-1]]) if parts else 1
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:

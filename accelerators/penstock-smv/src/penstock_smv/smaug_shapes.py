@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
-from penstock.uma import Dimension, Layer, LayerOperand
+from penstock.uma import Dimension, Layer
 
 Extents = tuple[int, ...]
 
@@ -113,10 +113,6 @@ def stepped(extent: int, step: int) -> range:
 
 Piece = tuple[int, int]
 """One dimension of a piece: its first element, and its number of elements."""
-
-
-def is_slid(operand: LayerOperand) -> bool:
-    return any(d.axis is not None and (d.window, d.factor) != (1, 1) for d in operand.dimensions)
 
 
 def stride(d: Dimension) -> int:

@@ -34,7 +34,7 @@ from penstock.uma import (
     choose_sequence,
     does_not_fit,
     flattened,
-    layer_of,
+    matrix_layer,
 )
 from penstock_smv.smaug import Smaug
 
@@ -238,9 +238,10 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     - A unary operator has an additional operand, its table, as has a softmax.  Vectors of a softmax
       are not split."""
     layer = offloaded.layer(rows)
-    kind, n = offloaded.main.kind, int(offloaded.target.attrs["processing_elements"])
+    main = offloaded.main
+    kind, n = main.kind, int(offloaded.target.attrs["processing_elements"])
     if kind == "FullyConnected":
-        layer = _matrix_product(offloaded.main)
+        layer = matrix_layer(main.op, main.site, main.name)
         layer = layer if rows is None else layer.stripe("n", rows)
     elif kind in ELEMENTWISE:
         layer = _with_second_operand(offloaded, layer)
@@ -316,10 +317,3 @@ def _with_table(layer: Layer, element_bytes: int) -> Layer:
     """Return a layer with a table as a further operand, in the scratchpad of weights."""
     table = LayerOperand("table", WEIGHTS, (Dimension(TABLE_ENTRIES),), element_bytes)
     return replace(layer, inputs=(*layer.inputs, table))
-
-
-def _matrix_product(node: Node) -> Layer:
-    """Return the loop nest of a fully connected node, with its input reshaped to (N, C)."""
-    x, w, bias = node.site.inputs
-    flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
-    return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)

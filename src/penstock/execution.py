@@ -235,7 +235,8 @@ class Firmware:
         self._streams = len(streams(compilation.program))
         used = {part.engine for part in compilation.parts.parts}
         every = (a for a in compilation.request.accelerators if a.name in used)
-        self._traps = {name: make for a in every for name, make in a.codegen.traps.items()}
+        drivers = (a.codegen.driver for a in every)
+        self._traps = {name: make for d in drivers if d for name, make in d.traps.items()}
         model = tuple(library) or self._compile(library_sources(compilation), "model")
         self._objects = (*model, *self._compile((observer.SOURCE,), "observer"))
         self._simulator = self._load(self._objects, "model")

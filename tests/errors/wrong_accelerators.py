@@ -8,7 +8,13 @@ from functools import partial
 
 from offloading import layer_by_layer
 from penstock import api
-from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
+from penstock.backends.accelerator import (
+    Accelerator,
+    AcceleratorTarget,
+    CpuFallback,
+    PassPhase,
+    StreamDriver,
+)
 from penstock.backends.offload import require_no_cpu_fallback
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
@@ -61,7 +67,7 @@ def with_a_file_of_the_models(accelerator: Accelerator) -> Accelerator:
 def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Accelerator:
     """The accelerator with a driver that takes streams, of what an encoder makes."""
     submit = Driver("toy_submit", "toy", fails, Unit)
-    code = replace(accelerator.codegen, encoder=encoder, submit=submit)  # pyright: ignore[reportArgumentType]
+    code = replace(accelerator.codegen, encoder=encoder, driver=StreamDriver(submit))  # pyright: ignore[reportArgumentType]
     return replace(accelerator, codegen=code)
 
 

@@ -87,7 +87,8 @@ class Submission:
 
 def apart(accelerator: Accelerator) -> Accelerator:
     """The accelerator with a stream for each call."""
-    return replace(accelerator, codegen=replace(accelerator.codegen, joined=None))
+    driver = accelerator.codegen.driver and replace(accelerator.codegen.driver, joined=None)
+    return replace(accelerator, codegen=replace(accelerator.codegen, driver=driver))
 
 
 def submissions(

@@ -226,7 +226,7 @@ class Codegen(Brief):
     replace_call_extern: returns the C text of a driver call, given the C texts of its arguments.
         If it is None, the text is NAME(arguments).
     encoder: converts the commands of a kernel call to a command stream (bytes), for fmt "stream".
-    submit: the driver function that receives the command stream, for fmt "stream".
+    driver: what receives the command stream, for fmt "stream".
     sources: (file name, contents) pairs: the driver's header and its implementation for
         simulation; or a function that returns them for the program that is emitted.
     region: merges the calls of a compiler region, which is a set of adjacent composites.  It
@@ -235,30 +235,17 @@ class Codegen(Brief):
         concatenated in one stream; if it is None and fmt is "c", the calls remain separate.
     select: the driver function that selects an instance of the accelerator by its number.
     wait: the driver function that waits until the accelerator has executed all streams; None if
-        `submit` waits.
-    regions: the numbers of the memory regions that `submit` receives; None if it receives the
-        addresses of buffers (`stream.py`).
-    is_status: whether `submit` returns a status; any but 0 ends the run with an error.
-    traps: functions of `sources` that a simulator of the processor executes, by name; each value
-        creates the substitute, for one program.
-    cmake: lines that a bundle's CMakeLists.txt contains for the driver; "{prefix}" stands for the
-        name of the model's library, "{PREFIX}" for the beginning of its options.
-    joined: how consecutive calls run as one stream; None if each call is a stream of its own."""
+        `submit` waits."""
 
     fmt: str = "c"
     includes: str | Callable[[Program], str] = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
-    submit: Driver | None = None
+    driver: StreamDriver | None = None
     sources: SourceFiles | Callable[[Program], SourceFiles] = ()
     region: RegionFunction | None = None
     select: Driver | None = None
     wait: Driver | None = None
-    regions: RegionNumbers | None = None
-    is_status: bool = False
-    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
-    cmake: str = ""
-    joined: JoinedStreams | None = None
 
     def generated(self, program: Program) -> tuple[str, SourceFiles]:
         """Return the texts of `includes` and the files of `sources` for an emitted program."""
@@ -323,7 +310,8 @@ class Accelerator(Brief):
     def with_separate_calls(self) -> Accelerator:
         """The accelerator with each call by itself: neither those of a compiler region nor streams
         are joined."""
-        codegen = replace(self.codegen, joined=None)
+        driver = self.codegen.driver and replace(self.codegen.driver, joined=None)
+        codegen = replace(self.codegen, driver=driver)
         return replace(self, merge_compiler_regions=False, codegen=codegen)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:

@@ -272,18 +272,17 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     """Return the program in which calls on the accelerator submit encoded command streams."""
     # Without an encoder, the program is unchanged.  Raises BackendError if the encoder fails, or if
     # a kernel issues stream commands but the accelerator has no encoder.
-    encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
-    if encoder is None or submit is None:
+    encoder, driver = accelerator.codegen.encoder, accelerator.codegen.driver
+    if encoder is None or driver is None:
         _require_no_stream_commands(program, accelerator.name)
         return program
     own = tuple(s for s in steps(program) if s.engine == accelerator.name and s.body)
     region: _ConstantRegion | None = None
-    if accelerator.codegen.regions is not None:
-        region = _ConstantRegion.of(own, program, accelerator)
+    if driver.regions is not None:
+        region = _ConstantRegion.of(own, program, accelerator.name, driver.regions)
         program = region.joined(program)
-    joined = accelerator.codegen.joined
-    if joined is not None and accelerator.target.instances == 1:
-        return _with_submissions(program, accelerator, joined, submit, region)
+    if driver.joined is not None and accelerator.target.instances == 1:
+        return _with_submissions(program, accelerator, driver.joined, driver.submit, region)
     added = _StreamBuffers(program)
     bodies: dict[Call, tuple[Command, ...]] = {}
     for step, stepped in _calls_by_step(program, accelerator.name).items():
@@ -291,7 +290,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
         bases = _Regions.of(used, program, region) if region else _Bases.of(used, program)
         encoded = _Streams.of(step, sorted(stepped), bases, encoder, accelerator.name)
         name = added.add(step.output.tensor, encoded.raw)
-        bodies[step] = (encoded.submission(submit, name),)
+        bodies[step] = (encoded.submission(driver.submit, name),)
     run = tuple(_replaced(command, bodies) for command in program.run)
     return replace(added.program, run=run)
 
@@ -488,10 +487,10 @@ class _ConstantRegion:
     offsets: Mapping[str, int]
 
     @staticmethod
-    def of(every: Sequence[Call], program: Program, accelerator: Accelerator) -> _ConstantRegion:
+    def of(
+        every: Sequence[Call], program: Program, engine: str, numbers: RegionNumbers
+    ) -> _ConstantRegion:
         """The region for all steps of an accelerator that numbers its regions."""
-        numbers = accelerator.codegen.regions
-        assert numbers is not None
         memory = next(m for m in program.memories if not m.writable)
         line = max((step.kernel.cache_line_bytes for step in every), default=1)
         used = dict.fromkeys(name for step in every for name in addressed_buffers(step.body))
@@ -505,7 +504,7 @@ class _ConstantRegion:
             return _ConstantRegion(numbers, None, {})
         raw += bytes(-len(raw) % line)
         type = TensorType((len(raw),), DType.UINT8)
-        name = free_name(f"{accelerator.name}: constants", set(buffers))
+        name = free_name(f"{engine}: constants", set(buffers))
         start = round_up(memory.size_bytes, line)
         buffer = Buffer(
             name, Kind.CONSTANT, memory.name, start, len(raw), Data(raw), type, alignment_bytes=line
@@ -780,21 +779,22 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     command streams, the function formats a submission.  It passes all base addresses in one array;
     if regions are numbered, an array of their addresses, one of their sizes, and their number.
     If the result is None, the call is written NAME(arguments)."""
-    submit = codegen.submit
-    if submit is None or codegen.replace_call_extern is not None:
+    driver = codegen.driver
+    if driver is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
 
     def text(arguments: Sequence[str]) -> str:
-        function = getattr(arguments, "function", submit.name)
-        if function != submit.name:
+        submit = driver.submit.name
+        function = getattr(arguments, "function", submit)
+        if function != submit:
             return f"{function}({', '.join(arguments)})"
         stream, size, *bases = arguments
         sizes: list[str] = []
-        if codegen.regions is not None:
+        if driver.regions is not None:
             bases, sizes = bases[::2], bases[1::2]
         pointers = f"(void *[]){{{', '.join(f'(void *)({base})' for base in bases)}}}"
-        begin = f"{submit.name}({stream}, {size},"
-        if codegen.regions is None:
+        begin = f"{submit}({stream}, {size},"
+        if driver.regions is None:
             return f"{begin} {pointers})"
         extents = f"(const size_t[]){{{', '.join(sizes)}}}"
         return f"{begin}\n{INDENT}{pointers},\n{INDENT}{extents}, {len(bases)})"

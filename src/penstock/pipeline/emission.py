@@ -107,14 +107,11 @@ def _has_passes(accelerators: Sequence[Accelerator]) -> bool:
 
 
 def _driver_code(codegen: Codegen, program: Program) -> DriverCode:
-    includes, sources = codegen.generated(program)
-    return DriverCode(
-        includes,
-        call_writer(codegen),
-        sources,
-        codegen.submit.name if codegen.submit and codegen.is_status else "",
-        codegen.cmake,
-    )
+    (includes, sources), driver = codegen.generated(program), codegen.driver
+    found = DriverCode(includes, call_writer(codegen), sources)
+    if driver is None:
+        return found
+    return replace(found, fallible=driver.submit.name * driver.is_status, cmake=driver.cmake)
 
 
 def write(program: Program, request: Request) -> Bundle:

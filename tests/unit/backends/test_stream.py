@@ -14,7 +14,7 @@ import pytest
 
 from offloading import assert_exact
 from penstock import api
-from penstock.backends.accelerator import Accelerator
+from penstock.backends.accelerator import Accelerator, StreamDriver
 from penstock.errors import BackendError, UsageError
 from penstock.execution import library_sources, unpacked
 from penstock.frontends.builder import GraphBuilder
@@ -99,7 +99,7 @@ def streaming(accelerator: Accelerator) -> Accelerator:
         CODE,
         fmt="stream",
         encoder=encode,
-        submit=Driver("toy_submit", "toy", submit, Unit),
+        driver=StreamDriver(Driver("toy_submit", "toy", submit, Unit)),
         sources=(("toy.h", header), ("toy_stub.c", STUB + SUBMIT_STUB)),
     )
     return replace(accelerator, codegen=code)
@@ -155,10 +155,10 @@ int toy_run(const void *stream, int32_t bytes, void *bases[], const size_t sizes
     header = header.replace("#endif", more)
     code = replace(
         made.codegen,
-        submit=Driver("toy_run", "toy", submit_regions, Unit),
+        driver=StreamDriver(
+            Driver("toy_run", "toy", submit_regions, Unit), RegionNumbers(0, (2,)), is_status=True
+        ),
         sources=(("toy.h", header), ("toy_stub.c", stub + body)),
-        regions=RegionNumbers(0, (2,)),
-        is_status=True,
     )
     return replace(made, codegen=code)
 

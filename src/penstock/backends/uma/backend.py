@@ -234,12 +234,8 @@ class UMABackend(Registration):
         if callable(sources):
             sources = partial(self._sources, sources, target)
         more = self._registered.region, self._registered.select, self._registered.wait
-        hooks, driver = (own.replace_call_extern, own.encoder), own.driver
-        if driver is None:
-            return Codegen(own.fmt, includes, *hooks, None, sources, *more)
-        told = driver.regions, driver.is_status, driver.traps, driver.cmake
-        more = (*more, *told, driver.joined)
-        return Codegen(own.fmt, includes, *hooks, driver.submit, sources, *more)
+        hooks = own.replace_call_extern, own.encoder, own.driver
+        return Codegen(own.fmt, includes, *hooks, sources, *more)
 
     def _includes(
         self, hook: Callable[..., str], target: AcceleratorTarget, program: Program

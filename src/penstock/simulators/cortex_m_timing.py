@@ -215,10 +215,6 @@ class Timing:
     taken_branch_cycles: int
     pipelined: bool
 
-    def with_taken_branch(self, cycles: int) -> Timing:
-        """The same core with another pipeline refill penalty (1 to 3 on a Cortex-M4)."""
-        return replace(self, taken_branch_cycles=cycles)
-
     def block_cycles(self, block: BasicBlock) -> int:
         """Cycles of one execution of the block, without the penalty of a taken branch."""
         before = (None, *block.instructions[:-1])

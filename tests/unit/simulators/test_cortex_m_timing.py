@@ -128,12 +128,6 @@ def test_a_float_multiplication_with_addition_takes_three_cycles() -> None:
     assert cycles(CORTEX_M4, "vfma.f32 s0, s1, s2") == 3
 
 
-def test_the_cost_of_a_taken_branch_can_be_chosen() -> None:
-    slower = CORTEX_M4.with_taken_branch(3)
-    assert (slower.taken_branch_cycles, CORTEX_M4.taken_branch_cycles) == (3, 2)
-    assert slower.cycles is CORTEX_M4.cycles
-
-
 @pytest.mark.parametrize(
     ("lines", "stack_bytes"),
     [

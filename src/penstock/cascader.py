@@ -48,7 +48,6 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import image_rows, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import band_source, cost_model_and_memories, schedule
@@ -135,15 +134,9 @@ def single_cascade(
 
     The stripes of an output of several images are of one image each.
 
-    Raises UnsupportedError if a part cannot run in bands of this width, or in stripes of images.
+    Raises UnsupportedError if a part cannot run in bands of this width.
     """
     chip = load_target(target)
-    shape = parts.parts[-1].output.type.shape
-    names = tuple(part.name for part in parts.parts)
-    if rows is not None and columns is not None and row_count(shape) > image_rows(shape):
-        axis = row_axis(len(shape))
-        stripe = (*(1,) * axis, rows, columns, *shape[axis + 2 :])
-        return make_schedule(parts, Cascade(names, stripe), target)
     memory = cost_model_and_memories(chip)[1].default_assignment
     order = tuple(range(len(parts.parts)))
     scratch = max(part.kernel.scratch_bytes for part in parts.parts)

@@ -19,7 +19,7 @@ from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Node, Value, free_name
-from penstock.ir.op import Op, Site
+from penstock.ir.op import Op, Site, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
@@ -341,7 +341,7 @@ class TargetBands:
         (narrow,) = self._band_parts(graph).parts
         # Cycles are taken as fixed + columns * each: two widths determine both.
         whole, one = self.model.work_cycles(part), self.model.work_cycles(narrow)
-        rows = part.output.type.shape[COLUMNS - 1]
+        rows = row_count(part.output.type.shape)
         return max(0.0, (one - (whole - one) / (columns - 1)) / rows)
 
     def _bands(self, parts: Parts, chain: Chain, size: BandSize) -> Bands | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
 from penstock.hardware.target import Target
-from penstock.ir.columns import COLUMNS, IMAGE_RANK, ROWS
+from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.op import row_axis, row_count
@@ -474,34 +474,25 @@ def _plan(
             for c in one.chains
         )
         return replace(plan, columns=one.columns, chains=chains)
-    divided = [axis for axis, count in enumerate(stripes.stripes) if count > 1]
-    if not divided:
-        return plan
-    shape, modes = stripes.extent, [one.modes.get(n, BufferMode.ROLLING) for n in one.parts[:-1]]
-    axis = row_axis(len(shape))
-    rows = stripes.shape[axis] if axis in divided else None
-    if _is_by_rows(stripes) and (rows is None or BufferMode.RECOMPUTE not in modes):
+    nest, axis, width = _nest(stripes), row_axis(len(stripes.shape)), stripes.shape[-2]
+    of_rows = tuple(a for a in nest if a <= axis)
+    if of_rows:
+        # each stripe has rows of one image, and they are computed as they lie in memory
+        if of_rows != tuple(sorted(of_rows)) or math.prod(stripes.shape[:axis]) > 1:
+            return None
+        plan = replace(plan, stripe=stripes.shape[axis])
+    modes = {one.modes.get(name, BufferMode.ROLLING) for name in one.parts[:-1]}
+    if nest == of_rows and (axis not in nest or BufferMode.RECOMPUTE not in modes):
         able = all(
             works_by_rows(part) or row_count(part.output.type.shape) == 1 for part in members
         )
-        return replace(plan, stripe=stripes.shape[axis]) if able else None
-    if len(shape) != IMAGE_RANK or not {*divided} <= {ROWS, COLUMNS}:
+        return plan if able or not nest else None
+    if len(stripes.shape) != IMAGE_RANK or modes - {BufferMode.RECOMPUTE}:
         return None
-    if any(mode is not BufferMode.RECOMPUTE for mode in modes):
-        return None
-    width = stripes.shape[COLUMNS]
-    if stripes.order[COLUMNS] == 1:
-        return replace(plan, stripe=rows, columns=width)
-    return replace(plan, stripe=rows, chains=(Chain(numbers, width),)) if len(numbers) > 1 else None
-
-
-def _is_by_rows(stripes: StripeConfig) -> bool:
-    """Whether stripes are some rows of an image each, in the order in which they are in memory."""
-    axis = row_axis(len(stripes.shape))
-    nest = _nest(stripes)
-    return (
-        nest == tuple(sorted(nest)) and max(nest) <= axis and math.prod(stripes.shape[:axis]) == 1
-    )
+    if nest == (COLUMNS, *of_rows):
+        return replace(plan, columns=width)
+    is_chain = len(numbers) > 1 and nest in (of_rows, (*of_rows, COLUMNS))
+    return replace(plan, chains=(Chain(numbers, width),)) if is_chain else None
 
 
 def _prefetch(

@@ -214,12 +214,11 @@ def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, V
 
 
 def _chain_calls(writer: Writer, band: Band, first: Expr, end: Expr) -> Iterator[Command]:
-    for position, (lower, upper) in enumerate(band_windows(writer.expanded)):
+    for position, (lower, upper, image) in enumerate(band_windows(writer.expanded)):
         # no call begins at the last row
-        begin = count_at(tuple(lower[:-1].tolist()), first, positive=False)
-        yield writer.call(
-            band.plan, {}, position, begin, count_at(tuple(upper.tolist()), end, positive=True)
-        )
+        begin = count_at(tuple(lower[:-1].tolist()), first, positive=False, image=image)
+        after = count_at(tuple(upper.tolist()), end, positive=True, image=image)
+        yield writer.call(band.plan, {}, position, begin, after)
     # the next call recomputes the intermediate tensors: the machine poisons what is left of them
     yield from map(Discard, writer.laid)
 

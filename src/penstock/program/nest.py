@@ -288,7 +288,7 @@ def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool, image: int | N
     if found is not None:
         return found.at(n, positive=positive)
     if image is not None and _repeats(counts, image):
-        found = formula(counts[: image + 1])
+        found = formula(counts[:image])
         if found is not None:
             number = binary("//", n, image)
             row = binary("-", n, binary("*", number, image))

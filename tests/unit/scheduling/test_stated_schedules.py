@@ -96,15 +96,23 @@ def test_the_search_divides_the_images_of_a_batch() -> None:
     every = cascader.frontier(parts).schedules
     assert every[0].peak_bytes < 0.55 * every[-1].peak_bytes
     images = Cascade(BOTH, (1, 11, 11, 4))
-    cascades = (Cascade(BOTH, (1, 4, 11, 4)), images, replace(images, modes=RECOMPUTE))
+    boxes = Cascade(BOTH, (1, 4, 4, 4), modes=RECOMPUTE)
+    cascades = (
+        Cascade(BOTH, (1, 4, 11, 4)),
+        images,
+        replace(images, modes=RECOMPUTE),
+        boxes,
+        replace(boxes, loops=(2, 0, 1)),
+    )
     stated = [cascader.make_schedule(parts, one) for one in cascades]
     for schedule in (every[0], every[len(every) // 2], *stated):
         counted(graph, schedule)
-        assert schedule.parts is parts
+        assert not schedule.boxes
     stripes = [cascader.tensor_configs(schedule)[-1] for schedule in stated]
-    assert [config.count for config in stripes] == [3 * 3, 3, 3]
-    done = api.verify(graph, schedule=Cascade(BOTH, (1, 4, 11, 4)), last_rung="host")
-    assert {rung.compared.mismatches for rung in done.rungs if rung.compared} == {0}
+    assert [config.count for config in stripes] == [3 * 3, 3, 3, 3 * 9, 3 * 9]
+    for cascade in (cascades[0], boxes):
+        done = api.verify(graph, schedule=cascade, last_rung="host")
+        assert {rung.compared.mismatches for rung in done.rungs if rung.compared} == {0}
 
 
 def test_a_stripe_configuration_states_stripes_and_loops() -> None:

@@ -89,7 +89,7 @@ def band_cascade(
     calls = [
         (k, int(lower[first]), int(upper[end]), k)
         for first, end in _calls(bands, cascade).tolist()
-        for k, (lower, upper) in enumerate(windows)
+        for k, (lower, upper, _) in enumerate(windows)
     ]
     parts, (plan,) = inner.schedule.parts, inner.schedule.plans
     return ExpandedCascade(parts, plan, 0, len(parts.parts), 1, np.array(calls, np.int64))

@@ -23,6 +23,7 @@ from penstock.scheduling.bands.chains import (
     ChainShapes,
     Positions,
     Reals,
+    call_intervals,
 )
 from penstock.scheduling.bands.columns import necessary_macs
 from penstock.scheduling.cascades.proposals import Candidate
@@ -265,9 +266,10 @@ class ChainSearch:
         """The estimated cycles of all calls of a chain, if they compute `stripe` rows each."""
         key = shape.chain, stripe
         if key not in self._known_cycles:
-            rows = int(self._tables.rows[self._tables.written[shape.chain.parts[-1]]])
-            firsts = np.arange(0, rows, stripe)
-            ends = np.minimum(firsts + stripe, rows)
+            last = shape.chain.parts[-1]
+            rows = int(self._tables.rows[self._tables.written[last]])
+            image = int(self._tables.image[last]) if stripe < rows else rows
+            firsts, ends = call_intervals(rows, image, stripe, stripe)
             work = float(self._costs(shape).per_share[1] @ shape.share(firsts, ends))
             self._known_cycles[key] = work + len(firsts) * self._call_cycles(shape)
         return self._known_cycles[key]

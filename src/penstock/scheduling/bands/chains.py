@@ -50,12 +50,20 @@ class RowWindow(NamedTuple):
 
     lower: Numbers
     upper: Numbers
+    image: int  # output rows of an image of the chain
 
     def most_rows(self, call_rows: int) -> int:
         """The maximum number of rows that a call of at most `call_rows` output rows computes."""
-        firsts = np.arange(len(self.lower) - 1)
-        ends = np.minimum(firsts + call_rows, len(firsts))
+        rows = len(self.lower) - 1
+        firsts, ends = call_intervals(rows, self.image if call_rows < rows else rows, call_rows, 1)
         return int((self.upper[ends] - self.lower[firsts]).max())
+
+
+def call_intervals(rows: int, image: int, stripe: int, step: int) -> tuple[Numbers, Numbers]:
+    """The rows [first, end) of calls of at most `stripe` rows of an image, which begin with every
+    `step`th row of it."""
+    firsts = (np.arange(0, rows, image)[:, None] + np.arange(0, image, step)).ravel()
+    return firsts, np.minimum(firsts + stripe, firsts - firsts % image + image)
 
 
 def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
@@ -66,17 +74,20 @@ def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
     last = int(tables.written[parts[-1]])
     counts = np.arange(int(tables.rows[last]) + 1)
     # By storage, not by part: in a band that keeps columns, several parts write one storage.
-    found = {last: RowWindow(counts, counts)}
+    image = int(tables.image[parts[-1]])
+    found = {last: RowWindow(counts, counts, image)}
     for k in reversed(parts):
-        lower, upper = found[int(tables.written[k])]
+        lower, upper, _ = found[int(tables.written[k])]
         for e in range(tables.reads[k], tables.reads[k + 1]):
             storage = int(tables.storage[e])
             one = RowWindow(
-                tables.done[tables.table[e] + lower], tables.needed[tables.table[e] + upper]
+                tables.done[tables.table[e] + lower],
+                tables.needed[tables.table[e] + upper],
+                image,
             )
             other = found.get(storage, one)
             found[storage] = RowWindow(
-                np.minimum(one.lower, other.lower), np.maximum(one.upper, other.upper)
+                np.minimum(one.lower, other.lower), np.maximum(one.upper, other.upper), image
             )
     return tuple(found[int(tables.written[k])] for k in parts)
 

@@ -42,10 +42,12 @@ def computes_columns(part: Part) -> bool:
         len(part.nodes) == 1
         and isinstance(part.nodes[0].op, Croppable)
         and part.output.type.rank == IMAGE_RANK
-        and part.output.type.shape[0] == 1
         # the search asks the operator about each column
         and all(v.type.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))
-        and all(k.by_rows and (k.body is None or k.by_columns) for k in kernels)
+        and all(
+            k.by_rows and (k.body is None or (k.by_columns and part.output.type.shape[0] == 1))
+            for k in kernels
+        )
         # the state of a recurrent kernel is that of the previous row, not of a previous band
         and not any(k.recurrent for k in kernels)
     )

@@ -8,8 +8,8 @@ parts are recomputed.  All others are rewritten as graphs in which each stripe o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
@@ -61,13 +61,19 @@ def stated_schedule(
     parts = _alternative(parts, stated)
     cascades = [_with_part_names(parts, one) for one in stated.cascades]
     _, memories = cost_model_and_memories(target)
-    builder = _Builder(parts, band_source(target, accelerators), memories.default_assignment)
-    for one in _every(parts, cascades):
-        builder.add(one)
-    new, plans = builder.finished(reassign)
-    memory = _assignment(new, cascades, builder, memories)
+    source, start = band_source(target, accelerators), memories.default_assignment
+    every, boxes = list(_every(parts, cascades)), tuple[ComputedBox, ...]()
+    plans = list(_plans(parts, every, source, start))
+    if None in plans:
+        parts, every, boxes = _rewritten(parts, every, plans, reassign)
+        plans = list(_plans(parts, every, source, start))
+    found = [plan for plan in plans if plan is not None]
+    inside = {
+        parts.parts[k].name for _, some in found for bands in some for k in bands.members[:-1]
+    }
+    memory = _assignment(parts, cascades, boxes, inside, memories)
     return costed_schedule(
-        new, plans, memory, target, accelerators, keep_inputs=keep_inputs, boxes=builder.boxes
+        parts, found, memory, target, accelerators, keep_inputs=keep_inputs, boxes=boxes
     )
 
 
@@ -110,113 +116,62 @@ def costed_schedule(
     return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap))
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A plan in terms of the original parts, and its bands."""
+def _plans(
+    parts: Parts, cascades: Iterable[Cascade], source: BandSource, memory: MemoryAssignment
+) -> Iterator[tuple[Plan, Sequence[Bands]] | None]:
+    """Yield the plan of each cascade, with its bands; None where no plan expresses the stripes.
 
-    plan: Plan
-    bands: Sequence[Bands]
+    memory: of tensors and constants without a choice.
 
-
-@dataclass(frozen=True, slots=True)
-class _Striped:
-    """A cascade that is rewritten: the names of its new nodes, in execution order."""
-
-    nodes: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Builder:
-    """Makes plans of cascades, in execution order.
-
-    graph: with the nodes of the cascades that are rewritten.
-    inside: names of the tensors in the scratch memory of bands.
+    Raises UsageError, UnsupportedError.
     """
-
-    parts: Parts
-    source: BandSource
-    memory: MemoryAssignment  # of tensors and constants without a choice
-    graph: Graph = field(init=False)
-    boxes: tuple[ComputedBox, ...] = ()
-    inside: set[str] = field(default_factory=set[str])
-    pending: list[_Planned | _Striped] = field(default_factory=list["_Planned | _Striped"])
-
-    def __post_init__(self) -> None:
-        self.graph = self.parts.graph
-
-    def add(self, one: Cascade) -> None:
-        """Add a cascade.  Raises UsageError, UnsupportedError."""
-        stripes = _stripes(self.parts, one)
-        plan = _plan(self.parts, one, stripes, self.memory, self._previous())
-        bands = self._bands(one, plan) if plan is not None else None
-        if plan is not None and bands is not None:
-            self.pending.append(_Planned(plan, bands))
-            for each in bands:
-                self.inside |= {self.parts.parts[k].name for k in each.members[:-1]}
-        elif stripes is None:
+    previous: Part | None = None
+    for one in cascades:
+        stripes = _stripes(parts, one)
+        plan = _plan(parts, one, stripes, memory, previous)
+        bands = None if plan is None else _bands(parts, plan, source)
+        if bands is None and stripes is None:
             raise _indivisible(one, one.parts[-1], COLUMNS)
-        else:
-            self._rewrite(one, stripes)
+        previous = parts.parts[_numbers(parts, one)[0]]
+        yield None if plan is None or bands is None else (plan, bands)
 
-    def _previous(self) -> Part | None:
-        last = self.pending[-1] if self.pending else None
-        return self.parts.parts[last.plan.parts[0]] if isinstance(last, _Planned) else None
 
-    def _bands(self, one: Cascade, plan: Plan) -> Sequence[Bands] | None:
-        if not plan.in_bands:
-            return ()
-        for chain in plan.chains or (Chain(plan.parts, plan.columns or 0),):
-            if not can_run_in_bands(self.parts, chain.parts, chain.columns, plan.stripe):
-                return None
-        return self.source.bands(self.parts, plan)
+def _bands(parts: Parts, plan: Plan, source: BandSource) -> Sequence[Bands] | None:
+    if not plan.in_bands:
+        return ()
+    for chain in plan.chains or (Chain(plan.parts, plan.columns or 0),):
+        if not can_run_in_bands(parts, chain.parts, chain.columns, plan.stripe):
+            return None
+    return source.bands(parts, plan)
 
-    def _rewrite(self, one: Cascade, stripes: StripeConfig) -> None:
-        members = [self.parts.parts[k] for k in _numbers(self.parts, one)]
-        _check_can_be_rewritten(self.parts, one, members, stripes)
+
+def _rewritten(
+    parts: Parts, cascades: Sequence[Cascade], plans: Sequence[object | None], reassign: Reassign
+) -> tuple[Parts, list[Cascade], tuple[ComputedBox, ...]]:
+    """Return parts in which each stripe of a cascade without a plan is a node, the cascades in
+    terms of them, and what these nodes compute.  Raises UnsupportedError."""
+    graph, boxes, found = parts.graph, tuple[ComputedBox, ...](), list[Cascade]()
+    for one, plan in zip(cascades, plans, strict=True):
+        if plan is not None:
+            found.append(one)
+            continue
+        stripes, members = _stripes(parts, one), [parts.parts[k] for k in _numbers(parts, one)]
+        assert stripes is not None
+        _check_can_be_rewritten(parts, one, members, stripes)
         nodes = [part.nodes[0] for part in members]
         recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
         try:
-            found = in_stripes(self.graph, nodes, tuple(stripes.regions()), recomputed)
+            striped = in_stripes(graph, nodes, tuple(stripes.regions()), recomputed)
         except IndivisibleError as error:
             raise _indivisible(one, error.node.name, error.axis) from error
-        self.graph, self.boxes = found.graph, (*self.boxes, *found.boxes)
-        self.pending.append(_Striped(tuple(box.node for box in found.boxes)))
-
-    def finished(self, reassign: Reassign) -> tuple[Parts, list[tuple[Plan, Sequence[Bands]]]]:
-        """Return the parts of the new graph, and the plans in terms of them."""
-        new = self.parts
-        if self.graph is not new.graph:
-            new = replace(
-                reassign(share_constants(self.graph)),
-                accelerators=new.accelerators,
-                cpu_fallbacks=new.cpu_fallbacks,
-            )
-        number = {part.name: k for k, part in enumerate(new.parts)}
-        index = {k: number.get(part.name, -1) for k, part in enumerate(self.parts.parts)}
-        plans: list[tuple[Plan, Sequence[Bands]]] = []
-        for one in self.pending:
-            if isinstance(one, _Striped):
-                for k in (number[name] for name in one.nodes):
-                    scratch = new.parts[k].kernel.scratch_bytes
-                    plans.append((Plan((k,), None, scratch_bytes=scratch), ()))
-            else:
-                members = (tuple(index[k] for k in bands.members) for bands in one.bands)
-                bands = map(_with_members, one.bands, members)
-                plans.append((_renumbered(one.plan, index), tuple(bands)))
-        return new, plans
-
-
-def _with_members(bands: Bands, members: tuple[int, ...]) -> Bands:
-    return replace(bands, members=members)
-
-
-def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
-    return replace(
-        plan,
-        parts=tuple(index[k] for k in plan.parts),
-        chains=tuple(replace(c, parts=tuple(index[k] for k in c.parts)) for c in plan.chains),
-        prefetches=tuple(replace(p, part=index[p.part]) for p in plan.prefetches),
+        graph, boxes = striped.graph, (*boxes, *striped.boxes)
+        found += [Cascade((box.node,)) for box in striped.boxes]
+    new = replace(
+        reassign(share_constants(graph)),
+        accelerators=parts.accelerators,
+        cpu_fallbacks=parts.cpu_fallbacks,
     )
+    return new, found, boxes
 
 
 # Names.
@@ -576,9 +531,16 @@ def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
 
 
 def _assignment(
-    parts: Parts, cascades: Iterable[Cascade], builder: _Builder, memories: MemorySystem
+    parts: Parts,
+    cascades: Iterable[Cascade],
+    boxes: Sequence[ComputedBox],
+    inside: Set[str],
+    memories: MemorySystem,
 ) -> MemoryAssignment:
-    """Return the memory region of each tensor.  Raises UsageError, UnsupportedError."""
+    """Return the memory region of each tensor.  Raises UsageError, UnsupportedError.
+
+    inside: names of the tensors in the scratch memory of bands.
+    """
     regions = [memory.name for memory in memories.tensors]
     start = memories.default_assignment
     ends = {parts.owners[value.name] for value in (*parts.inputs, *parts.graph.results)}
@@ -593,9 +555,9 @@ def _assignment(
                     why=f"the memories for tensors are {_listed(regions)}",
                     help=did_you_mean(region, regions).rstrip() or "use one of them",
                 )
-            nodes = [box.node for box in builder.boxes if box.tensor == name] or [name]
+            nodes = [box.node for box in boxes if box.tensor == name] or [name]
             owners = [parts.owners.get(node, "") for node in nodes]
-            is_fixed = name in builder.inside or any(owner in ends for owner in owners)
+            is_fixed = name in inside or any(owner in ends for owner in owners)
             if name not in one.parts or (is_fixed and region != start.default):
                 raise UnsupportedError(
                     "cascader-014",

@@ -84,7 +84,8 @@ class Plan(Brief):
     The `Plan` of TVM RFC 0037.
 
     parts: indices into `Parts.parts`, in execution order.
-    stripe: maximum number of output rows that a part computes per call; None: all rows.
+    stripe: maximum number of output rows that a part computes per call; None: all rows.  If a call
+        does not compute all rows, those that it computes are of one image.
     nearest_first: if a call lacks rows of several inputs, the order in which these are computed:
         the input of highest advance first if False, the input of lowest advance first if True.  The
         advance of a tensor is high if its first few rows already require many rows of the network's

@@ -10,8 +10,8 @@ Elements of a tensor between two nodes that several stripes need are either comp
 them, or once: the graph then computes only the boxes that no earlier stripe has computed, and joins
 boxes of several stripes where a node reads them.  Nodes are in the order in which they are to run.
 
-This is no pass of the stage `simplify`: the caller chooses the stripes.  Stripes of rows alone, and
-bands of columns, are plans of the scheduler, which need no copies (`scheduling/model/plan.py`).
+This is no pass of the stage `simplify`: the caller chooses the stripes.  Stripes of images, of rows
+of one, and bands of columns are plans of the scheduler, which need no copies (decision 39).
 
 Source: the stripes of TVM's RFC 0037 (cascading scheduler).
 """

@@ -1,8 +1,8 @@
 """Schedules that users state: checks the cascades, and makes a schedule with costs of them.
 
-A cascade is a plan of the scheduler if its stripes are rows, or columns whose tensors between the
-parts are recomputed.  All others are rewritten as graphs in which each stripe of a part is a node
-(`passes/stripes.py`).
+A cascade is a plan of the scheduler if its stripes are images, rows of one, or columns of these
+whose tensors between the parts are recomputed.  All others are rewritten as graphs in which each
+stripe of a part is a node (`passes/stripes.py`, decision 39).
 """
 
 from __future__ import annotations

@@ -110,6 +110,10 @@ def test_the_search_divides_the_images_of_a_batch() -> None:
         assert not schedule.boxes
     stripes = [cascader.tensor_configs(schedule)[-1] for schedule in stated]
     assert [config.count for config in stripes] == [3 * 3, 3, 3, 3 * 9, 3 * 9]
+    config = StripeConfig(
+        (1, 4, 11, 4), (3, 11, 11, 4), (1, 4, 11, 4), (1, 2, 0, 0), (3, 3, 1, 1), (0,) * 4
+    )
+    assert stripes[0].stripes == (config,)
     for cascade in (cascades[0], boxes):
         done = api.verify(graph, schedule=cascade, last_rung="host")
         assert {rung.compared.mismatches for rung in done.rungs if rung.compared} == {0}

@@ -193,6 +193,9 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
     (0, 0, 0) (2, 5, 3) (1, 1, 1)
     (2, 0, 0) (1, 5, 3) (1, 1, 1)
     (3, 0, 0) (2, 5, 3) (3, 1, 1)
+    >>> (config,) = row_stripes((2, 9, 5, 3), [(0, 6), (6, 9), (9, 15), (15, 18)])
+    >>> config.shape, config.stripes, config.order
+    ((1, 6, 5, 3), (2, 2, 1, 1), (1, 2, 0, 0))
     """
     every, image = [(lower, upper) for lower, upper in rows], image_rows(shape)
     if image == row_count(shape):
@@ -204,6 +207,11 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
         number = lower // image
         local = lower - number * image, upper - number * image
         by_image.setdefault(number, []).append(local)
+    axis = row_axis(len(shape))
+    if len(by_image) * image == row_count(shape) and len({*map(tuple, by_image.values())}) == 1:
+        of_first = row_stripes((*(1,) * axis, *shape[axis:]), by_image[0])
+        if len(of_first) == 1:
+            return (_in_every_image(of_first[0], shape, axis),)
     found: list[StripeConfig] = []
     for number, some in by_image.items():
         origin = rows_region(shape, number * image, (number + 1) * image)
@@ -211,6 +219,17 @@ def row_stripes(shape: tuple[int, ...], rows: Iterable[Interval]) -> tuple[Strip
             offset = tuple(a + b for a, b in zip(config.offset, origin.lower, strict=True))
             found.append(replace(config, extent=shape, offset=offset))
     return tuple(found)
+
+
+def _in_every_image(config: StripeConfig, shape: tuple[int, ...], axis: int) -> StripeConfig:
+    """Return stripes of the first image, repeated in each image of a tensor.
+
+    axis: the axis of rows.
+    """
+    loops = [a for a in range(len(shape)) if config.order[a] or (a < axis and shape[a] > 1)]
+    order = tuple(loops.index(a) + 1 if a in loops else 0 for a in range(len(shape)))
+    stripes = (*shape[:axis], *config.stripes[axis:])
+    return replace(config, extent=shape, order=order, stripes=stripes)
 
 
 def _by_configuration(rows: Iterable[Interval], extent: int) -> Iterator[list[Interval]]:

@@ -43,23 +43,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.processor_parts import assign
-from penstock.errors import UnsupportedError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.memory.place import place
-from penstock.pipeline.search import band_source, cost_model_and_memories, schedule
+from penstock.pipeline.search import cost_model_and_memories, schedule
 from penstock.pipeline.stated_schedules import costed_schedule, stated_schedule
 from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.program.writer import Addresses
 from penstock.scheduling.bands import band_schedule as configs
-from penstock.scheduling.bands.band_schedule import can_run_in_bands
 from penstock.scheduling.cascades.proposals import Candidate, CascadeProblem, Proposal
 from penstock.scheduling.cascades.search import every_proposal, plans_of_groups
-from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
@@ -136,25 +133,8 @@ def single_cascade(
 
     Raises UnsupportedError if a part cannot run in bands of this width.
     """
-    chip = load_target(target)
-    memory = cost_model_and_memories(chip)[1].default_assignment
-    order = tuple(range(len(parts.parts)))
-    scratch = max(part.kernel.scratch_bytes for part in parts.parts)
-    plan = Plan(order, rows, scratch_bytes=scratch, columns=columns)
-    banded: tuple[Bands, ...] | None = ()
-    if columns is not None:
-        possible = can_run_in_bands(parts, order, columns, rows)
-        banded = band_source(chip).bands(parts, plan) if possible else None
-        if banded is None:
-            raise UnsupportedError(
-                "cascader-001",
-                f'"{parts.graph.name}" cannot run in bands of {columns} columns',
-                where="single_cascade",
-                why="each part must compute some columns of an (N, H, W, C) tensor by itself, only "
-                "later parts may read them, and a band has at most the columns of the output",
-                help="cascade fewer parts, use fewer columns, or leave out `columns`",
-            )
-    return costed_schedule(parts, ((plan, banded),), memory, chip)
+    names = tuple(part.name for part in parts.parts)
+    return make_schedule(parts, Cascade(names, rows=rows, columns=columns), target)
 
 
 def make_schedule(

@@ -130,8 +130,16 @@ def _plans(
         stripes = _stripes(parts, one)
         plan = _plan(parts, one, stripes, memory, previous)
         bands = None if plan is None else _bands(parts, plan, source)
-        if bands is None and stripes is None:
-            raise _indivisible(one, one.parts[-1], COLUMNS)
+        if plan is not None and bands is None and stripes is None:
+            columns = {chain.columns for chain in plan.chains} or {plan.columns}
+            raise UnsupportedError(
+                "cascader-001",
+                f'"{one.parts[-1]}" cannot run in bands of {_listed([*map(str, columns)])} columns',
+                where=_where(one),
+                why="each part must compute some columns of an (N, H, W, C) tensor by itself, only "
+                "later parts may read them, and a band has at most the columns of the output",
+                help="cascade fewer parts, use fewer columns, or leave out `columns`",
+            )
         previous = parts.parts[_numbers(parts, one)[0]]
         yield None if plan is None or bands is None else (plan, bands)
 

@@ -42,8 +42,8 @@ def compiled(
 def layer_by_layer(done: Compilation) -> Compilation:
     """The compilation with a schedule in which every part computes its whole output at once."""
     found = next(s for s in done.frontier.schedules if all(p.stripe is None for p in s.plans))
-    (point,) = place(Frontier((found,)), done.request.target, done.request.options)
-    return with_point(done, point)
+    *_, fastest = place(Frontier((found,)), done.request.target, done.request.options)
+    return with_point(done, fastest)
 
 
 def assert_exact(

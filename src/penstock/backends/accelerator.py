@@ -262,11 +262,13 @@ class OpenChoice:
     text: the value of the option --accelerator that selects the alternative, such as
         "npu:memory_mode=sram_only".
     note: a remark about the alternative that messages show to users; "" for none.
-    make: returns the alternative."""
+    make: returns the alternative.
+    is_searched: whether the search compares the alternative's schedules with the accelerator's."""
 
     text: str
     note: str
     make: Callable[[], Accelerator]
+    is_searched: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -30,8 +30,9 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
 
     Accelerators claim sub-graphs; the processor runs all other nodes.  States that are shifted by
     rows become queues, and reductions on the processor are split into accumulations if the option
-    `accumulate` is set.  Without accelerators, the result contains the parts of alternative graphs
-    (see `_alternatives`), unless the option `alternatives` excludes them.
+    `accumulate` is set.  The result contains the parts of alternative graphs, unless the option
+    `alternatives` excludes them: without accelerators those of `_alternatives`, otherwise those of
+    `_other_choices`.
 
     Raises BackendError if the description of an accelerator is invalid, and TargetError if the
     request is strict and a node falls back to the processor.
@@ -40,11 +41,30 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     if request.strict:
         require_no_cpu_fallback(found.cpu_fallbacks)
     parts = _offloaded_parts(found, request)
-    if request.accelerators or not request.options.alternatives:
+    if not request.options.alternatives:
         return parts
-    others = enumerate(_alternatives(graph, parts, request), 1)
-    found = tuple(replace(p, alternative=k, network=parts) for k, p in others)
+    made = _other_choices if request.accelerators else _alternatives
+    others = enumerate(made(graph, parts, request), 1)
+    found = tuple(replace(p, alternative=k, network=parts, offloaded=None) for k, p in others)
     return replace(parts, alternatives=found)
+
+
+def _other_choices(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
+    """Yield the parts of the graph for other values of attributes of accelerators, where tensors
+    then need less memory.
+
+    parts: those for the values in the request."""
+    for k, accelerator in enumerate(request.accelerators):
+        for choice in accelerator.open_choices:
+            if choice.is_searched:
+                others = (*request.accelerators[:k], choice.make(), *request.accelerators[k + 1 :])
+                found = _offloaded_parts(offload(graph, others, request.target), request)
+                if _tensor_bytes(found) < _tensor_bytes(parts):
+                    yield found
+
+
+def _tensor_bytes(parts: Parts) -> int:
+    return sum(storage.size_bytes for storage in parts.rows.storages)
 
 
 def assigned_again(parts: Parts, request: Request) -> Parts:

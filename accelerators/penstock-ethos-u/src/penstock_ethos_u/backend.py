@@ -9,7 +9,8 @@ Attributes of the target:
                   dedicated_sram (Ethos-U65): constants are in DRAM, tensors in an SRAM that only
                   the NPU accesses
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
-                  nhwc: all tensors are stored in NHWC
+                  nhwc: all tensors are stored in NHWC; by default, nhcwb16, and nhwc where it is
+                  better because blocks are not full
     cache_line    size in bytes of the lines of the processor's data cache, 16, 32, 64 or 128:
                   addresses and sizes of memory regions are multiples of it
     submission    cycles of the NPU's clock that the processor takes to submit a stream and to
@@ -118,9 +119,8 @@ class EthosU(UMABackend):
         modes = memory_modes(self.name.replace("_", "-"))
         notes = {mode: IN_SRAM if mode == SRAM_ONLY else "" for mode in modes}
         self._register_target_attr("memory_mode", default=modes[0], choices=notes)
-        self._register_target_attr(
-            "layout", default=NHCWB16, choices={name: "" for name in LAYOUTS}
-        )
+        layouts = {name: "" for name in LAYOUTS}
+        self._register_target_attr("layout", default=NHCWB16, choices=layouts, searched=True)
         self._register_target_attr("cache_line", default=32)
         self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:

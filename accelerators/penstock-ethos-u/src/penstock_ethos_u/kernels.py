@@ -37,7 +37,6 @@ from penstock_ethos_u.placed import PlacedCosts
 from penstock_ethos_u.schedule import scheduled, scheduled_for_prefetch
 from penstock_ethos_u.sequences import steps_of
 
-
 # Numbers of output channels computed at a time that are tried because they determine the order, and
 # so the compressed size, of weights.
 BLOCK_DEPTHS = (8, 16)

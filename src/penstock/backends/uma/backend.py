@@ -214,7 +214,8 @@ class UMABackend(Registration):
                 words = ",".join(f"{name}={value}" for name, value in attributes.items())
                 note = ", ".join(note for _, note in changed.values() if note)
                 text = f"{self.target_name}:{words}"
-                yield OpenChoice(text, note, partial(self.accelerator, attributes, chip))
+                make = partial(self.accelerator, attributes, chip)
+                yield OpenChoice(text, note, make, changed.keys() <= own.searched)
 
     @property
     def _identity(self) -> str:

@@ -127,6 +127,7 @@ class Registration(DriverRegistration):
         *,
         least: float | None = None,
         choices: Mapping[Any, str] | None = None,
+        searched: bool = False,
     ) -> None:
         """Register an attribute that users set, for example with --accelerator npu:lanes=16.
 
@@ -135,8 +136,11 @@ class Registration(DriverRegistration):
         choices: values that the same hardware supports, each with a note for users; None for no
             choices.  If a network does not fit and the user did not set the attribute, the compiler
             tries these values.
+        searched: whether the search compares the schedules of all choices where tensors then need
+            less memory, if the user did not set the attribute.  The choices may differ in graph
+            passes and kernels, not in generated code.
 
-        Source: RFC 0060, _register_target_attr, without `least` and `choices`.
+        Source: RFC 0060, _register_target_attr, without `least`, `choices` and `searched`.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -153,6 +157,8 @@ class Registration(DriverRegistration):
         self._registered.choices[name] = choices or {default: ""}
         if least is not None:
             self._registered.least[name] = least
+        if searched:
+            self._registered.searched.add(name)
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """Register a graph pass: a function (graph, AcceleratorTarget) -> graph.

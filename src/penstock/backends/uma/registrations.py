@@ -268,6 +268,7 @@ class Registrations:
     choices: the values that the compiler may try for an attribute, each with a note for users, by
         the attribute's name.
     least: the smallest valid values of some attributes, by name.
+    searched: the attributes of which the search compares all choices.
     graph_passes, program_passes: passes, each with its phase.
     patterns: (name, pattern, predicate) of each registered pattern; the predicate may be None.
     constraints: conditions on every composite.
@@ -287,6 +288,7 @@ class Registrations:
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     choices: dict[str, Mapping[Any, str]] = field(default_factory=dict[str, Mapping[Any, str]])
     least: dict[str, float] = field(default_factory=dict[str, float])
+    searched: set[str] = field(default_factory=set[str])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )

@@ -429,7 +429,14 @@ def _plan(
             for k, part in zip(numbers, members, strict=True)
         )
         scratch = max(kernel.scratch_bytes for kernel in kernels)
-    plan = Plan(numbers, one.rows, one.nearest_first, prefetches=prefetches, scratch_bytes=scratch)
+    plan = Plan(
+        numbers,
+        one.rows,
+        one.nearest_first,
+        prefetches=prefetches,
+        scratch_bytes=scratch,
+        whole_requests=one.whole_requests,
+    )
     if stripes is None:
         index = dict(zip(one.parts, numbers, strict=True))
         chains = tuple(

@@ -57,7 +57,7 @@ class Cascade(Brief):
         memory of the target for others.
     scratch_bytes: memory for the kernels, which determines those that run; None: as much as the
         preferred kernels need.
-    nearest_first, chains, columns: with `rows`: see `plan.Plan`.
+    nearest_first, chains, columns, whole_requests: with `rows`: see `plan.Plan`.
     prefetches: copies of constants by the accelerator that runs the parts.
     """
 
@@ -72,6 +72,7 @@ class Cascade(Brief):
     chains: tuple[StatedChain, ...] = ()
     columns: int | None = None
     prefetches: tuple[StatedPrefetch, ...] = ()
+    whole_requests: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,6 +113,7 @@ class StatedSchedule(Brief):
                 memory=owned,
                 scratch_bytes=plan.scratch_bytes,
                 nearest_first=plan.nearest_first,
+                whole_requests=plan.whole_requests,
                 columns=plan.columns,
                 chains=tuple(
                     StatedChain(

@@ -456,13 +456,13 @@ def copied_before(op: Operation, segment: int) -> int:
 
     segment: index of the copied segment.
 
-    There are two buffers. The first copy is issued at the start of the call. The second one is, too,
-    if the NPU runs two copies at a time, or if no operation runs before the first copy is complete;
-    otherwise it follows the first operation, which would else wait until it can be issued. Each
-    later copy is issued as soon as the operations that read its buffer have been issued. If no
-    segments are prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3: segments 0 and 1
-    are copied before the operations of segment 0, segment 2 before the operations of segment 1, and
-    so on."""
+    There are two buffers. The first copy is issued at the start of the call. The second one is,
+    too, if the NPU runs two copies at a time, or if no operation runs before the first copy is
+    complete; otherwise it follows the first operation, which would else wait until it can be
+    issued. Each later copy is issued as soon as the operations that read its buffer have been
+    issued. If no segments are prefetched, the results for segments 0 to 4 are 0, 0, 1, 2 and 3:
+    segments 0 and 1 are copied before the operations of segment 0, segment 2 before the operations
+    of segment 1, and so on."""
     first = op.prefetched_segments
     if segment == first + 1 and op.configuration.most_copies == 1:
         return min(first, 1)

@@ -30,6 +30,7 @@ from penstock.scheduling.simulate.row_tables import (
     RowTables,
     read_order_differs,
     row_tables,
+    with_whole_requests,
 )
 from penstock.scheduling.simulate.walk import (
     WHOLE,
@@ -90,6 +91,7 @@ class UniformSearch:
             np.minimum(peaks, int(limit_bytes) + 1, out=peaks)
         self._kernels = KernelChoices.of(parts, order, model, memory)
         self._found: dict[int, tuple[Candidate, ...]] = {}
+        self._is_own_cost = any(part.kernel.cycles is not None for part in parts.parts)
         self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))
 
     @property
@@ -125,9 +127,13 @@ class UniformSearch:
         least = max(0, upper - self._options.max_parts)
         # From this position on, no part of the interval has a choice of the order of its inputs.
         same_order = int(np.searchsorted(self._order_choices, self._order_choices[upper]))
-        for nearest_first, most in ((False, upper), (True, max(least, same_order))):
+        variants = [(False, False, upper), (True, False, max(least, same_order))]
+        if self._is_own_cost:  # saving a call may save many cycles; first, since others are pruned
+            variants.insert(0, (False, True, max(least, upper - 1)))
+        for nearest_first, whole_requests, most in variants:
+            tables = self._tables[nearest_first]
             found, calls = candidates(
-                self._tables[nearest_first],
+                with_whole_requests(tables) if whole_requests else tables,
                 range(least, most),
                 upper,
                 self._alternatives,
@@ -137,7 +143,9 @@ class UniformSearch:
             _, _, peaks, _ = found.T
             found = found[peaks <= self._limit_bytes]
             for lower, stripe, peak, cycles in found[_relevant(found, upper)].tolist():
-                plan = Plan(order[lower:upper], stripe, nearest_first)
+                plan = Plan(
+                    order[lower:upper], stripe, nearest_first, whole_requests=whole_requests
+                )
                 yield from self._kernels.valued(
                     Candidate(lower, upper, plan, memory, peak, cycles, memory, memory)
                 )

@@ -113,6 +113,8 @@ class Plan(Brief):
         one.
     in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
         entry.
+    whole_requests: whether a part computes all rows that a call of another part lacks in one call,
+        even if they are more than `stripe`.  They are live at the same time in any case.
     """
 
     parts: tuple[int, ...]
@@ -127,6 +129,7 @@ class Plan(Brief):
     columns: int | None = None
     chains: tuple[Chain, ...] = ()
     in_tiles: bool = False
+    whole_requests: bool = False
 
     @property
     def in_bands(self) -> bool:
@@ -144,6 +147,7 @@ class Plan(Brief):
             scratch_bytes=scratch_bytes,
             columns=self.columns,
             chains=self.chains,
+            whole_requests=self.whole_requests,
         )
 
     @property

@@ -32,7 +32,12 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import Stripes, row_stripes, whole_tensor
-from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tables
+from penstock.scheduling.simulate.row_tables import (
+    Numbers,
+    RowTables,
+    row_tables,
+    with_whole_requests,
+)
 from penstock.scheduling.simulate.walk import WHOLE, RowLiveRanges, expand, row_live_ranges
 
 
@@ -121,9 +126,10 @@ class ExpandedSchedule:
         """Return the arrays that describe which rows each part reads (`RowTables`), for a plan.
 
         They list the inputs of each part in the order in which the plan computes missing rows of
-        these inputs (`Plan.nearest_first`).
+        these inputs (`Plan.nearest_first`), and state how many it computes in a call.
         """
-        return self._nearest_first_tables if plan.nearest_first else self.tables
+        found = self._nearest_first_tables if plan.nearest_first else self.tables
+        return with_whole_requests(found) if plan.whole_requests else found
 
     def storage_owner(self, value: Value) -> Value | None:
         """Return the tensor in whose memory `value` is stored; None if `value` is a constant.

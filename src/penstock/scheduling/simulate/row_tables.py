@@ -43,6 +43,8 @@ class RowTables(NamedTuple):
         starts the parts whose outputs are read after the cascade; the other parts run when their
         rows are requested.  It starts the parts that are not late first, in order of p, and then
         the late ones, in descending order of p.
+    at_once[p]: 1 if the part computes all rows that a call lacks in one call, even if they are more
+        than a stripe (`Plan.whole_requests`), else 0.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack rows,
@@ -73,6 +75,7 @@ class RowTables(NamedTuple):
     image: Numbers
     recurrent: Numbers
     late: Numbers
+    at_once: Numbers
     scratch: Numbers
     call_cycles: Numbers
     reads: Numbers
@@ -142,6 +145,7 @@ def row_tables(
         image=np.array([part.image_rows for part in parts], np.int64),
         recurrent=recurrent,
         late=np.array([_is_late(part, storages) for part in parts], np.int64),
+        at_once=np.zeros(count, np.int64),
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),
         call_cycles=np.array(cycles, np.int64),
         reads=starts([len(some) for some in sorted_reads]),
@@ -157,6 +161,11 @@ def row_tables(
         begin=np.arange(count),
         end=np.arange(count),
     )
+
+
+def with_whole_requests(tables: RowTables) -> RowTables:
+    """Return the tables for plans with `Plan.whole_requests`."""
+    return tables._replace(at_once=np.ones_like(tables.at_once))
 
 
 def _is_late(part: RowPart, storages: Sequence[Storage]) -> bool:

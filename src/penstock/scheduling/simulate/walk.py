@@ -2,10 +2,10 @@
 
 A cascade runs on demand.  Each part whose output is needed outside the cascade computes its rows in
 order, at most `stripe` rows per call; a call computes all rows, or some of one image.  Before a
-call, the missing input rows are computed in the same way by other parts of the cascade.  So every
-row is computed once, as late as possible.  Rows that no call requests are computed at the end.  A
-row is live from its computation until its last read; a row that is read after the cascade stays
-live.
+call, the missing input rows are computed in the same way by other parts of the cascade, or all in
+one call (`RowTables.at_once`).  So every row is computed once, as late as possible.  Rows that no
+call requests are computed at the end.  A row is live from its computation until its last read; a
+row that is read after the cascade stays live.
 
 Names that many functions share:
 
@@ -286,7 +286,8 @@ def run_cascade(
             if first >= target:
                 depth -= 1
                 continue
-            end = call_end(t, a, first, min(first + stripe, target))
+            most = UNBOUNDED - first if depth > 1 and t.at_once[a] else stripe
+            end = call_end(t, a, first, min(first + most, target))
             lacking, rows = missing_rows(t, c, a, end)
             if lacking >= 0:
                 stack[depth], targets[depth] = t.maker[lacking], rows

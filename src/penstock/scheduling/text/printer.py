@@ -16,6 +16,7 @@ A plan lists its parts in execution order.  Clauses that may follow the parts:
     stripe N                              maximum number of rows per call; default: all rows
     nearest                               `Plan.nearest_first` is True (default: False); it defines
                                           the order in which missing rows of inputs are computed
+    requests                              `Plan.whole_requests` is True (default: False)
     scratch N                             scratch memory in bytes
     columns N                             the parts run in bands of N columns; stripe and scratch
                                           apply inside each band, and there is only one cost
@@ -212,6 +213,8 @@ class _Printer:
             yield f"stripe {plan.stripe}"
         if plan.nearest_first:
             yield "nearest"
+        if plan.whole_requests:
+            yield "requests"
         if plan.scratch_block_bytes:
             yield f"scratch {plan.scratch_block_bytes}"
         yield from _bands(plan, parts, labels)

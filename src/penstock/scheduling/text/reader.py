@@ -248,6 +248,7 @@ class ScheduleReader:
         parts = self._part_list()
         stripe = scanner.integer() if scanner.accept_word("stripe") else None
         nearest = scanner.accept_word("nearest")
+        whole_requests = scanner.accept_word("requests")
         scratch = scanner.integer() if scanner.accept_word("scratch") else 0
         in_tiles = scanner.accept_word("tiles")
         columns = scanner.integer() if not nearest and scanner.accept_word("columns") else None
@@ -278,6 +279,7 @@ class ScheduleReader:
                 columns=columns,
                 chains=tuple(chains),
                 in_tiles=in_tiles,
+                whole_requests=whole_requests,
             )
             return ReadPlan(plan, first)
 

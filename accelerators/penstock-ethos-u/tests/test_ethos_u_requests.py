@@ -1,0 +1,44 @@
+"""ethos_u: cascades whose parts compute all rows that a later call lacks at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from offloading import assert_exact, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
+from penstock.scheduling.text.printer import print_frontier
+from penstock.scheduling.text.reader import read_frontier
+
+pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
+
+
+def pooled() -> Graph:
+    net = GraphBuilder("net", seed=1)
+    x = net.max_pool2d(net.conv2d(net.input((1, 16, 16, 3)), 16, (5, 5)), 2)
+    return net.build(net.conv2d(x, 8, (3, 3)))
+
+
+def test_a_pool_requests_the_rows_of_a_window_in_one_call() -> None:
+    """Both rows of a window are live while the pool runs, however they are computed."""
+    done = compiled(pooled(), "ethos_u55:macs=128")
+    found = [s for s in done.frontier.schedules if any(p.whole_requests for p in s.plans)]
+    least = min(found, key=lambda schedule: schedule.peak_bytes)
+    apart = tuple(replace(plan, whole_requests=False) for plan in least.plans)
+    cascade = next(c for c in ExpandedSchedule(least).cascades if c.plan.whole_requests)
+    assert cascade.plan.stripe == 1
+    assert {end - first for p, first, end in cascade.calls[:, :3].tolist() if p == 0} == {2}
+    bytes_apart = live_bytes(ExpandedSchedule(replace(least, plans=apart))).max()
+    assert least.peak_bytes <= bytes_apart + 16 * 3  # a row of the input
+    assert_exact(done, "points")
+
+
+def test_whole_requests_are_part_of_the_text_of_a_schedule() -> None:
+    done = compiled(pooled(), "ethos_u55:macs=128")
+    back = read_frontier(print_frontier(done.frontier), done.parts)
+    plans = [plan.whole_requests for s in done.frontier.schedules for plan in s.plans]
+    assert any(plans)
+    assert [plan.whole_requests for s in back.schedules for plan in s.plans] == plans

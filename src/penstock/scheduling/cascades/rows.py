@@ -89,9 +89,12 @@ class UniformSearch:
         if limit_bytes < UNBOUNDED and options.prune_by_shorter:  # simulations end at the limit
             peaks = self._alternatives.least_peak
             np.minimum(peaks, int(limit_bytes) + 1, out=peaks)
+        # Call overheads are rough where kernels have cost functions, so neither prunes the other.
+        at_once = self._alternatives.least_peak.copy()
+        self._alternatives_at_once = self._alternatives._replace(least_peak=at_once)
         self._kernels = KernelChoices.of(parts, order, model, memory)
         self._found: dict[int, tuple[Candidate, ...]] = {}
-        self._is_own_cost = any(part.kernel.cycles is not None for part in parts.parts)
+        self._reads_constants = parts.can_prefetch
         self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))
 
     @property
@@ -128,15 +131,15 @@ class UniformSearch:
         # From this position on, no part of the interval has a choice of the order of its inputs.
         same_order = int(np.searchsorted(self._order_choices, self._order_choices[upper]))
         variants = [(False, False, upper), (True, False, max(least, same_order))]
-        if self._is_own_cost:  # saving a call may save many cycles; first, since others are pruned
-            variants.insert(0, (False, True, max(least, upper - 1)))
+        if self._reads_constants:  # saving a call saves reading constants
+            variants.append((False, True, max(least, upper - 1)))
         for nearest_first, whole_requests, most in variants:
             tables = self._tables[nearest_first]
             found, calls = candidates(
                 with_whole_requests(tables) if whole_requests else tables,
                 range(least, most),
                 upper,
-                self._alternatives,
+                self._alternatives_at_once if whole_requests else self._alternatives,
                 prune=self._options.prune_by_shorter,
             )
             self.calls += calls

@@ -14,7 +14,8 @@ expressions                 Expr: a number, Var, TableEntry; operators + - * // 
 graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
-sizes, boxes                parse_size: "64KiB" in bytes; Region: a box of a tensor
+sizes, boxes, memories      parse_size: "64KiB" in bytes; Region: a box of a tensor; MemoryRegion: a
+                             memory of the chip
 program passes              Program and its records; calls: all calls of a program, in order; walk:
                             all commands; submissions; as_step: a call with all rows; used_buffers;
                             with_constant, with_scratch: a program with a further buffer
@@ -99,6 +100,7 @@ from penstock.fixedpoint import (
 from penstock.frontends.tflite import builtin_code
 from penstock.hardware.core_access import CoreAccess
 from penstock.hardware.quantities import parse_size
+from penstock.hardware.target import MemoryRegion
 from penstock.ir.breakdown import Breakdown, Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
@@ -202,6 +204,7 @@ __all__ = [
     "LeastTraffic",
     "Loop",
     "LoopOrder",
+    "MemoryRegion",
     "ModelFile",
     "Node",
     "Offloaded",

@@ -288,8 +288,9 @@ class OpStrategy:
             address of the copy.  The compiler prefers an implementation that prefetches if the copy
             fits and saves cycles.
         `placed_cost`: a function of Offloaded and a PlacedCall.  It returns the cost of a call
-            whose tensors have addresses, including the copies that the call makes.  State it if the
-            cost depends on the addresses.
+            whose tensors have addresses, including the copies that the call makes and the wait
+            states of the chip's memories (`target.chip.memories`); `cost` includes them, too.
+            State it if the cost depends on the addresses.
         `even_rows`: True if the placed cost is less where the rows of a tensor are evenly spaced;
             rows of cascades are then placed so if possible.
         `filled_cost`: a function of Offloaded, a number of output rows, and the prefetches (a tuple

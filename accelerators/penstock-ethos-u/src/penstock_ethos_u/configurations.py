@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
-from penstock.uma import UsageError
+from penstock.uma import MemoryRegion, UsageError
 
 BANK_BYTES = 1024  # Size of a bank of the NPU's internal memory, in bytes.
 OUTPUT_BANKS = 2  # Banks of the internal memory that are reserved for output elements.
@@ -157,6 +158,48 @@ U65_512 = replace(
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
     c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256, U65_512)
 }
+
+
+def behind(port: EthosUPort, memory: MemoryRegion, processor_bandwidth: float) -> EthosUPort:
+    """Return a port as it is on a board whose memory has wait states or a low bandwidth.
+
+    memory: the memory that the port accesses, as the target file states it for the processor.
+    processor_bandwidth: bytes per cycle that the processor can access. If the memory has at least
+        this bandwidth, the processor limits it, and the file does not state what the port obtains.
+
+    >>> wait_states = MemoryRegion("sram", 65536, ("arena",), 2.0, 3, True)
+    >>> slow = behind(U55_128.features, wait_states, 4.0)
+    >>> slow.bytes_per_cycle, slow.read_latency, slow.write_latency
+    (2.0, 35, 35)
+    """
+    bandwidth = port.bytes_per_cycle
+    if memory.bandwidth_bytes_per_cycle < processor_bandwidth:
+        bandwidth = min(bandwidth, memory.bandwidth_bytes_per_cycle)
+    return replace(
+        port,
+        bytes_per_cycle=bandwidth,
+        read_latency=port.read_latency + memory.latency_cycles,
+        write_latency=port.write_latency + memory.latency_cycles,
+        burst_bytes=max(port.burst_bytes, memory.burst_bytes),
+    )
+
+
+@cache
+def on_board(
+    found: EthosUConfiguration,
+    tensors: MemoryRegion,
+    constants: MemoryRegion,
+    processor_bandwidth: float,
+) -> EthosUConfiguration:
+    """Return a configuration with its ports as they are on a board, see `behind`.
+
+    tensors, constants: the memories that hold tensors and constants. In the mode "sram_only",
+        constants are read from the memory of tensors."""
+    features = behind(found.features, tensors, processor_bandwidth)
+    if found.constants is found.features:
+        return replace(found, features=features, constants=features)
+    stored = behind(found.constants, constants, processor_bandwidth)
+    return replace(found, features=features, constants=stored)
 
 
 def check_cache_line(size_bytes: object) -> None:

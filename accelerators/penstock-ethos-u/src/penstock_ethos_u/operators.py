@@ -18,6 +18,7 @@ from penstock_ethos_u.configurations import (
     check_cache_line,
     check_layout,
     configuration,
+    on_board,
 )
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 
@@ -58,12 +59,15 @@ LOOKUPS = (
 
 
 def hardware(offloaded: Offloaded) -> EthosUConfiguration:
-    """Return the hardware configuration that the attributes of the target select."""
+    """Return the hardware configuration that the attributes of the target select, on its board."""
     attrs = offloaded.target.attrs
     check_layout(attrs["layout"])
     check_cache_line(attrs["cache_line"])
     family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
-    return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
+    found = configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
+    chip = offloaded.target.chip
+    bandwidth = chip.engines[0].bandwidth_bytes_per_cycle
+    return on_board(found, chip.memory_for("arena"), chip.memory_for("constant"), bandwidth)
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:

@@ -89,7 +89,9 @@ class RegionSearch:
             parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=False
         )
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
-        self._access_times = np.array([memories.access_times(m) for m in memories.every], np.int64)
+        times = memories.access_times, memories.times_beyond_default
+        self._access_times = np.array([[each(m) for m in memories.every] for each in times])
+        self._counted = np.array([part.counts_accesses for part in self._parts], np.int64)
         capacities = [UNBOUNDED, *(int(m.size_bytes * LIVE_SHARE) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
@@ -193,7 +195,7 @@ class RegionSearch:
                 change = self._call_change(p, regions)
                 if change is not None:
                     constants[:, p - c.lower] += change
-        limits = RegionLimits(self._capacities, self._access_times)
+        limits = RegionLimits(self._capacities, self._access_times, self._counted)
         peaks, time, fits = run_with_traffic(
             self._tables, c.lower, c.upper, c.calls, region, constants, limits
         )

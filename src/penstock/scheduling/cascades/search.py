@@ -147,6 +147,8 @@ def frontier_search(
             why="tensors that are in use at the same time must not share a bank",
             help="use a strategy for groups of layers, such as --partition best",
         )
+    if len(memories.tensors) == 1 and all(p.counts_accesses or not p.nodes for p in parts.parts):
+        memories = memories.nominal  # costs include what the memories add
     problem = CascadeProblem(parts, model, memories, options)
     nominal = replace(problem, memories=memories.nominal)
     searches = _uniform_searches(nominal, orders, limit_bytes)

@@ -89,6 +89,17 @@ class MemorySystem:
         latency = FINE * memory.latency_cycles + round(FINE * unneeded)
         return latency, round(FINE * max(0.0, slower))
 
+    def times_beyond_default(self, memory: MemoryRegion) -> tuple[int, int]:
+        """Return the times of `access_times` that exceed those of the default region for tensors,
+        or 0 for constants.
+
+        They apply to kernels that state their cost themselves, accesses to these regions included.
+        """
+        if memory == self.constants:
+            return 0, 0
+        own, default = self.access_times(memory), self.access_times(self.tensors[0])
+        return max(0, own[0] - default[0]), max(0, own[1] - default[1])
+
     def access(self, memory: str, size_bytes: int) -> int:
         """Return the time that one access of `size_bytes` adds to the engine's cycle estimate.
 
@@ -98,16 +109,20 @@ class MemorySystem:
         """
         return self.accesses(memory, int(size_bytes > 0), size_bytes)
 
-    def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
+    def accesses(
+        self, memory: str, regions: int, size_bytes: int, *, is_counted: bool = False
+    ) -> int:
         """Return the time that several accesses add to the engine's cycle estimate.
 
         memory: name of the memory region that is accessed.
         regions: number of accesses, each to one region (box) of a tensor.
         size_bytes: bytes of all accesses together.
+        is_counted: whether the estimate includes accesses already (`Part.counts_accesses`).
 
         The result is in units of 1/1024 cycle.
         """
-        latency, per_byte = self.access_times(self.named(memory))
+        times = self.times_beyond_default if is_counted else self.access_times
+        latency, per_byte = times(self.named(memory))
         return regions * latency + size_bytes * per_byte
 
     def constant_reads(self, memory: str, part: Part, constant: Value) -> tuple[int, int]:
@@ -116,6 +131,8 @@ class MemorySystem:
         The result is (time in the part's first call, time in each later call), in units of
         1/1024 cycle.
         """
+        if part.counts_accesses:
+            return 0, 0
         first = self.access(memory, constant.type.size_bytes)
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))
 

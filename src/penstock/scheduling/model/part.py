@@ -67,6 +67,12 @@ class Part(Brief):
         return self.with_kernel(self.kernel_within(scratch_bytes))
 
     @property
+    def counts_accesses(self) -> bool:
+        """Whether the cost of calls includes all accesses to memories on this board: that of a
+        kernel with a cost at addresses replaces the estimate of the search."""
+        return self.kernel.placed is not None
+
+    @property
     def least_scratch_bytes(self) -> int:
         """Scratch bytes of the fallback kernel; if there is none, those of the preferred kernel."""
         return self.kernel_within(0).scratch_bytes

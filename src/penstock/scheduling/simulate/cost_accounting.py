@@ -262,10 +262,10 @@ class CostAccounting:
         sizes += [tuple(call.previous_row_bytes for call in traffic)]
         read: dict[str, int] = {}
         written = [call.written_bytes for call in traffic]
-        fine = self._access_time(output, written)
+        fine = self._access_time(part, output, written)
         for memory, each in zip((*calls.inputs, output), sizes, strict=True):
             read[memory] = read.get(memory, 0) + sum(each)
-            fine += self._access_time(memory, each)
+            fine += self._access_time(part, memory, each)
         nominal = sum(call.macs for call in traffic)
         executed = part.executed_macs(nominal)
         return Cost(
@@ -277,12 +277,14 @@ class CostAccounting:
             nominal - executed,
         )
 
-    def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
+    def _access_time(self, part: Part, memory: str, sizes: Sequence[int]) -> int:
         """Return the time that accesses to tensors add to the engine's cycle estimate.
 
         The result is in units of 1/1024 cycle.
         """
-        return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
+        count = sum(size > 0 for size in sizes)
+        counted = part.counts_accesses
+        return self.memories.accesses(memory, count, sum(sizes), is_counted=counted)
 
     def _operand_regions(self, part: Part, memory: MemoryAssignment) -> tuple[tuple[str, ...], str]:
         """Return the memory regions of a part's operands: (names for inputs, name for the output).

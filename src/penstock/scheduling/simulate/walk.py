@@ -94,11 +94,14 @@ class RegionLimits(NamedTuple):
     """What a simulation must know of each memory region m.
 
     capacities[m]: bytes available.
-    access_times[m]: (time per access, time per byte), in 1/1024 cycle.
+    access_times[k, m]: (time per access, time per byte), in 1/1024 cycle, that accesses add to the
+        cost of a part: k = 0, or k = 1 if the cost includes accesses already.
+    counted[a]: index k of part a.
     """
 
     capacities: Numbers
     access_times: Numbers
+    counted: Numbers
 
 
 @compiled
@@ -454,8 +457,9 @@ def run_with_traffic(
         m = region[s]
         written = (end - first) * t.row_bytes[s]
         time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
-        time += limits.access_times[m, 0] + written * limits.access_times[m, 1]
-        time += read_time(t, a, first, end, region, limits.access_times)
+        access_times = limits.access_times[limits.counted[a]]
+        time += access_times[m, 0] + written * access_times[m, 1]
+        time += read_time(t, a, first, end, region, access_times)
         made = taken_bytes(t, s, first, end)
         enter_call(t, c, a, end)
         if overwritten_storage(t, c, a, first, end) < 0:

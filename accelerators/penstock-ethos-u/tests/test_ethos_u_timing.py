@@ -30,7 +30,7 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.lower import lower
-from penstock.program.placed_cost import placed_scratch, with_placed_costs
+from penstock.program.placed_cost import CallCosts, with_placed_costs
 from penstock.program.steps import executions
 from penstock.program.writer import Addresses
 from penstock.scheduling.model.plan import Plan
@@ -174,7 +174,7 @@ def scattered(point: PlacedPoint, share: float, seed: int) -> Addresses:
 def with_scratch(schedule: Schedule, addresses: Addresses) -> tuple[Addresses, ExpandedSchedule]:
     """The schedule with the scratch memory that its calls need at these addresses, and addresses
     at which larger scratch memories lie behind all else."""
-    needs = placed_scratch(ExpandedSchedule(schedule), addresses)
+    needs = CallCosts.of(ExpandedSchedule(schedule), addresses).placed_scratch()
     offsets, plans = dict(addresses.offsets), list[Plan]()
     for number, (plan, need) in enumerate(zip(schedule.plans, needs, strict=True)):
         if need > plan.scratch_block_bytes:

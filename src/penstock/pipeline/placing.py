@@ -29,7 +29,7 @@ from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import least_memory_first
-from penstock.program.placed_cost import depends_on_addresses, placed_scratch, with_placed_costs
+from penstock.program.placed_cost import CallCosts, depends_on_addresses, with_placed_costs
 from penstock.program.writer import Addresses
 from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
@@ -194,11 +194,11 @@ def _placed(
             scratched = _with_placed_scratch(task, placements, banks, place_options)
             if scratched is None:
                 continue
-            expanded, found = scratched
+            expanded, found, known = scratched
             parts = expanded.schedule.parts.parts
             line = max((part.kernel.cache_line_bytes for part in parts), default=1)
             point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
-            schedule = with_placed_costs(expanded, point.addresses)
+            schedule = with_placed_costs(expanded, point.addresses, known)
             yield replace(point, schedule=schedule)
             if not noticeably_faster(task.expanded.schedule.cost.cycles, schedule.cost.cycles):
                 break  # the others are no faster
@@ -254,8 +254,9 @@ def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
 
 def _with_placed_scratch(
     task: _Task, found: _Placements, banks: Mapping[str, int], options: PlaceOptions
-) -> tuple[ExpandedSchedule, _Placements] | None:
-    """Return the schedule and placements with the scratch memory that calls need at the addresses.
+) -> tuple[ExpandedSchedule, _Placements, CallCosts | None] | None:
+    """Return the schedule and placements with the scratch memory that calls need at the addresses,
+    and what computes the costs of the calls, if it is known.
 
     Calls may need more than their kernels state if rows are scattered in memory.  Where the
     placements `found` reserve less, the schedule is placed again, or keeps the placements that it
@@ -264,9 +265,10 @@ def _with_placed_scratch(
     """
     expanded = task.expanded
     if not any(part.kernel.placed_scratch for part in expanded.schedule.steps):
-        return expanded, found
+        return expanded, found, None
     while True:
-        needs = placed_scratch(expanded, _addresses(found))
+        costs = CallCosts.of(expanded, _addresses(found))
+        needs = costs.placed_scratch()
         plans = expanded.schedule.plans
         lacking = [n > plan.scratch_block_bytes for n, plan in zip(needs, plans, strict=True)]
         if not any(lacking):
@@ -284,13 +286,17 @@ def _with_placed_scratch(
         again = _task(banks, (schedule, _Effort()))
         (found,) = _place_blocks(options, (again.problems, again.effort))
         expanded = again.expanded
-    exact = (
-        replace(plan, placed_scratch_bytes=need if need > plan.scratch_bytes else 0)
-        for plan, need in zip(plans, needs, strict=True)
+    exact = tuple(
+        need if need > plan.scratch_bytes else 0 for plan, need in zip(plans, needs, strict=True)
     )
-    expanded = ExpandedSchedule(replace(expanded.schedule, plans=tuple(exact)))
+    if exact == tuple(plan.placed_scratch_bytes for plan in plans):
+        return expanded, found, costs
+    fewer = (
+        replace(plan, placed_scratch_bytes=size) for plan, size in zip(plans, exact, strict=True)
+    )
+    expanded = ExpandedSchedule(replace(expanded.schedule, plans=tuple(fewer)))
     problems = dict(placement_problems(expanded))
-    return expanded, tuple((m, _restricted(placed, problems[m])) for m, placed in found)
+    return expanded, tuple((m, _restricted(placed, problems[m])) for m, placed in found), None
 
 
 def _restricted(placement: Placement, problem: PlacementProblem) -> Placement:

@@ -40,26 +40,21 @@ def depends_on_addresses(schedule: Schedule) -> bool:
     return any(part.kernel.placed for part in (*schedule.steps, *inside))
 
 
-def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Schedule:
-    """The schedule with the costs of its calls at these addresses."""
+def with_placed_costs(
+    expanded: ExpandedSchedule, addresses: Addresses, known: CallCosts | None = None
+) -> Schedule:
+    """The schedule with the costs of its calls at these addresses.
+
+    known: what computes them, if the caller has it already."""
     schedule = expanded.schedule
     if not depends_on_addresses(schedule):
         return schedule
-    costs = _Costs.of(expanded, addresses)
+    costs = known or CallCosts.of(expanded, addresses)
     bands = {each.name: costs.bands(each) for each in schedule.bands}
     cascades = expanded.cascades
     each = zip_longest(cascades, cascades[1:], cold_calls(cascades))
     plans = tuple(costs.plan(*one, bands) for one in each)
     return replace(schedule, plans=plans, bands=tuple(bands.values()))
-
-
-def placed_scratch(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[int, ...]:
-    """For each plan, the scratch memory that its calls need because of the addresses of tensors, in
-    bytes.
-
-    Calls inside bands are left out: bands reserve what suffices for any addresses."""
-    costs = _Costs.of(expanded, addresses)
-    return tuple(costs.scratch_bytes(cascade) for cascade in expanded.cascades)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,7 @@ class _Tensors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Costs:
+class CallCosts:
     """Computes the costs of calls at the addresses of a schedule.
 
     steps: the parts in execution order.
@@ -128,12 +123,19 @@ class _Costs:
     tensors: _Tensors
 
     @staticmethod
-    def of(expanded: ExpandedSchedule, addresses: Addresses) -> _Costs:
+    def of(expanded: ExpandedSchedule, addresses: Addresses) -> CallCosts:
         writer = Writer(expanded, laid_storages(expanded, addresses))
         every = (*writer.buffers(), *band_buffers(expanded, addresses))
         memories = [memory for memory, _ in addresses.heights]
         tensors = _Tensors(writer, {buffer.name: buffer for buffer in every}, memories)
-        return _Costs(expanded, addresses, expanded.schedule.steps, tensors)
+        return CallCosts(expanded, addresses, expanded.schedule.steps, tensors)
+
+    def placed_scratch(self) -> tuple[int, ...]:
+        """For each plan, the scratch memory that its calls need because of the addresses of
+        tensors, in bytes.
+
+        Calls inside bands are left out: bands reserve what suffices for any addresses."""
+        return tuple(map(self._scratch_bytes, self.expanded.cascades))
 
     def plan(
         self,
@@ -167,7 +169,7 @@ class _Costs:
         breakdowns = tuple(taken.get(position) for position in positions)
         return replace(plan, costs=costs, waiting=waiting, breakdowns=breakdowns)
 
-    def scratch_bytes(self, cascade: ExpandedCascade) -> int:
+    def _scratch_bytes(self, cascade: ExpandedCascade) -> int:
         """The scratch memory that the calls of a cascade need because of addresses."""
         most = 0
         for position, first, end in cascade.calls[:, :3].tolist():

@@ -85,13 +85,14 @@ class UniformSearch:
             for nearest in (False, True)
         )
         heights = candidate_heights(parts, options.max_stripe)
-        self._alternatives = initial_alternatives(self._tables[0], heights, options.max_parts)
+        known = initial_alternatives(self._tables[0], heights, options.max_parts)
+        self._alternatives = known, known.for_other_tables()
         if limit_bytes < UNBOUNDED and options.prune_by_shorter:  # simulations end at the limit
-            peaks = self._alternatives.least_peak
+            peaks = known.least_peak
             np.minimum(peaks, int(limit_bytes) + 1, out=peaks)
         # Call overheads are rough where kernels have cost functions, so neither prunes the other.
-        at_once = self._alternatives.least_peak.copy()
-        self._alternatives_at_once = self._alternatives._replace(least_peak=at_once)
+        own = known.for_other_tables()
+        self._alternatives_at_once = own._replace(least_peak=known.least_peak.copy())
         self._kernels = KernelChoices.of(parts, order, model, memory)
         self._found: dict[int, tuple[Candidate, ...]] = {}
         self._reads_constants = parts.can_prefetch
@@ -139,10 +140,16 @@ class UniformSearch:
                 with_whole_requests(tables) if whole_requests else tables,
                 range(least, most),
                 upper,
-                self._alternatives_at_once if whole_requests else self._alternatives,
+                self._alternatives_at_once if whole_requests else self._alternatives[nearest_first],
                 prune=self._options.prune_by_shorter,
             )
             self.calls += calls
+            if not (
+                nearest_first or whole_requests
+            ):  # cascades without a choice are the same with the other tables
+                alike = upper - same_order + 1
+                one, other = (each.settled[upper, :alike] for each in self._alternatives)
+                other[:] = one
             _, _, peaks, _ = found.T
             found = found[peaks <= self._limit_bytes]
             for lower, stripe, peak, cycles in found[_relevant(found, upper)].tolist():
@@ -202,6 +209,7 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
     # cascades of one or two rows per call; a single part also computes all rows in one call
     stripes = [1] if both[0].rows.max() > FEW_ROWS else [1, 2]
     known = initial_alternatives(both[0], stripes, most)
+    every_known = known, known.for_other_tables()
     np.minimum(known.least_peak, limit_bytes, out=known.least_peak)  # simulations end there
     inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
     least = [inputs_bytes]
@@ -209,9 +217,9 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
     for upper in range(1, count + 1):
         best = max(least[-1], int(known.least_peak[upper, 1, 0]))
         cascade = _LastCascade(upper - 1, orders[0], WHOLE)
-        for tables in orders:
+        for tables, own in zip(orders, every_known, strict=False):
             lowers = range(max(0, upper - most), upper)
-            found, _ = candidates(tables, lowers, upper, known, prune=True)
+            found, _ = candidates(tables, lowers, upper, own, prune=True)
             for lower, stripe, peak, _ in found.tolist():
                 if max(least[lower], peak) < best:
                     best = max(least[lower], peak)

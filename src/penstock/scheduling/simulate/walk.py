@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED, compiled
 from penstock.scheduling.model.memories import FINE
@@ -63,11 +64,18 @@ class Alternatives(NamedTuple):
         cascade of its own with height stripes[k].
     least_peak[u, n, k]: lowest known peak, in live bytes, of cascades that run parts [u - n, u) and
         whose call overhead is at most that of one cascade per part with height stripes[k].
+    settled[u, n, k]: whether the cascade of parts [u - n, u) with height stripes[k] is known to
+        have a peak of at least least_peak[u, n, k], with the row tables of this search.
     """
 
     stripes: Numbers
     least_cycles: Numbers
     least_peak: Numbers
+    settled: npt.NDArray[np.bool_]
+
+    def for_other_tables(self) -> Alternatives:
+        """The same alternatives, for the cascades of other row tables of the same parts."""
+        return self._replace(settled=np.zeros_like(self.settled))
 
 
 class RowLiveRanges(NamedTuple):
@@ -337,6 +345,69 @@ def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
 
 
 @compiled
+def demanded(t: RowTables) -> npt.NDArray[np.bool_]:
+    """For each storage, whether its readers together request all of its rows."""
+    every = np.zeros(t.rows.shape[0], np.bool_)
+    for s in range(t.rows.shape[0]):
+        for u in range(t.users[s], t.users[s + 1]):
+            e = t.read[u]
+            rows = t.rows[t.written[t.reader[e]]]
+            if t.needed[t.table[e] + rows] >= t.rows[s]:
+                every[s] = True
+    return every
+
+
+@compiled
+def enter_splits(
+    t: RowTables,
+    lower: int,
+    upper: int,
+    every: npt.NDArray[np.bool_],
+    splits: npt.NDArray[np.bool_],
+) -> bool:
+    """Find positions m at which the cascade [lower, upper) runs as the cascade [lower, m) and then
+    the cascade [m, upper), so that its peak is no lower than the higher one of theirs.
+
+    That is so if no part of [m, upper) reads what one of [lower, m) writes, and if all rows of
+    these are computed in the order of the positions.  In place of two scratch buffers, the cascade
+    has one that suffices for both.
+
+    every: result of `demanded`.  splits[m]: output.  Returns whether there is any.
+    """
+    for e in range(t.reads[lower], t.reads[upper]):
+        s = t.storage[e]
+        # During [lower, m), a longer cascade may release rows that only its later parts read.
+        if t.maker[s] < lower and t.last[s] < upper and t.done[t.table[e]] > 0:
+            return False
+    any_found, farthest = False, lower
+    for q in range(lower, upper - 1):
+        s = t.written[q]
+        if t.begin[q] < q or t.end[q] > q:
+            break
+        is_requested = t.last[s] < upper
+        if not (every[s] if is_requested else t.late[q] == 0):
+            break
+        for u in range(t.users[s], t.users[s + 1]):
+            reader = t.reader[t.read[u]]
+            if reader < upper:
+                farthest = max(farthest, reader)
+        if farthest <= q:
+            splits[q + 1] = any_found = True
+    return any_found
+
+
+@compiled
+def is_sequence(
+    settled: npt.NDArray[np.bool_], lower: int, upper: int, k: int, splits: npt.NDArray[np.bool_]
+) -> bool:
+    """Whether a cascade is no better than two settled ones, see `enter_splits`."""
+    for m in range(lower + 1, upper):
+        if splits[m] and settled[m, m - lower, k] and settled[upper, upper - m, k]:
+            return True
+    return False
+
+
+@compiled
 def enter_candidates(
     t: RowTables,
     least: int,
@@ -358,13 +429,20 @@ def enter_candidates(
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
+    settled, every = alternatives.settled, demanded(t)
     count, work = 0, 0
     for lower in range(most - 1, least - 1, -1):
+        splits = np.zeros(upper, np.bool_)
+        can_split = prune and enter_splits(t, lower, upper, every, splits)
         for k in range(alternatives.stripes.shape[0]):
             stripe = alternatives.stripes[k]
             ceiling = alternative_peak(known, lower, upper, k) if prune else UNBOUNDED
+            if can_split and is_sequence(settled, lower, upper, k, splits):
+                settled[upper, upper - lower, k] = True
+                continue
             peak, made, cycles = run_cascade(t, lower, upper, stripe, ceiling, unlisted)
             work += made
+            settled[upper, upper - lower, k] = prune
             if peak >= ceiling:
                 continue
             found[count, 0], found[count, 1] = lower, stripe
@@ -373,6 +451,7 @@ def enter_candidates(
             for j in range(k, alternatives.stripes.shape[0]):
                 if cycles <= cycles_before[j, upper] - cycles_before[j, lower]:
                     known[upper, upper - lower, j] = min(known[upper, upper - lower, j], peak)
+            settled[upper, upper - lower, k] = known[upper, upper - lower, k] <= peak
     return count, work
 
 
@@ -525,7 +604,7 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
     least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), UNBOUNDED)
     for p in range(count):
         least_peak[p + 1, 1] = run_whole(tables, p)[0]
-    return Alternatives(heights, least_cycles, least_peak)
+    return Alternatives(heights, least_cycles, least_peak, np.zeros(least_peak.shape, np.bool_))
 
 
 def run_whole(tables: RowTables, position: int) -> tuple[int, int]:

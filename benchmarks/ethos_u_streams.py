@@ -30,7 +30,8 @@ from penstock.ir.tensor import Array
 from penstock_ethos_u.interpreter import Execution, execute
 
 MODELS = ("kws_ref_model", "vww_96_int8", "pretrainedResnet_quant", "person_detect")
-ACCELERATORS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+ACCELERATORS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256",
+                "ethos-u85-2048")  # fmt: skip
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "default": (),
     "size": ("--optimise", "Size"),

@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "ethosu-112": lambda: assemble("NPU_OP_POOL mode=9"),
     "ethosu-113": lambda: ran(text(IFM_PRECISION="signed=1 format=1", IFM_BASE0="8")),
     "ethosu-114": lambda: convolved(WEIGHT_LENGTH="32"),
-    "ethosu-115": lambda: execute(b"", {}, "ethos-u85-256"),
+    "ethosu-115": lambda: execute(b"", {}, "ethos-u85-64"),
     "ethosu-116": lambda: execute(b"", {0: np.zeros(4, np.int8)}, "ethos-u55-128"),
 }
 """By code, the call that meets it."""

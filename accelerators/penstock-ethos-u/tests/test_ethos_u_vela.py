@@ -18,6 +18,7 @@ from benchmarks.shared import Shared
 from benchmarks.vela import VelaStream, has_vela, vela_stream
 from penstock.errors import BackendError, ToolError
 from penstock_ethos_u.interpreter import assemble, disassemble, execute
+from penstock_ethos_u.interpreter.hardware import find_hardware
 
 pytestmark = [
     pytest.mark.skipif(not has_vela(), reason="the package ethos-u-vela is not installed"),
@@ -30,6 +31,12 @@ QUICK = (
     ("pretrainedResnet_quant", "ethos-u55-128", "8 KiB"),
     ("pretrainedResnet_quant", "ethos-u65-256", "default"),
     ("kws_ref_model", "ethos-u65-512", "default"),
+    ("kws_ref_model", "ethos-u85-128", "8 KiB"),
+    ("pretrainedResnet_quant", "ethos-u85-256", "default"),
+    ("ad01_int8", "ethos-u85-256", "size"),
+    ("person_detect", "ethos-u85-512", "default"),
+    ("vww_96_int8", "ethos-u85-1024", "default"),
+    ("ad01_int8", "ethos-u85-2048", "default"),
     ("person_detect", "ethos-u55-256", "size"),
 )
 EVERY = tuple(product(MODELS, ACCELERATORS, SCHEDULES))
@@ -61,11 +68,16 @@ def test_every_network_is_bit_exact(model: str, accelerator: str, schedule: str)
     assert mismatches(model, accelerator, schedule, sets=5) == 0
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_an_operator_is_bit_exact(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "accelerator"),
+    [
+        *((name, "ethos-u55-128") for name in OPERATORS),
+        *((name, "ethos-u85-256") for name in OPERATORS if "resize" not in name),
+    ],
+)
+def test_an_operator_is_bit_exact(name: str, accelerator: str) -> None:
     path = SHARED / "ops" / f"rand_op_{name}.tflite"
     beside.needed(path)
-    accelerator = "ethos-u55-128"
     outcome = run(vela_stream(path, accelerator), accelerator, Shared(SHARED), path, sets=5)
     assert outcome.mismatches == 0
     assert outcome.elements > 0
@@ -77,14 +89,19 @@ def test_every_tensor_of_a_network_without_cascades_appears() -> None:
     assert tensors(stream, "ethos-u55-128", Shared(SHARED), path) == (13, 13)
 
 
-def changed(lines: list[str], place: int, line: str | None) -> bytes:
+def family(accelerator: str) -> str:
+    return find_hardware(accelerator).family
+
+
+def changed(lines: list[str], place: int, line: str | None, accelerator: str) -> bytes:
     """A stream with another line at a place, or none."""
     middle = [] if line is None else [line]
-    return assemble("\n".join([*lines[:place], *middle, *lines[place + 1 :]]))
+    text = "\n".join([*lines[:place], *middle, *lines[place + 1 :]])
+    return assemble(text, family(accelerator))
 
 
-def places(stream: VelaStream, words: str) -> Iterator[tuple[list[str], int]]:
-    lines = disassemble(stream.words).splitlines()
+def places(stream: VelaStream, words: str, accelerator: str) -> Iterator[tuple[list[str], int]]:
+    lines = disassemble(stream.words, family(accelerator)).splitlines()
     return ((lines, k) for k, line in enumerate(lines) if words in line)
 
 
@@ -97,25 +114,34 @@ def caught(words: bytes, stream: VelaStream, accelerator: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
-def test_every_wait_that_is_removed_is_caught(accelerator: str) -> None:
+@pytest.mark.parametrize(
+    ("accelerator", "count"), [("ethos-u55-128", 19), ("ethos-u65-256", 19), ("ethos-u85-128", 17)]
+)
+def test_every_wait_that_is_removed_is_caught(accelerator: str, count: int) -> None:
     stream = stream_of("kws_ref_model", accelerator, "default")
-    waits = list(places(stream, "_WAIT"))
-    assert len(waits) == 19
+    waits = list(places(stream, "_WAIT", accelerator))
+    assert len(waits) == count
     for lines, place in waits:
-        assert caught(changed(lines, place, None), stream, accelerator), lines[place]
+        assert caught(changed(lines, place, None, accelerator), stream, accelerator), lines[place]
 
 
-def test_every_block_dependency_that_is_raised_is_caught() -> None:
+@pytest.mark.parametrize(
+    ("accelerator", "most", "count"), [("ethos-u55-256", 3, 7), ("ethos-u85-128", 7, 10)]
+)
+def test_every_block_dependency_that_is_raised_is_caught(
+    accelerator: str, most: int, count: int
+) -> None:
     """But that of the first operation, which has none before it."""
-    stream = stream_of("kws_ref_model", "ethos-u55-256", "default")
-    lower = [(a, k) for a, k in places(stream, "BLOCKDEP") if not a[k].endswith(" 3")]
-    assert len(lower) == 7
+    stream = stream_of("kws_ref_model", accelerator, "default")
+    lower = [
+        (a, k) for a, k in places(stream, "BLOCKDEP", accelerator) if not a[k].endswith(f" {most}")
+    ]
+    raised = f"NPU_SET_BLOCKDEP {most}"
     found = [
-        caught(changed(lines, place, "NPU_SET_BLOCKDEP 3"), stream, "ethos-u55-256")
+        caught(changed(lines, place, raised, accelerator), stream, accelerator)
         for lines, place in lower
     ]
-    assert found == [False] + [True] * 6
+    assert found == [False] + [True] * (count - 1)
 
 
 def test_refusals_of_vela_are_reported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A functional model of Arm's Ethos-U55 and Ethos-U65 that executes register command streams.
+"""A functional model of Arm's Ethos-U55, U65 and U85 that executes register command streams.
 
     execute(stream, regions, accelerator)    executes a stream on byte arrays and checks it
     execute_parts(stream, ends, ..)          executes it in parts

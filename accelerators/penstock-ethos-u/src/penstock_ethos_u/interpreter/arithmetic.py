@@ -17,11 +17,6 @@ from penstock_ethos_u.interpreter.operation import BlockOperation, ScaleFactor
 from penstock_ethos_u.interpreter.output import scaled
 
 LEAST = -(1 << 48)  # Padding of maximum pooling; less than any element.
-# Left shift in bits of the scaled operand of a sum of which only one operand is scaled, by size of
-# an element in bytes. The other operand is shifted by one bit less.
-#
-# Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit.
-SHIFT = {1: 20, 2: 15, 4: 15}
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
@@ -59,6 +54,16 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
     return found
 
 
+def least(operation: BlockOperation, ifm: Any) -> Any:
+    """Return, for each window, the minimum, as `largest` the maximum."""
+    return -largest(operation, 2 * operation.ifm.zero_point - ifm)
+
+
+def unchanged(operation: BlockOperation, ifm: Any) -> Any:
+    """Return (element - zero point of the input) of each element."""
+    return ifm - operation.ifm.zero_point
+
+
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
     """Return, for each window, the sum of (element - zero point of the input). Padding counts as 0.
     `ifm` is an int64 array (height, width, channels)."""
@@ -92,31 +97,10 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
         return UNARY[operation.kind](operation, one)
     two = np.asarray(other - second.zero_point, np.int64)
     left, right = (two, one) if second.first else (one, two)
+    of = operation.operand_scaling
+    left, right = _scaled(left, of.left), _scaled(right, of.right)
     found = BINARY[operation.kind](operation, left, right)
     return np.broadcast_to(found, operation.ofm.shape)
-
-
-def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """(left, right), the operands of an element-wise sum or difference, scaled and shifted
-    as the operation's field `operand_scaling` specifies."""
-    of = operation.operand_scaling
-    if of.scaled == "both":
-        return left * of.a.scale, right * of.b.scale
-    shift = SHIFT[operation.ifm.element_bytes]
-    wide = ScaleFactor(of.a.scale, of.a.shift + shift)
-    if of.scaled == "a":
-        return _scaled(left << shift, wide, of.rounding), right << shift - 1
-    return left << shift - 1, _scaled(right << shift, wide, of.rounding)
-
-
-def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
-    one, two = _operands(operation, left, right)
-    return one + two
-
-
-def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
-    one, two = _operands(operation, left, right)
-    return one - two
 
 
 def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
@@ -124,7 +108,8 @@ def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
 
 
 def _leaky(operation: BlockOperation, one: Any) -> Any:
-    return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
+    of = operation.operand_scaling
+    return np.where(one < 0, _scaled(one, of.right), _scaled(one, of.left))
 
 
 def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
@@ -135,8 +120,8 @@ def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
 
 BINARY: dict[str, Callable[[BlockOperation, Any, Any], Any]] = {
     "mul": lambda _, left, right: left * right,
-    "add": _sum,
-    "sub": _difference,
+    "add": lambda _, left, right: left + right,
+    "sub": lambda _, left, right: left - right,
     "min": lambda _, left, right: np.minimum(left, right),
     "max": lambda _, left, right: np.maximum(left, right),
     "shr": _shifted_right,
@@ -144,13 +129,13 @@ BINARY: dict[str, Callable[[BlockOperation, Any, Any], Any]] = {
 }
 UNARY: dict[str, Callable[[BlockOperation, Any], Any]] = {
     "lrelu": _leaky,
-    "abs": lambda _, one: abs(one),
+    "abs": lambda operation, one: abs(_scaled(one, operation.operand_scaling.left)),
     "clz": _leading_zeros,
 }
 
 
-def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
-    return scaled(values, scale.scale, scale.shift, rounding)
+def _scaled(values: Any, of: ScaleFactor) -> Any:
+    return scaled(values << of.left, of.scale, of.shift + of.left, of.rounding)
 
 
 def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:

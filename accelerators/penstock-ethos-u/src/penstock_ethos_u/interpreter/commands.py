@@ -66,6 +66,7 @@ def _wrong(word: int, what: str) -> BackendError:
     )
 
 
+U55, U85 = "u55", "u85"  # Families of NPUs by their registers; U65 has those of U55.
 CODE = 0x3FF  # Mask of the command code in the first word.
 # Mask of the bits of the first word that give the number of words: `ONE_WORD` or `TWO_WORDS`.
 KIND = 0xC000
@@ -141,29 +142,36 @@ def tables() -> Mapping[str, Any]:
 
 
 @lru_cache
-def formats() -> Mapping[int, CommandFormat]:
-    """Return the formats of all commands, by code: bits 15:0 of a command's first word."""
+def formats(family: str) -> Mapping[int, CommandFormat]:
+    """Return the formats of all commands of a family (`NpuHardware.family`), by code: bits 15:0 of
+    a command's first word."""
     kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
+    own = tables().get(family, {})
     found = (
         CommandFormat(name, kind | code, tuple(map(_field, fields)))
+        for source in (tables(), own)
         for table, kind in kinds
-        for name, (code, *fields) in tables()[table].items()
+        for name, (code, *fields) in source.get(table, {}).items()
+        if name not in own.get("absent", ())
     )
     return {format.code: format for format in found}
 
 
-def choice(what: str, number: int) -> Any:
+def choice(what: str, number: int, family: str = U55) -> Any:
     """Return the meaning of the value `number` of a register field, or None if the value is
     undefined.
 
     what: name of a list of meanings in section `choices` of `registers.toml`. For example, element
         1 of the list "rounding" is "truncate"."""
-    found = tables()["choices"][what]
-    return found[number] if number < len(found) else None
+    own = tables().get(family, {}).get("choices", {})
+    found = own.get(what) or tables()["choices"][what]
+    return (found[number] or None) if number < len(found) else None
 
 
-def decode_commands(stream: bytes) -> Iterator[RegisterCommand]:
+def decode_commands(stream: bytes, family: str = U55) -> Iterator[RegisterCommand]:
     """Yield the commands of a stream up to and including the stop command.
+
+    family: family whose commands the stream consists of (`NpuHardware.family`).
 
     Raises BackendError if a word is not a command or if the stop command is missing.
     """
@@ -172,7 +180,7 @@ def decode_commands(stream: bytes) -> Iterator[RegisterCommand]:
     words = np.frombuffer(stream, "<u4").tolist()
     at = 0
     while at < len(words):
-        command, size = _command(words, at)
+        command, size = _command(words, at, family)
         yield command
         if command.format.name == STOP:
             return
@@ -189,16 +197,16 @@ def wrong_stream(word: int, what: str) -> BackendError:
         "ethosu-101",
         what,
         where=f"a register command stream for Ethos-U, word {word} (byte {4 * word:#x})",
-        why="a stream consists of commands of Ethos-U55 and U65, of one or two 32-bit words",
+        why="a stream consists of commands of the NPU's family, of one or two 32-bit words",
         help=f"disassemble it up to that word; the last command must be {STOP}",
     )
 
 
-def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
+def _command(words: list[int], at: int, family: str) -> tuple[RegisterCommand, int]:
     """The command whose first word has the index `at`, and its number of words. Raises
     BackendError if the words are not a command."""
     word = words[at]
-    format = formats().get(word & (KIND | CODE))
+    format = formats(family).get(word & (KIND | CODE))
     if format is None or word & 0xFFFF & ~(KIND | CODE):
         raise wrong_stream(at, f"there is no command {word & 0xFFFF:#06x}")
     value, size = word >> 16, 1
@@ -231,16 +239,18 @@ def _field(text: str) -> BitField:
 ONLY = ["value"]  # The field names of a command whose value is written without a name.
 
 
-def disassemble(stream: bytes) -> str:
+def disassemble(stream: bytes, family: str = U55) -> str:
     """Return a register command stream as text, one command per line. Raises BackendError if the
-    stream is invalid."""
-    return "".join(map(_line, decode_commands(stream)))
+    stream is invalid.
+
+    family: family whose commands the stream consists of, "u55" (also for U65) or "u85"."""
+    return "".join(map(_line, decode_commands(stream, family)))
 
 
-def assemble(text: str) -> bytes:
+def assemble(text: str, family: str = U55) -> bytes:
     """Return the register command stream that `text` describes, one command per line as written by
     `disassemble`. Raises BackendError if a line is not a command."""
-    return b"".join(_words(text))
+    return b"".join(_words(text, family))
 
 
 def _line(command: RegisterCommand) -> str:
@@ -260,10 +270,10 @@ def _number(name: str, value: int) -> str:
     return f"{value:#x}" if "BASE" in name or name.endswith(("SRC", "DST")) else str(value)
 
 
-def _words(text: str) -> Iterator[bytes]:
+def _words(text: str, family: str) -> Iterator[bytes]:
     """The bytes of each command of a text that contains one command per line. Empty lines and
     comments yield nothing. Raises BackendError if a line is not a command."""
-    by_name = {format.name: format for format in formats().values()}
+    by_name = {format.name: format for format in formats(family).values()}
     for number, line in enumerate(text.splitlines(), 1):
         first, *rest = [*line.split("#")[0].split(), ""]
         words = rest[:-1] if first.startswith("0x") else [first, *rest[:-1]]

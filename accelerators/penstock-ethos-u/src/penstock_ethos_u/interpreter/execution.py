@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import frexp
+from dataclasses import dataclass, field, replace
+from math import frexp, prod
 from typing import Any
 
 import numpy as np
 
-from penstock.uma import BackendError, UsageError
+from penstock.uma import Array, BackendError, UsageError
 from penstock_ethos_u.interpreter import arithmetic
 from penstock_ethos_u.interpreter.commands import RegisterCommand, decode_commands
 from penstock_ethos_u.interpreter.feature_map import BLOCK_CHANNELS, FeatureMap, size_bytes
@@ -23,12 +23,9 @@ from penstock_ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     Operation,
-    SecondOperand,
-    WindowPadding,
     not_modelled,
 )
 from penstock_ethos_u.interpreter.output import (
-    SLOT_BYTES,
     check_accumulators,
     limited,
     looked_up,
@@ -116,14 +113,10 @@ POOLED = {
     "max_pool": arithmetic.largest,
     "average_pool": arithmetic.window_sum,
     "reduce_sum": arithmetic.depth_sum,
+    "sum_pool": arithmetic.window_sum,
+    "min_pool": arithmetic.least,
+    "copy": arithmetic.unchanged,
 }
-SCALED = ("mul", "add", "sub", "abs")  # Element-wise operations whose result is scaled.
-# Size in bytes of the elements of products that are shifted but not multiplied by the factor in
-# OFM_SCALE.
-#
-# Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and
-# products shifted by 31 bits implement gemmlowp's high multiplication (8 bits).
-WIDE = 4
 # Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
 # compute its average.
 POOLING_BITS = 31
@@ -213,6 +206,8 @@ class _Run:
     copied: array of bool: for each byte of shared memory, whether it holds data that a copy wrote
         and that accumulators have not overwritten.
     flight: the operations that may be unfinished.
+    chained: the elements in each chaining buffer, by number.
+    links: the operations of the chain that has begun.
     counts: number of executed operations by kind.
     read, written: number of bytes accessed, by region number, without shared memory.
     unfinished: positions of the copies that may be unfinished at the end."""
@@ -224,6 +219,8 @@ class _Run:
     memory: RegionMemory = field(init=False)
     copied: Any = field(init=False)
     flight: Flight = field(init=False)
+    chained: dict[int, Array] = field(default_factory=dict[int, Array])
+    links: list[BlockOperation] = field(default_factory=list[BlockOperation])
     counts: Counter[str] = field(default_factory=Counter[str])
     read: Counter[int] = field(default_factory=Counter[int])
     written: Counter[int] = field(default_factory=Counter[int])
@@ -238,7 +235,7 @@ class _Run:
     def parts(self, stream: bytes, ends: Sequence[int]) -> Iterator[None]:
         """Execute a stream; yield before the commands at the offsets `ends`, and at the end."""
         registers, waiting = Registers(self.hardware), list(ends)
-        for command in decode_commands(stream):
+        for command in decode_commands(stream, self.hardware.family):
             while waiting and WORD_BYTES * command.word >= waiting[0]:
                 del waiting[0]
                 yield
@@ -256,13 +253,26 @@ class _Run:
         operation = registers.operation(command, self.counts.total())
         self._check(operation)
         footprint = operation_footprint(operation, self.hardware)
-        self.flight.begin(operation, footprint)
+        self._begin(operation, footprint)
         if isinstance(operation, DmaOperation):
             self._copy(operation)
         else:
             self._compute(operation)
         self._count(operation, footprint)
         self.observe(operation)
+
+    def _begin(self, operation: Operation, footprint: Footprint) -> None:
+        """Check the hazards of an operation; those of a chain, with the last of its operations."""
+        if isinstance(operation, DmaOperation):
+            self.flight.begin(operation, footprint)
+        elif operation.ofm.chained:
+            self.links.append(operation)
+        elif self.links:
+            whole = replace(operation, links=tuple(self.links))
+            self.links.clear()
+            self.flight.begin(whole, operation_footprint(whole, self.hardware))
+        else:
+            self.flight.begin(operation, footprint)
 
     def _check(self, operation: Operation) -> None:
         """Raise BackendError if an address of the operation is misaligned. Raise CapacityError if a
@@ -271,7 +281,8 @@ class _Run:
         if isinstance(operation, BlockOperation):
             for map in operation.inputs:
                 self.memory.check(map, operation.where)
-            self.memory.check(operation.ofm, operation.where, written=True)
+            if not operation.ofm.chained:
+                self.memory.check(operation.ofm, operation.where, written=True)
 
     def _count(self, operation: Operation, footprint: Footprint) -> None:
         """Add an operation to the counts of operations, and its accesses to the counts of bytes."""
@@ -288,7 +299,7 @@ class _Run:
             self.copied[operation.target.lower : operation.target.upper] = True
 
     def _compute(self, operation: BlockOperation) -> None:
-        ifm = self.memory.read(operation.ifm)
+        ifm = self._read(operation.ifm, operation)
         if operation.kind in WEIGHTED:
             found = self._weighted(operation, ifm)
         elif operation.kind in POOLED:
@@ -300,7 +311,20 @@ class _Run:
             found = looked_up(operation, found, self._table(operation))
         elif self.hardware.overwrites_tables:
             self.copied[:] = False
-        self.memory.write(operation.ofm, found)
+        if operation.ofm.chained:
+            self.chained[operation.ofm.region] = found
+        else:
+            self.memory.write(operation.ofm, found)
+
+    def _read(self, map: FeatureMap, operation: BlockOperation) -> Any:
+        """The elements of a feature map in memory or in a chaining buffer, as an int64 array in its
+        shape."""
+        if not map.chained:
+            return self.memory.read(map)
+        found = self.chained.get(map.region)
+        if found is None or found.size != prod(map.shape):
+            raise not_modelled(f"reading chaining buffer {map.region} here", operation.where)
+        return found.reshape(map.shape)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
         """The requantised result of a convolution or depthwise convolution, including
@@ -310,36 +334,29 @@ class _Run:
             [self.memory.bytes_of(span, operation.where) for span in spans]
             for spans in (operation.weights, operation.scales)
         )
-        bias, scale, shift = decode_biases(operation, tables)
+        bias, scale, shift = decode_biases(operation, tables, self.hardware)
         kernel = decode_weights(operation, [stream.tobytes() for stream in streams], self.hardware)
         sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
         check_accumulators(operation, sums)
-        if operation.global_scale:
+        if operation.scale is not None:
             scale, shift = operation.scale.scale, operation.scale.shift
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
         """The result of an element-wise operation, in the shape of the output. It is
         requantised if the operation requires it; the zero point has not been added."""
-        other = self._second(operation.second)
+        second, other = operation.second, None
+        if second is not None:
+            other = self._read(second.map, operation) if second.map else second.scalar
         found = arithmetic.elementwise(operation, ifm, other)
-        if operation.kind not in SCALED or not operation.global_scale:
-            return found
-        wide = operation.kind == "mul" and operation.ifm.element_bytes == WIDE
-        scale = 1 if wide else operation.scale.scale
-        return scaled_output(operation, found, scale, operation.scale.shift)
-
-    def _second(self, second: SecondOperand | None) -> Any:
-        """The elements of the second input: an array, a scalar, or None if there is no
-        second input."""
-        if second is None:
-            return None
-        return self.memory.read(second.map) if second.map else second.scalar
+        scale = operation.scale
+        assert scale is not None
+        return scaled_output(operation, found, scale.scale, scale.shift)
 
     def _table(self, operation: BlockOperation) -> Any:
         """The bytes of an operation's look-up table. Raises BackendError if the table has
         not been copied to shared memory."""
-        at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
+        at = self.hardware.table_address + (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)
         if not self.copied[span.lower : span.upper].all():
@@ -362,21 +379,15 @@ def _is_bytes(region: Any) -> bool:
 
 
 OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTWISE",
-              "NPU_OP_DMA_START")  # fmt: skip
+              "NPU_OP_DMA_START", "NPU_OP_RESIZE", "NPU_OP_BRANCH")  # fmt: skip
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    # Pooled elements are
-    # - multiplied by the global scale (a single scale for all channels) if the operation has one
-    #   and is not an average pool with padding
-    # - in any other average pool, divided by the number of elements that are not padding
-    # - in all other cases, unchanged
+    # Pooled elements are multiplied by the scale if there is one; otherwise, sums are divided by
+    # the number of elements that are not padding.
     found = POOLED[operation.kind](operation, ifm)
-    own = operation.kind == "average_pool" and operation.padding != WindowPadding()
-    if operation.global_scale and not own:
+    if operation.scale is not None:
         return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
-    if operation.kind != "average_pool":
-        return found
     counts = arithmetic.window_counts(operation)
     sizes, places = np.unique(counts, return_inverse=True)
     if not sizes[0]:

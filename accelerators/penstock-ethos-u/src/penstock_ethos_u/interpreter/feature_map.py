@@ -122,7 +122,9 @@ class FeatureMap:
     nhcwb16: whether the layout is NHCWB16 instead of NHWC.
     element_bytes: size of an element in bytes.
     signed: whether elements are signed integers.
-    zero_point: the element that represents 0."""
+    zero_point: the element that represents 0.
+    chained: whether the elements are in the chaining buffer with number `region`, inside the NPU,
+        where the next operation of a chain reads them block by block. They have no addresses."""
 
     name: str
     region: int
@@ -138,6 +140,7 @@ class FeatureMap:
     element_bytes: int
     signed: bool
     zero_point: int
+    chained: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:

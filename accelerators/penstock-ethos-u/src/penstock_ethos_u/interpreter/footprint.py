@@ -18,7 +18,7 @@ from penstock_ethos_u.interpreter.feature_map import (
 from penstock_ethos_u.interpreter.hardware import NpuHardware
 from penstock_ethos_u.interpreter.memory import SHARED, ByteSpan
 from penstock_ethos_u.interpreter.operation import BlockOperation, DmaOperation, Operation
-from penstock_ethos_u.interpreter.output import SLOT_BYTES, table_bytes
+from penstock_ethos_u.interpreter.output import table_bytes
 
 # The blocks and jobs into which the hardware divides an operation. A block is a box of the output.
 # If each output element depends on all input channels, as in a convolution, a block consists of
@@ -29,11 +29,6 @@ from penstock_ethos_u.interpreter.output import SLOT_BYTES, table_bytes
 # jobs that may still be unfinished when the next operation starts.
 
 
-# Maximum size in bytes of the channels of one pixel that a job reads, in convolutions and sums over
-# channels.
-SLICE_BYTES = 32
-# Maximum number of input channels that a job reads if weights are ordered part kernel first.
-PART_KERNEL_CHANNELS = 16
 # Kinds of operations whose output elements depend on all input channels. Each job reads one slice
 # of the channels.
 WHOLE_DEPTH = ("conv", "reduce_sum")
@@ -62,18 +57,26 @@ def job_count(operation: BlockOperation) -> int:
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
     """Yield (feature map, box) for each input feature map of the job with index `index`: the job
     reads the elements in the box."""
+    # The first operation of a chain reads slices, all others their whole block with each job.
     number, piece = divmod(index, _slices(operation))
-    size = _slice_channels(operation)
-    depth = operation.ifm.shape[2]
-    channels = (piece * size, min((piece + 1) * size, depth))
-    for map, box in block_reads(operation, number):
-        slice_ = channels if operation.kind in WHOLE_DEPTH else box.channels
-        yield map, ElementBox(box.rows, box.columns, slice_)
+    size = operation.chain[0].slice_channels
+    for one in operation.chain:
+        depth = one.ifm.shape[2]
+        channels = (piece * size, min((piece + 1) * size, depth))
+        for map, box in _reads(one, number):
+            slice_ = channels if one.kind in WHOLE_DEPTH else box.channels
+            yield map, ElementBox(box.rows, box.columns, slice_)
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
     """Yield (feature map, box) for each input feature map of the block with index `number`: the
     block reads the elements in the box."""
+    for one in operation.chain:
+        yield from _reads(one, number)
+
+
+def _reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
+    """`block_reads` without the earlier operations of the chain."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
@@ -81,11 +84,12 @@ def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[Featur
         rows, columns = (((lower // 2), -(-upper // 2)) for lower, upper in (rows, columns))
     depth = operation.ifm.shape[2]
     whole = operation.kind in WHOLE_DEPTH
-    yield operation.ifm, ElementBox(rows, columns, (0, depth) if whole else output.channels)
-    for second in operation.inputs[1:]:
-        sides = (output.rows, output.columns, output.channels)
-        limits = zip(sides, second.shape, strict=True)
-        yield second, ElementBox(*((0, 1) if most == 1 else side for side, most in limits))
+    box = ElementBox(rows, columns, (0, depth) if whole else output.channels)
+    for map in operation.inputs:
+        if operation.second is not None:
+            sides = zip(output.sides, map.shape, strict=True)
+            box = ElementBox(*((0, 1) if most == 1 else side for side, most in sides))
+        yield map, box
 
 
 def _counts(operation: BlockOperation) -> tuple[int, int, int]:
@@ -99,14 +103,10 @@ def _slices(operation: BlockOperation) -> int:
     """The number of jobs of each block: one for each slice of input channels, or 1 if output
     elements do not depend on all input channels. For example, an int8 convolution of 40 input
     channels has 2 jobs per block, of 32 and 8 channels, if weights are ordered depth first."""
-    if operation.kind not in WHOLE_DEPTH:
+    first = operation.chain[0]
+    if first.kind not in WHOLE_DEPTH:
         return 1
-    return -(-operation.ifm.shape[2] // _slice_channels(operation))
-
-
-def _slice_channels(operation: BlockOperation) -> int:
-    most = SLICE_BYTES // operation.ifm.element_bytes
-    return min(most, PART_KERNEL_CHANNELS) if operation.kernel.part_kernel_first else most
+    return -(-first.ifm.shape[2] // first.slice_channels)
 
 
 def _reach(
@@ -140,17 +140,20 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
     accumulators in shared memory, the internal memory of the NPU."""
     if isinstance(operation, DmaOperation):
         return Footprint(_spans([operation.source]), _spans([operation.target]))
-    reads = [(map.region, map.ranges()) for map in operation.inputs]
-    spans = [*operation.weights, *operation.scales]
-    table = operation.activation.table
-    if table is not None:
-        at = hardware.table_address + SLOT_BYTES * table
-        spans.append(ByteSpan("table", SHARED, at, at + table_bytes(operation)))
+    reads = [(map.region, map.ranges()) for one in operation.chain for map in one.inputs]
+    spans = list[ByteSpan]()
+    for one in operation.chain:
+        spans += [*one.weights, *one.scales]
+        if one.activation.table is not None:
+            at = hardware.table_address + one.activation.table
+            spans.append(ByteSpan("table", SHARED, at, at + table_bytes(one)))
     reads += [(s.region, span(s.lower, s.upper)) for s in spans]
     work = hardware.table_address
-    if table is None and hardware.overwrites_tables:
+    if operation.activation.table is None and hardware.overwrites_tables:
         work = hardware.shared_bytes
-    writes = [(operation.ofm.region, operation.ofm.ranges()), (SHARED, span(0, work))]
+    writes = [(SHARED, span(0, work))]
+    if not operation.ofm.chained:
+        writes.append((operation.ofm.region, operation.ofm.ranges()))
     return Footprint(_joined(reads), _joined(writes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.uma import UsageError
-from penstock_ethos_u.interpreter.commands import tables
+from penstock_ethos_u.interpreter.commands import U55, tables
 
 BANK_BYTES = 1024  # Size of a bank of shared memory, in bytes.
 # Size of the part of shared memory that holds look-up tables, at its end, in bytes.
@@ -28,7 +28,9 @@ class NpuHardware:
     unaligned_copies: whether the addresses and the size in bytes of a copy may be any numbers, not
         only multiples of 16. Addresses in shared memory, and the size of a copy into shared memory,
         must always be multiples of 16.
-    cores: maximum number of cores that share the output channels of an operation."""
+    cores: maximum number of cores, or weight decoders, that share the output channels of an
+        operation.
+    family: family whose registers the NPU has: "u55", also for U65, or "u85"."""
 
     name: str
     ofm_channels: int
@@ -37,6 +39,7 @@ class NpuHardware:
     dmas: int
     unaligned_copies: bool
     cores: int = 1
+    family: str = U55
 
     @property
     def table_address(self) -> int:

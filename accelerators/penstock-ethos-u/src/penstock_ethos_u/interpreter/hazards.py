@@ -259,15 +259,16 @@ def check_itself(operation: BlockOperation, footprint: Footprint) -> None:
     if first_common_range(_without_shared(footprint).reads, footprint.writes) is None:
         return
     writer = np.zeros(operation.ofm.shape, np.int64)
-    readers = {map.name: np.zeros(map.shape, np.int64) for map in operation.inputs}
+    inputs = [map for one in operation.chain for map in one.inputs]
+    readers = {map: np.zeros(map.shape, np.int64) for map in inputs}
     for number in range(block_count(operation)):
         writer[block(operation, number).slices] = number
         for map, box in block_reads(operation, number):
-            readers[map.name][box.slices] = number
+            readers[map][box.slices] = number
     written = _by_byte(operation.ofm, writer)
-    for map in operation.inputs:
+    for map, reader in readers.items():
         if map.region == operation.ofm.region:
-            _check_order(operation, map, written, _by_byte(map, readers[map.name]))
+            _check_order(operation, map, written, _by_byte(map, reader))
 
 
 def _check_order(

@@ -50,7 +50,7 @@ class RegionMemory:
 
     def read(self, map: FeatureMap) -> Any:
         """Return the elements of a feature map as an int64 array in the map's shape. The map must
-        have passed `check`."""
+        have passed `check`, and must not be in a chaining buffer."""
         return self._elements(map)[self._indices(map)].astype(np.int64)
 
     def write(self, map: FeatureMap, values: Any) -> None:

@@ -58,10 +58,16 @@ class WindowPadding:
 
 @dataclass(frozen=True, slots=True)
 class ScaleFactor:
-    """A factor by which accumulators or operands are multiplied: `scale` / 2 ** `shift`."""
+    """A factor by which accumulators or operands are multiplied: `scale` / 2 ** `shift`.
+
+    left: bits by which operands are shifted left before, and right in addition after the
+        multiplication: they decide where the product is rounded first.
+    rounding: rounding mode of operands, one of those that `output.py` defines."""
 
     scale: int = 1
     shift: int = 0
+    left: int = 0
+    rounding: str = "tfl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,16 @@ class ActivationRange:
     """The activation of an operation: the output is clamped to [`lower`, `upper`] (both inclusive)
     and, if there is a look-up table, then looked up in it.
 
-    table: index of the look-up table; None for no look-up.
-    clip_range: register code for the type of the elements that index the table: 2 for unsigned, 3
-        or 5 for signed; all other codes stand for the type of the output."""
+    table: address of the look-up table, relative to the first one; None for no look-up.
+    signed: whether the elements that index the table are signed.
+    interpolated: whether the table is one for 16-bit elements, between whose entries results are
+        interpolated."""
 
     lower: int
     upper: int
-    table: int | None
-    clip_range: int
+    table: int | None = None
+    signed: bool = True
+    interpolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +104,13 @@ class SecondOperand:
 
 @dataclass(frozen=True, slots=True)
 class OperandScaling:
-    """Scaling of the operands of an element-wise sum or difference.
+    """The factors of the operands of an element-wise operation.
 
-    scaled: "both": the left operand is multiplied by `a`, the right operand by `b`. "a": only the
-        left operand is multiplied, by `a`. "b": only the right operand is multiplied, also by `a`.
-        An operand that is not multiplied is shifted left by a constant.
-    rounding: rounding mode: "tfl", "truncate" or "natural" (defined in `output.py`)."""
+    left, right: factors of the left and of the right operand; of the positive and of the negative
+        elements of the operand of a leaky rectifier."""
 
-    scaled: str = "both"
-    a: ScaleFactor = ScaleFactor()
-    b: ScaleFactor = ScaleFactor()
-    rounding: str = "tfl"
+    left: ScaleFactor = ScaleFactor()
+    right: ScaleFactor = ScaleFactor()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +135,20 @@ class BlockOperation:
     scales: the bytes of the biases and scales of the channels of each core; empty for operations
         without weights.
     block: rows, columns and channels of a block of the output.
-    global_scale: whether `scale` applies to all channels; if not, convolutions use `scales`.
-    scale: factor by which accumulators are multiplied if `global_scale` is True.
-    rounding: rounding mode of the scaling: "tfl", "truncate" or "natural" (defined in
-        `output.py`).
-    operand_scaling: scaling of the operands of an element-wise sum or difference.
+    scale: factor by which accumulators are multiplied; None if each channel has its own (`scales`),
+        or if an average divides by the number of elements of its window.
+    rounding: rounding mode of the scaling, one of those that `output.py` defines.
+    operand_scaling: scaling of the operands of an element-wise operation.
     activation: clamping of the output, and look-up table.
     accumulator_bits: width of accumulators; 0 if the register has an undefined value.
     blockdep: maximum number of jobs of the previous operation that may be unfinished when this one
-        starts. A job processes a block, or one slice of input channels for a block."""
+        starts. A job processes a block, or one slice of input channels for a block.
+    slice_channels: maximum number of input channels of such a slice.
+    micro_channels: output channels of a micro block, the unit of computation of the multipliers.
+    fast_weights: whether the weights have the format of the fast decoder.
+    sparse_weights: whether at least two of four consecutive input channels have a weight of 0.
+    links: the earlier operations of a chain, of which this is the last. All operations of a chain
+        compute a block before the first one computes the next block."""
 
     number: int
     word: int
@@ -155,19 +164,29 @@ class BlockOperation:
     weights: tuple[ByteSpan, ...]
     scales: tuple[ByteSpan, ...]
     block: tuple[int, int, int]
-    global_scale: bool
-    scale: ScaleFactor
+    scale: ScaleFactor | None
     rounding: str
     operand_scaling: OperandScaling
     activation: ActivationRange
     accumulator_bits: int
     blockdep: int
+    slice_channels: int
+    micro_channels: int
+    fast_weights: bool = False
+    sparse_weights: bool = False
+    links: tuple[BlockOperation, ...] = ()
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The input feature maps: `ifm`, then the second input if it is a feature map."""
-        second = self.second.map if self.second else None
-        return (self.ifm, second) if second else (self.ifm,)
+        """The input feature maps in memory: `ifm`, then the second input. Those in chaining buffers
+        are not among them."""
+        maps = (self.ifm, self.second.map if self.second else None)
+        return tuple(map for map in maps if map is not None and not map.chained)
+
+    @property
+    def chain(self) -> tuple[BlockOperation, ...]:
+        """The operations of the chain that ends with this one, in order."""
+        return *self.links, self
 
     @property
     def where(self) -> str:
@@ -206,5 +225,5 @@ def not_modelled(what: str, where: str) -> UnsupportedError:
         "ethosu-106",
         f"not modelled: {what}",
         where=where,
-        help="the model supports the operations that Vela and its API emit for Ethos-U55 and U65",
+        help="the model supports most operations that Vela emits for Ethos-U55, U65 and U85",
     )

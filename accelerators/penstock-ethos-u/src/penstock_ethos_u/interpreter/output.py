@@ -14,9 +14,11 @@ from penstock_ethos_u.interpreter.operation import BlockOperation, not_modelled
 #     tfl        like TFLite's MultiplyByQuantizedMultiplier; rounds twice if the shift exceeds 31
 #     truncate   towards zero
 #     natural    to nearest, ties upwards
+#     symmetric  to nearest, ties away from zero
+#     down       to the next lower integer
 #
 # Source: TOSA specification (apply_scale_32 with double_round, which equals TFLite's rounding) for
-# the first mode; the API of Arm's compiler Vela for the names of the other two.
+# the first mode; Arm's compiler Vela for the names of the others.
 
 
 DOUBLED = 31  # Number of bits by which TFLite's high multiplication shifts.
@@ -27,8 +29,7 @@ def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
     """Return `values` * `scale` / 2 ** `shift` as int64. The shapes of the three arrays are
     broadcast.
 
-    rounding: "tfl" (as in TFLite), "truncate" (towards zero) or "natural" (to nearest, ties
-        upwards)."""
+    rounding: name of the rounding mode."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))
@@ -39,6 +40,10 @@ def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
         found = np.sign(product) * (abs(product) >> shift)
     elif rounding == "natural":
         found = (product + half) >> shift
+    elif rounding == "symmetric":
+        found = np.sign(product) * ((abs(product) + half) >> shift)
+    elif rounding == "down":
+        found = product >> shift
     else:
         twice = np.where(values >= 0, 1, -1) * (one << DOUBLED - 1) * (shift > DOUBLED)
         found = (product + half + twice) >> shift
@@ -56,43 +61,32 @@ WIDE_ENTRIES = 512  # Number of entries of a look-up table for 16-bit elements.
 # elements.
 WIDE_STEP_BITS = 7
 SLOT_BYTES = 256  # Look-up tables begin at multiples of this number of bytes.
-# Whether elements that index a look-up table are signed, by `ActivationRange.clip_range`. For other
-# codes, the type of the output determines this.
-SIGNED_RANGES = {2: False, 3: True, 5: True}
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
     """Add the zero point of the output to `values`, which are already requantised, and return the
     results, clamped to the limits of the activation."""
-    # As an exception, 32-bit outputs without a look-up table are only saturated to 32 bits; the
-    # zero point and the limits are ignored.
     activation = operation.activation
-    # The exception follows from the streams that the older core of Arm's compiler Vela, written in
-    # Python, generates for softmax: they set zero points that must have no effect.
-    if operation.ofm.element_bytes == 4 and activation.table is None:
-        return np.clip(values, -1 << 31, (1 << 31) - 1)
     return np.clip(values + operation.ofm.zero_point, activation.lower, activation.upper)
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Return the size in bytes of the look-up table of an operation: 256 for outputs of 8 bits,
-    2048 for 16 bits, 1024 for 32 bits."""
-    return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
-        operation.ofm.element_bytes
-    ]
+    """Return the size in bytes of the look-up table of an operation."""
+    if operation.activation.interpolated:
+        return 4 * WIDE_ENTRIES
+    return TABLE_ENTRIES * operation.ofm.element_bytes
 
 
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
     """Return the result of looking up each of `values` in a table.
 
     table: the bytes of the table. Entry 0 belongs to the least possible value."""
-    # An 8-bit or 32-bit result is the entry itself.  A 16-bit result is interpolated linearly: an
-    # entry consists of a base and a slope.
-    ofm = operation.ofm
-    if ofm.element_bytes == 2:
-        return _interpolated(values, table, ofm.signed)
-    entries = table.view(ofm.dtype).astype(np.int64)
-    signed = SIGNED_RANGES.get(operation.activation.clip_range, ofm.signed)
+    # The result is the entry itself, or interpolated linearly: an entry then consists of a base and
+    # a slope.
+    signed = operation.activation.signed
+    if operation.activation.interpolated:
+        return _interpolated(values, table, signed)
+    entries = table.view(operation.ofm.dtype).astype(np.int64)
     return entries[values + (TABLE_ENTRIES // 2 if signed else 0)]
 
 
@@ -105,9 +99,9 @@ def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any
 
 def check_accumulators(operation: BlockOperation, values: Any) -> None:
     """Raise BackendError if one of `values` overflows the accumulators, because the result is then
-    unspecified. Raise UnsupportedError if accumulators have neither 32 nor 40 bits."""
+    unspecified. Raise UnsupportedError if accumulators have none of the known widths."""
     bits = operation.accumulator_bits
-    if bits not in (32, 40):
+    if bits not in (32, 40, 48):
         raise not_modelled(f"accumulators of {bits} bits here", operation.where)
     most = 1 << bits - 1
     least, greatest = int(values.min()), int(values.max())

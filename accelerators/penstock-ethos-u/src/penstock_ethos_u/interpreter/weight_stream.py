@@ -59,6 +59,29 @@ def decoded(stream: bytes) -> Any:
         found.append(slice_.weights())
 
 
+# The format of the fast decoder of Ethos-U85: 32 bytes of header, then a weight in 2 or 4 bits that
+# index a palette, or in 8 bits.  Bits of the header:
+RAW, SMALL = 0, 1  # Whether weights have 8 bits; if not, whether they have 2 instead of 4.
+ZERO, ENTRIES, ENTRY_BITS, HEADER = 104, 112, 9, 256
+
+
+def decoded_fast(stream: bytes) -> Any:
+    """Return the weights of a stream for the fast decoder of Ethos-U85 as an int64 array. Those of
+    the padding at its end are included. Raises DamagedError if the stream is invalid."""
+    bits = _Bits(stream)
+    if bits.size < HEADER:
+        raise DamagedError(f"it has {bits.size} bits, less than a header")
+    raw, small = (bool(bits.one_by_one[at]) for at in (RAW, SMALL))
+    width = 8 if raw else 2 if small else 4
+    places = np.arange(HEADER, bits.size - width + 1, width)
+    values = bits.numbers(places, width)
+    if raw:
+        zero = int(bits.numbers(np.array([ZERO]), 8)[0])
+        return (values ^ 128) - 128 - ((zero ^ 128) - 128)
+    entries = bits.numbers(np.arange(ENTRIES, HEADER, ENTRY_BITS), ENTRY_BITS)
+    return np.where(entries & 1, -(entries >> 1), entries >> 1)[values]
+
+
 @dataclass(slots=True)
 class _Bits:
     """A reader of the bits of a stream, least significant bit of each byte first.

@@ -128,6 +128,29 @@ def test_operations_without_a_model_are_refused(changes: dict[str, str]) -> None
     assert raised.value.code == "ethosu-106"
 
 
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("NPU_OP_BRANCH condition=0", "NPU_OP_BRANCH"),
+        ("NPU_SET_DMA0_LEN 16\nNPU_SET_DMA0_SRC_REGION index_mode=1\nNPU_OP_DMA_START", "indexed"),
+        ("NPU_OP_ELEMENTWISE mode=11", "mode 11 of NPU_OP_ELEMENTWISE"),
+        ("NPU_SET_ACC_FORMAT input=1\nNPU_OP_DEPTHWISE", "ACC_FORMAT"),
+    ],
+)
+def test_operations_of_u85_without_a_model_are_refused(line: str, what: str) -> None:
+    words = assemble(f"NPU_SET_WEIGHT_FORMAT\n{line}\n{STOP}", "u85")
+    with pytest.raises(UnsupportedError, match=what) as raised:
+        execute(words, {0: np.zeros(64, np.uint8)}, "ethos-u85-256")
+    assert raised.value.code == "ethosu-106"
+
+
+def test_each_family_has_its_own_commands() -> None:
+    with pytest.raises(BackendError, match="unknown command"):
+        assemble("NPU_SET_PARALLEL_MODE 1", "u85")
+    with pytest.raises(BackendError, match="there is no command 0x012e"):
+        disassemble(assemble("NPU_SET_WEIGHT_FORMAT fast=1", "u85"))
+
+
 def test_registers_keep_their_values() -> None:
     """A second operation needs to set only what is new."""
     memory = np.arange(1024, dtype=np.uint8)

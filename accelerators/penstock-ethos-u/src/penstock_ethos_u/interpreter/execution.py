@@ -95,7 +95,7 @@ def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str,
 def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
     """(name, value) of the registers of a feature map in layout NHCWB16 whose values must be
     multiples of 16: base addresses of the tiles that are in use, and strides."""
-    height, width, depth = map.shape
+    height, width, depth = map.stored_shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0
     used = (True, right, below, right and height > map.height_1)
@@ -116,6 +116,9 @@ POOLED = {
     "sum_pool": arithmetic.window_sum,
     "min_pool": arithmetic.least,
     "copy": arithmetic.unchanged,
+    "argmax": arithmetic.place_of_largest,
+    "bilinear": arithmetic.bilinear,
+    "nearest": arithmetic.nearest,
 }
 # Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
 # compute its average.
@@ -304,6 +307,8 @@ class _Run:
             found = self._weighted(operation, ifm)
         elif operation.kind in POOLED:
             found = _pooled(operation, ifm)
+        elif operation.kind == "matmul":
+            found = self._product(operation, ifm)
         else:
             found = self._elementwise(operation, ifm)
         found = limited(operation, found)
@@ -348,10 +353,15 @@ class _Run:
         second, other = operation.second, None
         if second is not None:
             other = self._read(second.map, operation) if second.map else second.scalar
-        found = arithmetic.elementwise(operation, ifm, other)
-        scale = operation.scale
-        assert scale is not None
-        return scaled_output(operation, found, scale.scale, scale.shift)
+        return _rescaled(operation, arithmetic.elementwise(operation, ifm, other))
+
+    def _product(self, operation: BlockOperation, ifm: Any) -> Any:
+        """The requantised product of two matrices, of which the second has transposed rows."""
+        assert operation.second is not None
+        assert operation.second.map is not None
+        found = arithmetic.product(operation, ifm, self._read(operation.second.map, operation))
+        check_accumulators(operation, found)
+        return _rescaled(operation, found)
 
     def _table(self, operation: BlockOperation) -> Any:
         """The bytes of an operation's look-up table. Raises BackendError if the table has
@@ -382,12 +392,19 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
               "NPU_OP_DMA_START", "NPU_OP_RESIZE", "NPU_OP_BRANCH")  # fmt: skip
 
 
+def _rescaled(operation: BlockOperation, values: Any) -> Any:
+    """The values multiplied by the scale of the operation."""
+    scale = operation.scale
+    assert scale is not None
+    return scaled_output(operation, values, scale.scale, scale.shift)
+
+
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     # Pooled elements are multiplied by the scale if there is one; otherwise, sums are divided by
     # the number of elements that are not padding.
     found = POOLED[operation.kind](operation, ifm)
     if operation.scale is not None:
-        return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
+        return _rescaled(operation, found)
     counts = arithmetic.window_counts(operation)
     sizes, places = np.unique(counts, return_inverse=True)
     if not sizes[0]:

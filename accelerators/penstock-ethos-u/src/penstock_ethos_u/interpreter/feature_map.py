@@ -123,6 +123,9 @@ class FeatureMap:
     element_bytes: size of an element in bytes.
     signed: whether elements are signed integers.
     zero_point: the element that represents 0.
+    axes: which axis of the elements is stored as rows, as columns and as channels: (1, 0, 2) if
+        rows and columns are exchanged in memory. Bases, tiles and strides are those of memory.
+    reversed_axis: axis along which elements are stored in reverse order; None for none.
     chained: whether the elements are in the chaining buffer with number `region`, inside the NPU,
         where the next operation of a chain reads them block by block. They have no addresses."""
 
@@ -140,6 +143,8 @@ class FeatureMap:
     element_bytes: int
     signed: bool
     zero_point: int
+    axes: tuple[int, int, int] = (0, 1, 2)
+    reversed_axis: int | None = None
     chained: bool = False
 
     @property
@@ -152,11 +157,30 @@ class FeatureMap:
         height, width, depth = self.shape
         return ElementBox((0, height), (0, width), (0, depth))
 
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """Rows, columns and channels in memory."""
+        height, width, depth = (self.shape[axis] for axis in self.axes)
+        return height, width, depth
+
     def addresses(self, box: ElementBox | None = None) -> Any:
         """Return the address of each element of a box, as an int64 array in the shape of the box.
         An address is a byte offset in the memory region. Without `box`, all elements are
         included."""
-        box = box or self.whole
+        found = self._stored_addresses(self._stored(box or self.whole))
+        found = found.transpose(*np.argsort(self.axes).tolist())
+        return found if self.reversed_axis is None else np.flip(found, self.reversed_axis)
+
+    def _stored(self, box: ElementBox) -> ElementBox:
+        """The rows, columns and channels in memory that hold the elements of a box."""
+        sides = list(box.sides)
+        if self.reversed_axis is not None:
+            lower, upper = sides[self.reversed_axis]
+            size = self.shape[self.reversed_axis]
+            sides[self.reversed_axis] = size - upper, size - lower
+        return ElementBox(*(sides[axis] for axis in self.axes))
+
+    def _stored_addresses(self, box: ElementBox) -> Any:
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
         return self._pixels(rows, columns)[..., None] + self._channel_offsets(channels)
 
@@ -165,7 +189,7 @@ class FeatureMap:
         """The smallest half-open interval of byte addresses that contains all elements."""
         # The elements at the corners of tiles and channel blocks have the lowest and the highest
         # addresses.
-        height, width, depth = self.shape
+        height, width, depth = self.stored_shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
         channels = _corners(depth, BLOCK_CHANNELS, (depth - 1) // BLOCK_CHANNELS * BLOCK_CHANNELS)
@@ -174,7 +198,7 @@ class FeatureMap:
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
         """The byte addresses that the elements of a box occupy; without it, all elements."""
-        box = box or self.whole
+        box = self._stored(box or self.whole)
         lower, upper = box.channels
         step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
         starts = np.array([lower, *range(lower // step * step + step, upper, step)], np.int64)

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock_ethos_u.interpreter.feature_map import (
     ElementBox,
     FeatureMap,
@@ -17,7 +19,12 @@ from penstock_ethos_u.interpreter.feature_map import (
 )
 from penstock_ethos_u.interpreter.hardware import NpuHardware
 from penstock_ethos_u.interpreter.memory import SHARED, ByteSpan
-from penstock_ethos_u.interpreter.operation import BlockOperation, DmaOperation, Operation
+from penstock_ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+    ResizeAxis,
+)
 from penstock_ethos_u.interpreter.output import table_bytes
 
 # The blocks and jobs into which the hardware divides an operation. A block is a box of the output.
@@ -31,7 +38,7 @@ from penstock_ethos_u.interpreter.output import table_bytes
 
 # Kinds of operations whose output elements depend on all input channels. Each job reads one slice
 # of the channels.
-WHOLE_DEPTH = ("conv", "reduce_sum")
+WHOLE_DEPTH = ("conv", "matmul", "reduce_sum")
 
 
 def block_count(operation: BlockOperation) -> int:
@@ -80,13 +87,20 @@ def _reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap,
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
+    if operation.resize is not None:
+        sides = zip(
+            operation.resize, (output.rows, output.columns), operation.ifm.shape[:2], strict=True
+        )
+        rows, columns = (_sampled(axis, side, most) for axis, side, most in sides)
     if operation.upscale != "none":
         rows, columns = (((lower // 2), -(-upper // 2)) for lower, upper in (rows, columns))
     depth = operation.ifm.shape[2]
     whole = operation.kind in WHOLE_DEPTH
     box = ElementBox(rows, columns, (0, depth) if whole else output.channels)
     for map in operation.inputs:
-        if operation.second is not None:
+        if operation.kind == "matmul" and map is not operation.ifm:
+            box = ElementBox((0, 1), output.channels, (0, depth))
+        elif operation.kind != "matmul" and operation.second is not None:
             sides = zip(output.sides, map.shape, strict=True)
             box = ElementBox(*((0, 1) if most == 1 else side for side, most in sides))
         yield map, box
@@ -117,6 +131,15 @@ def _reach(
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
     return min(max(first, 0), extent), max(0, min(last, extent))
+
+
+def _sampled(axis: ResizeAxis, output: tuple[int, int], extent: int) -> tuple[int, int]:
+    """The half-open interval of input rows, or columns, from which some of the output are
+    interpolated."""
+    lower, upper = output
+    ends = axis.place(np.array([lower, upper - 1]))[0] + np.array([0, 1])
+    first, last = np.clip(ends, 0, extent - 1).tolist()
+    return first, last + 1
 
 
 Bytes = Mapping[int, Ranges]  # A set of byte addresses for each memory region, by region number.

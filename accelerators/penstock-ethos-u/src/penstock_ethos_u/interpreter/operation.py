@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.uma import UnsupportedError
+import numpy as np
+
+from penstock.uma import Array, UnsupportedError
 from penstock_ethos_u.interpreter.feature_map import FeatureMap
 from penstock_ethos_u.interpreter.memory import ByteSpan
 
@@ -114,6 +116,22 @@ class OperandScaling:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeAxis:
+    """The sampling of an axis of a resized image: output `x` is at (`offset` + `x` * `step`) /
+    `parts` in the input."""
+
+    offset: int
+    step: int
+    parts: int
+
+    def place(self, x: Array) -> tuple[Array, Array]:
+        """Return the input at or before each of the outputs `x`, and the distance from it in
+        parts."""
+        place, rest = np.divmod(self.offset + x * self.step, self.parts)
+        return place, rest
+
+
+@dataclass(frozen=True, slots=True)
 class BlockOperation:
     """An operation that computes a feature map block by block.
 
@@ -147,6 +165,7 @@ class BlockOperation:
     micro_channels: output channels of a micro block, the unit of computation of the multipliers.
     fast_weights: whether the weights have the format of the fast decoder.
     sparse_weights: whether at least two of four consecutive input channels have a weight of 0.
+    resize: the sampling of rows and of columns; None unless the operation resizes its input.
     links: the earlier operations of a chain, of which this is the last. All operations of a chain
         compute a block before the first one computes the next block."""
 
@@ -174,6 +193,7 @@ class BlockOperation:
     micro_channels: int
     fast_weights: bool = False
     sparse_weights: bool = False
+    resize: tuple[ResizeAxis, ResizeAxis] | None = None
     links: tuple[BlockOperation, ...] = ()
 
     @property

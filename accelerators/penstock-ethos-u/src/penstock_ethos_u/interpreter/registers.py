@@ -24,6 +24,7 @@ from penstock_ethos_u.interpreter.operation import (
     KernelWindow,
     OperandScaling,
     Operation,
+    ResizeAxis,
     ScaleFactor,
     SecondOperand,
     WindowPadding,
@@ -31,7 +32,7 @@ from penstock_ethos_u.interpreter.operation import (
 )
 from penstock_ethos_u.interpreter.output import SLOT_BYTES, TABLE_ENTRIES, WIDE_ENTRIES
 
-UNARY = ("lrelu", "abs", "clz")
+UNARY = ("lrelu", "abs", "clz", "not")
 SUMS = ("add", "sub")
 WEIGHTED = ("conv", "depthwise")
 # Maximum number of elements of a feature map; protects the host against invalid streams.
@@ -64,6 +65,7 @@ SLICE_BYTES = 32
 PART_KERNEL_CHANNELS = 16
 # Rows, columns and channels of a micro block times this number are multiply-accumulates per cycle.
 U85_PRODUCTS = 8
+RESIZE_BITS = 16  # Bits by which a resized image is shifted left before its scale.
 # Number of multiply-accumulates per cycle up to which U85 reads few channels with small kernels.
 FEW_MACS = 256
 
@@ -112,15 +114,16 @@ class _Reader:
         name = self.command.format.name.removeprefix("NPU_OP_")
         if name == "DMA_START":
             return self._copy()
-        if name in ("POOL", "ELEMENTWISE"):
-            table = {"POOL": "pooling", "ELEMENTWISE": "elementwise"}[name]
+        if name in ("POOL", "ELEMENTWISE", "RESIZE"):
+            table = {"POOL": "pooling", "ELEMENTWISE": "elementwise", "RESIZE": "resize"}[name]
             kind = choice(table, self.command.fields["mode"], self.hardware.family)
             if kind is None:
                 raise self._not_modelled(f"mode {self.command.fields['mode']} of NPU_OP_{name}")
-            return self._block(kind, name == "ELEMENTWISE")
-        if name not in ("CONV", "DEPTHWISE") or any(self.command.fields.values()):
-            raise self._not_modelled(f"NPU_OP_{name} {self.command.fields}")
-        return self._block(name.lower(), False)
+            return self._block(kind, windowed=name == "POOL")
+        if name not in ("CONV", "DEPTHWISE"):
+            raise self._not_modelled(f"NPU_OP_{name}")
+        product = self.command.fields.get("weights_ifm2")
+        return self._block("matmul" if product else name.lower(), windowed=True)
 
     def _copy(self) -> DmaOperation:
         length = self._get("DMA0_LEN")
@@ -138,12 +141,13 @@ class _Reader:
         at = self._get(name)
         return ByteSpan(name, SHARED if region["internal"] else region["region"], at, at + length)
 
-    def _block(self, kind: str, elementwise: bool) -> BlockOperation:
+    def _block(self, kind: str, *, windowed: bool) -> BlockOperation:
         self._check(kind)
-        kernel = KernelWindow() if elementwise else self._kernel()
-        padding = WindowPadding() if elementwise else self._padding()
+        resize = self._resize()
+        kernel = self._kernel() if windowed else KernelWindow()
+        padding = self._padding() if windowed else WindowPadding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
-        if upscale is None or (elementwise and upscale != "none"):
+        if upscale is None or (not windowed and upscale != "none"):
             raise self._not_modelled(f"IFM_UPSCALE {self._get('IFM_UPSCALE')} here")
         ofm = self._output()
         out_height, out_width, _ = ofm.shape
@@ -151,12 +155,20 @@ class _Reader:
         width = (out_width - 1) * kernel.stride_x + kernel.reach_x - padding.left - padding.right
         if height < 1 or width < 1:
             raise self._not_modelled(f"an input of {height} rows and {width} columns")
-        if elementwise:
+        if resize is not None:
+            rows, columns = (self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
+            ifm, second = self._map("IFM", (rows, columns, ofm.shape[2])), None
+        elif not windowed:
             ifm, second = self._operands(kind, ofm.shape)
         else:
             times = 1 if upscale == "none" else 2
             shape = (-(-height // times), -(-width // times), self._get("IFM_DEPTH_M1") + 1)
             ifm, second = self._map("IFM2" if kind == "copy" else "IFM", shape), None
+            if kind == "matmul":
+                if out_height > 1:
+                    raise self._not_modelled("a product of several matrices")
+                factor = self._map("IFM2", (1, ofm.shape[2], shape[2]))
+                second = SecondOperand(factor, 0, factor.zero_point, False)
         scale = self._result_scale(kind, padding, ifm)
         return BlockOperation(
             self.number, self.command.word, kind, ifm=ifm, second=second, ofm=ofm,
@@ -176,6 +188,7 @@ class _Reader:
             micro_channels=self._micro_channels(),
             fast_weights=self._has_weights(kind, "fast"),
             sparse_weights=self._has_weights(kind, "sparse"),
+            resize=resize,
         )  # fmt: skip
 
     def _check(self, kind: str) -> None:
@@ -183,6 +196,10 @@ class _Reader:
         del kind
         if self._cores() > self.hardware.cores:
             raise self._not_modelled("two cores on one operation (PARALLEL_MODE)")
+
+    def _resize(self) -> tuple[ResizeAxis, ResizeAxis] | None:
+        """The sampling of rows and of columns, if the operation resizes its input."""
+        return None
 
     def _output(self) -> FeatureMap:
         ofm = self._map("OFM", self._sizes("OFM"))
@@ -397,12 +414,15 @@ class _U85Reader(_Reader):
         # The result of a copy of wide elements comes from the second input.
         if format["output"] or format["input"] != (2 if kind == "copy" else 0):
             raise self._not_modelled(f"ACC_FORMAT {format} here")
-        precision = self._fields("OFM_PRECISION")
-        if precision["reverse"] or precision["transpose"]:
-            raise self._not_modelled("reversed or transposed outputs (OFM_PRECISION)")
 
     def _output(self) -> FeatureMap:
-        return self._map("OFM", self._sizes("OFM"))
+        precision = self._fields("OFM_PRECISION")
+        axes = choice("transpose", precision["transpose"], self.hardware.family)
+        if axes is None:
+            raise self._not_modelled(f"OFM_PRECISION with transpose {precision['transpose']}")
+        reverse = precision["reverse"] - 1 if precision["reverse"] else None
+        ofm = self._map("OFM", self._sizes("OFM"))
+        return replace(ofm, axes=tuple(axes), reversed_axis=reverse)
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
         storage = self._meaning("storage", f"{name}_PRECISION", "storage")
@@ -450,11 +470,35 @@ class _U85Reader(_Reader):
         scale = self._scale("OFM_SCALE")
         if kind == "mul" and ifm.element_bytes == WIDE:
             return ScaleFactor(1, scale.shift)
+        if kind == "argmax":
+            # The maximum is below the index, in 16 bits.
+            if (scale.scale, scale.shift) != (1, RESIZE_BITS):
+                raise self._not_modelled("the index of a maximum with this scale (OFM_SCALE)")
+            return ScaleFactor()
+        if self.command.format.name == "NPU_OP_RESIZE":
+            if scale.scale != 1 or scale.shift < RESIZE_BITS:
+                raise self._not_modelled("a resized image with this scale (OFM_SCALE)")
+            return ScaleFactor(1, scale.shift - RESIZE_BITS)
         if kind != "average_pool":
             return scale
         if scale.scale != 1 << scale.shift:
             raise self._not_modelled("an average with a scale (OFM_SCALE)")
         return None
+
+    def _resize(self) -> tuple[ResizeAxis, ResizeAxis] | None:
+        return (
+            (self._axis("Y"), self._axis("X"))
+            if self.command.format.name == "NPU_OP_RESIZE"
+            else None
+        )
+
+    def _axis(self, name: str) -> ResizeAxis:
+        step, parts = (
+            self._fields(f"RESIZE_{name}_STEP"),
+            self._get(f"RESIZE_{name}_SCALE_N_M1") + 1,
+        )
+        length = step["one_step_int"] * parts + step["one_step_mod"]
+        return ResizeAxis(self._get(f"RESIZE_{name}_OFFSET"), length, parts)
 
     def _result_rounding(self) -> str:
         return self._rounding("OFM_SCALE")

@@ -21,9 +21,10 @@ Source: Arm's weight decoder, mlw_decode.c.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+
+from penstock.uma import Array
 
 # Special divider codes. For runs: end of the stream, no runs. For weights: remainders only.
 END, NO_RUNS, NOT_CODED = 7, 6, 7
@@ -40,11 +41,11 @@ class DamagedError(ValueError):
     """The bits are not a valid weight stream."""
 
 
-def decoded(stream: bytes) -> Any:
+def decoded(stream: bytes) -> Array:
     """Return the weights of a compressed stream as an int64 array, in the order of the stream.
     Raises DamagedError if the stream is invalid."""
     bits = _Bits(stream)
-    found: list[Any] = []
+    found: list[Array] = []
     palette: _Palette | None = None
     while True:
         run_divider = bits.take(3)
@@ -65,7 +66,7 @@ RAW, SMALL = 0, 1  # Whether weights have 8 bits; if not, whether they have 2 in
 ZERO, ENTRIES, ENTRY_BITS, HEADER = 104, 112, 9, 256
 
 
-def decoded_fast(stream: bytes) -> Any:
+def decoded_fast(stream: bytes) -> Array:
     """Return the weights of a stream for the fast decoder of Ethos-U85 as an int64 array. Those of
     the padding at its end are included. Raises DamagedError if the stream is invalid."""
     bits = _Bits(stream)
@@ -94,7 +95,7 @@ class _Bits:
     data: bytes
     at: int = 0
     size: int = field(init=False)
-    one_by_one: Any = field(init=False)
+    one_by_one: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self.size = 8 * len(self.data)
@@ -114,7 +115,7 @@ class _Bits:
             raise DamagedError(f"it ends at bit {self.size}, inside a slice")
         return begin
 
-    def numbers(self, places: Any, width: int) -> Any:
+    def numbers(self, places: Array, width: int) -> Array:
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -131,7 +132,7 @@ class _Palette:
         offset.
     width: number of bits of a palette entry in the stream."""
 
-    numbers: Any
+    numbers: Array
     offset: int
     width: int
 
@@ -149,7 +150,7 @@ class _Palette:
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
-    def signed(self, indices: Any) -> Any:
+    def signed(self, indices: Array) -> Array:
         """The signed weights for an array of palette indices. Raises DamagedError if an
         index has more than 9 bits."""
         if (indices >= 512).any():
@@ -204,7 +205,7 @@ class _Coded:
         if not has_chunk:
             self.unlocated = 0
 
-    def values(self, bits: _Bits, quotients: Any) -> Any:
+    def values(self, bits: _Bits, quotients: Array) -> Array:
         """The `count` values as an int64 array: quotient << divider, plus the remainder,
         which is read from `bits`. Raises DamagedError if the slice contains fewer values."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
@@ -243,7 +244,7 @@ class _Slice:
         self.run_symbols = CHUNK if run_divider < 3 else SHORT_CHUNK
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
-    def weights(self) -> Any:
+    def weights(self) -> Array:
         """Decode the slice. Return all of its weights as an int64 array in the order of the stream,
         including the zeros of its runs."""
         while self._read_chunks():
@@ -281,7 +282,7 @@ class _Slice:
             runs.add_chunk(self.run_symbols - run_bits.bit_count())
         return on or on_runs
 
-    def _quotients(self) -> Any:
+    def _quotients(self) -> Array:
         """The quotients of the weight indices, decoded from symbols with values 0, 1 and 2."""
         # Each quotient is the sum of consecutive symbols, the last of which is the first below 2:
         # the symbols 2, 2, 1, 0 encode the quotients 5 and 0.  If the header of the slice states
@@ -292,7 +293,7 @@ class _Slice:
         symbols = (ones + twos).ravel()
         return _sums(symbols, (symbols < 2) | self.truncated)
 
-    def _run_quotients(self) -> Any:
+    def _run_quotients(self) -> Array:
         """The quotients of the lengths of zero runs: each length is its quotient, shifted
         left by `runs.divider` bits, plus a remainder of as many bits (a Golomb-Rice code). A
         quotient q is encoded in unary: q ones, followed by a zero."""
@@ -300,7 +301,7 @@ class _Slice:
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
-    def _with_runs(self, weights: Any, runs: Any) -> Any:
+    def _with_runs(self, weights: Array, runs: Array) -> Array:
         """The weights with runs of zeros inserted: one run after each weight and, if the
         slice has a new palette, one before the first weight. Raises DamagedError if the result is
         too long."""
@@ -316,6 +317,6 @@ class _Slice:
         return found
 
 
-def _sums(symbols: Any, ends: Any) -> Any:
+def _sums(symbols: Array, ends: Array) -> Array:
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

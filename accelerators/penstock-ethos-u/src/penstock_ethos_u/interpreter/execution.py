@@ -249,6 +249,8 @@ class _Run:
                 self.flight.wait(name, command.fields["outstanding"])
             elif command.format.name in OPERATIONS:
                 self._operation(registers, command)
+        if self.links:
+            raise not_modelled("a chain without an end", self.links[0].where)
         self.unfinished = self.flight.end(waited=self.waited)
         yield
 
@@ -265,10 +267,19 @@ class _Run:
         self.observe(operation)
 
     def _begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Check the hazards of an operation; those of a chain, with the last of its operations."""
+        """Check the hazards of an operation; those of a chain, with the last of its operations.
+
+        Raises UnsupportedError if an operation after the first does not belong to its chain."""
         if isinstance(operation, DmaOperation):
             self.flight.begin(operation, footprint)
-        elif operation.ofm.chained:
+            return
+        if self.links and (
+            not operation.reads_chain
+            or (operation.ofm.shape, operation.block)
+            != (self.links[0].ofm.shape, self.links[0].block)
+        ):
+            raise not_modelled("another operation inside a chain", operation.where)
+        if operation.ofm.chained:
             self.links.append(operation)
         elif self.links:
             whole = replace(operation, links=tuple(self.links))
@@ -320,6 +331,7 @@ class _Run:
             self.chained[operation.ofm.region] = found
         else:
             self.memory.write(operation.ofm, found)
+            self.chained.clear()
 
     def _read(self, map: FeatureMap, operation: BlockOperation) -> Any:
         """The elements of a feature map in memory or in a chaining buffer, as an int64 array in its

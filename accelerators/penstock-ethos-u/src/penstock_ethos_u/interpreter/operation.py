@@ -200,8 +200,17 @@ class BlockOperation:
     def inputs(self) -> tuple[FeatureMap, ...]:
         """The input feature maps in memory: `ifm`, then the second input. Those in chaining buffers
         are not among them."""
-        maps = (self.ifm, self.second.map if self.second else None)
-        return tuple(map for map in maps if map is not None and not map.chained)
+        return tuple(map for map in self._maps if not map.chained)
+
+    @property
+    def reads_chain(self) -> bool:
+        """Whether an input is in a chaining buffer."""
+        return any(map.chained for map in self._maps)
+
+    @property
+    def _maps(self) -> tuple[FeatureMap, ...]:
+        second = self.second.map if self.second else None
+        return (self.ifm, second) if second else (self.ifm,)
 
     @property
     def chain(self) -> tuple[BlockOperation, ...]:

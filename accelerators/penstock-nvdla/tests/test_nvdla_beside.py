@@ -13,6 +13,8 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.pad import Pad
+from penstock.ops.slice import Slice
 from penstock.ops.unary import Relu
 
 
@@ -130,4 +132,53 @@ def test_channels_are_moved_within_packs_in_c() -> None:
     joined = net.apply(Concatenation(3), *parts, quantisation=same, name="joined")
     done = compiled(net.build(joined), "nvdla:extension=False")
     assert "concatenate" in [node.kind for node in claimed(done.graph).values()]
+    assert_exact(done, "host")
+
+
+@settings(max_examples=6)
+@given(
+    start=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    step=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    config=st.sampled_from(("small", "large")),
+)
+def test_slices_of_rows_and_columns_run_on_pdp(
+    start: tuple[int, int], step: tuple[int, int], shape: tuple[int, int], config: str
+) -> None:
+    net = GraphBuilder("slices", seed=5)
+    x = net.conv2d(net.input((1, 10, 11, 3)), 9, 3, name="first")
+    op = Slice((0, *start, 0), (1, *shape, 9), (1, *step, 1))
+    y = net.apply(op, x, quantisation=x.type.quantisation, name="part")
+    done = compiled(
+        net.build(net.conv2d(y, 4, 1, name="last")), f"nvdla:config={config},extension=False"
+    )
+    assert [node.kind for node in claimed(done.graph).values()] == [
+        "nn.conv2d", "strided_slice", "nn.conv2d",
+    ]  # fmt: skip
+    assert_exact(done, "machine")
+
+
+def test_more_padding_than_a_kernel_reaches_over_runs_on_the_core() -> None:
+    net = GraphBuilder("padded", seed=5)
+    x = net.conv2d(net.input((1, 5, 6, 3)), 9, 1, name="first")
+    pad = net.apply(
+        Pad((0,) * 4, (0, 2, 1, 0), x.type.zero_point),
+        x,
+        quantisation=x.type.quantisation,
+        name="pad",
+    )
+    done = compiled(net.build(net.conv2d(pad, 4, 1, name="last")), "nvdla:extension=False")
+    assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d"] * 2
+    assert_exact(done, "host")
+
+
+def test_the_end_of_a_classifier_runs_on_nvdla() -> None:
+    """A mean of 49 elements, which PDP scales by 1/7 twice, and a layer of shape (1, 1, 1, C)."""
+    net = GraphBuilder("classifier", seed=5)
+    x = net.conv2d(net.input((1, 7, 7, 3)), 9, 1, name="first")
+    mean = net.average_pool2d(x, 7, 1, "valid", name="mean")
+    graph = net.build(net.fully_connected(mean, 5, name="logits"))
+    done = compiled(graph, "nvdla:extension=False")
+    kinds = [node.kind for node in claimed(done.graph).values()]
+    assert kinds == ["nn.conv2d", "avg_pool2d", "nn.dense"]
     assert_exact(done, "host")

@@ -24,6 +24,7 @@ functional model executes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,7 @@ from penstock_nvdla.dataflow import cycles, traffic
 from penstock_nvdla.kernels import ELEMENTWISE, constant_operand, factors
 from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
 from penstock_nvdla.unextended_kernels import (
+    SLICE,
     own_layer_of_sums,
     plain_scratch_bytes,
     reason_against,
@@ -100,6 +102,7 @@ class Nvdla(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         self._register_pattern("clip", is_op("clip")(wildcard()))
         self._register_pattern("concatenate", is_op("concatenate"))
+        self._register_pattern("strided_slice", is_op("strided_slice")(wildcard()))
         scaled = is_op("multiply")(wildcard(), is_constant())
         self._register_pattern("multiply+add", is_op("add")(scaled, is_constant()))
         over_an_image = is_op("mean")(wildcard()).has_attr({"axes": (1, 2)})
@@ -212,19 +215,26 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 def exact_units(offloaded: Offloaded) -> bool | str:
     """Without penstock's extension, NVDLA's own units must be proved to compute the operator
-    exactly.
+    exactly. With it, slices run on the processor.
 
     Return True, or the reason why `offloaded` violates this rule."""
+    if kernels.is_extended(offloaded) and offloaded.main.kind == SLICE:
+        return "it is a slice"
     return kernels.is_extended(offloaded) or reason_against(offloaded) or True
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors must have shape (1, H, W, C), or (1, C) in fully connected layers.
+    """Tensors must have shape (1, H, W, C), or (1, C) or (1, 1, 1, C) in fully connected layers.
 
     Return True, or the reason why `offloaded` violates this rule."""
-    rank = 2 if offloaded.main.kind == "FullyConnected" else 4
+    is_dense = offloaded.main.kind == "FullyConnected"
     shapes = [v.type.shape for v in (*offloaded.main.variable_inputs, offloaded.main.output)]
-    odd = [shape for shape in shapes if len(shape) != rank or shape[0] != 1]
+    odd = [
+        shape
+        for shape in shapes
+        if len(shape) not in ((2, 4) if is_dense else (4,))
+        or (math.prod(shape[:-1]) if is_dense else shape[0]) != 1
+    ]
     return not odd or f"one has shape {list(odd[0])}"
 
 

@@ -21,7 +21,7 @@ from penstock_nvdla.extension import (
     WindowLayer,
 )
 from penstock_nvdla.layer import Conversion, ConvolutionLayer
-from penstock_nvdla.pdp import FRACTION_BITS, PoolingLayer, PoolingMethod
+from penstock_nvdla.pdp import FRACTION_BITS, PRODUCT_BITS, PoolingLayer, PoolingMethod
 from penstock_nvdla.sdp import Algorithm, SdpUnit, SdpUnitY
 
 Sums = NDArray[np.int64]
@@ -29,7 +29,6 @@ Sums = NDArray[np.int64]
 INT8 = Range()
 # The bits of PDP's constants for 0 to 7 elements of padding that int8 uses.
 SUM_BITS = (8, 8, 9, 10, 10, 11, 11, 11)
-PRODUCT_BITS = 11  # The bits that PDP keeps of the product of a sum with the first factor.
 ELEMENT_BITS = 8
 TERM_BITS = 20  # The number of bits by which the operands of an element-wise sum are shifted left.
 

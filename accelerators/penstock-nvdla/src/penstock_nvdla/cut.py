@@ -9,7 +9,7 @@ fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -31,6 +31,10 @@ from penstock_nvdla.layer import (
     allocate,
     trimmed,
 )
+
+# From this latency of memory on, the second of two passes takes over the first one's input.  It
+# saves little where memory answers sooner, as on `small`, whose streams ran on the RTL without it.
+LATE_CYCLES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,25 @@ def hardware_layers(
         given_up = behind.lower - piece.lower if behind and _kept(piece, behind) else layer.height
         found.append(replace(layer, release=given_up, reuse=reuse))
     return tuple(found)
+
+
+def layers_of_passes(passes: Sequence[Convolution]) -> tuple[tuple[ConvolutionLayer, ...], ...]:
+    """Return the hardware layers of each of one or two convolutions of the same input and weights,
+    which run one after the other.
+
+    If memory is late and each of two is a single layer, the second one finds its input in the
+    convolution buffer, and its weights, if the buffer stores all of them.  Raises the errors of
+    `hardware_layers`."""
+    found = tuple(map(hardware_layers, passes))
+    late = passes[0].hardware.memory.latency_cycles >= LATE_CYCLES
+    if not late or [len(layers) for layers in found] != [1, 1]:
+        return found
+    (first,), (second,) = found
+    stays = allocate(passes[0].demand).weights is ResidentWeights.ALL
+    return (
+        (replace(first, reuse=Reuse(keep_data=True, keep_weights=stays)),),
+        (replace(second, reuse=Reuse(data=True, weights=stays)),),
+    )
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:

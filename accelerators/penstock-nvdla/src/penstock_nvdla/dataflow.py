@@ -185,7 +185,7 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
         such as "output".  All others are in main memory."""
     # The rows begin at the first output row whose windows cover no padding above the input.  If
     # fewer than `rows` rows follow, the last `rows` rows of the output are taken instead.
-    first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
+    first = min(-(-max(0, t.pad_top) // t.stride_h), t.out_h - rows)
     return rows_cycles(t, first, first + rows, inside)
 
 

@@ -81,7 +81,7 @@ WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 # Operators that may need constant arrays.
 TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract", "concatenate")
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d")
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "strided_slice")
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:

@@ -23,6 +23,7 @@ from penstock_nvdla.bindings import Bindings
 from penstock_nvdla.layer import NO_PADDING, Padding, Surface
 
 FRACTION_BITS = 16  # The number of fractional bits of the factors.
+PRODUCT_BITS = 11  # The bits that PDP keeps of the product of a sum with the first factor.
 MOST_KERNEL = 8  # The largest width and height of a window.
 MOST_PADDING = 7  # The largest number of rows or columns of padding on a side.
 MOST_STRIDE = 16
@@ -69,22 +70,27 @@ def spans(
 
 
 @cache
-def reciprocal(count: int) -> int | None:
-    """Return the factor with which PDP averages `count` int8 elements as TFLite does: 1 / `count`
-    with 16 fractional bits, rounded down or up.  The result is None if neither is exact.
+def reciprocals(count: int) -> tuple[int, int] | None:
+    """Return the two factors with which PDP averages `count` int8 elements as TFLite does, with 16
+    fractional bits: reciprocals, rounded down or up, of numbers whose product is `count`.  The
+    result is None if no factors are exact.
 
-    >>> reciprocal(9), reciprocal(12), reciprocal(49)
-    (7281, 5462, None)
+    >>> reciprocals(9), reciprocals(49), reciprocals(28)
+    ((7281, 65536), (9362, 9362), None)
     """
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64)
     expected = np.sign(sums) * ((2 * np.abs(sums) + count) // (2 * count))
-    lower = (1 << FRACTION_BITS) // count
-    exact = (
-        factor
-        for factor in (lower, lower + 1)
-        if (rounding_shift(sums * factor, FRACTION_BITS) == expected).all()
-    )
-    return next(exact, None)
+    one = 1 << FRACTION_BITS
+    for divisor in (n for n in range(count, 0, -1) if count % n == 0):
+        for first in (one // divisor, one // divisor + 1):
+            products = rounding_shift(sums * first, FRACTION_BITS)
+            if np.abs(products).max() >= 1 << (PRODUCT_BITS - 1):
+                continue
+            rest = count // divisor
+            for second in (one // rest, one // rest + 1):
+                if (rounding_shift(products * second, FRACTION_BITS) == expected).all():
+                    return first, second
+    return None
 
 
 def widest_output(window_height: int, stride_y: int) -> int:

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +44,16 @@ Booleans = NDArray[np.bool_]
 MOST_FACTOR = 32_767  # The largest operand of a unit.
 MOST_RIGHT = 48  # The largest shift to the right; the product that is shifted has 49 bits.
 RANGE_BITS = 31  # The number of magnitude bits between the units.
-# Further shifts of the first unit that are tried, beyond that for a channel of median range.
-FIRST_SHIFTS = (1, 3)
-# If more than this share of the channels is unproved after the search `ROUGH`, there is no other.
+# The number of pairs of factors that are tried for a channel, the most precise first.
+CANDIDATES = 64
+# The largest product of a pair of factors.
+MOST_PRODUCT = 0.999 * MOST_FACTOR**2
+# What is tried further: shifts of the first unit beyond that for a channel of median range, and
+# largest products; near the square of the limit, there are only few pairs.
+FURTHER = ((1, MOST_PRODUCT), (3, MOST_PRODUCT), (0, MOST_PRODUCT / 2))
+FEW_CANDIDATES = 8
+# If more than this share of the channels is unproved after the first `FEW_CANDIDATES` pairs, the
+# search ends.
 MOST_UNPROVED = 0.25
 # The number of outputs between the thresholds of a channel with at most two outputs and its
 # farthest accumulator.
@@ -56,20 +62,7 @@ LEAST_SLOPE = 2.0**-10  # The slope up to which such channels are made steeper.
 # By how many accumulators thresholds may contradict the slope of the reference so that a pair of
 # factors, whose product differs from this slope, is tried.
 SLACK = 0.25
-CHANNELS_AT_ONCE = 64
 LOWEST, HIGHEST = -128, 127
-
-
-class PairSearch(NamedTuple):
-    """A search for pairs of factors: the number of pairs that it returns for a channel, and of
-    values of the lesser factor that it considers."""
-
-    pairs: int
-    width: int
-
-
-ROUGH = PairSearch(8, 256)
-EXACT = PairSearch(64, MOST_FACTOR // 4 + 2)  # All pairs: sqrt(p) - p / m is at most m / 4.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,11 +213,11 @@ def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pas
     steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
-    best = _with_first_shift(steps, max(0, usual))
-    for more in FIRST_SHIFTS:
+    best = _with_first_shift(steps, max(0, usual), MOST_PRODUCT)
+    for more, most_product in FURTHER:
         if best[1].all():
             break
-        found = _with_first_shift(steps, max(0, usual) + more)
+        found = _with_first_shift(steps, max(0, usual) + more, most_product)
         best = found if found[1].sum() > best[1].sum() else best
     return best
 
@@ -345,10 +338,10 @@ class _Steps:
         return sums.max(axis=1, initial=0) + 2
 
 
-def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
+def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[Pass, Booleans]:
     """(constants of a pass of SDP, for each channel whether they are proved bit-exact)."""
     slopes = steps.slopes()
-    right = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slopes.max())))
+    right = int(np.floor(np.log2(most_product / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)
     right = right1 + right2
     addends = steps.addends(slopes)
@@ -360,17 +353,16 @@ def _with_first_shift(steps: _Steps, right1: int) -> tuple[Pass, Booleans]:
     least, upper = steps.bounds(slopes)
     possible = least - upper < SLACK
     left, steps = np.flatnonzero(possible), steps.only(possible)
-    for search, most_left in ((ROUGH, 1.0), (EXACT, MOST_UNPROVED)):
-        if not 0 < len(left) <= most_left * len(slopes):
+    if not len(left):
+        return Pass(settings, operands), proved
+    pairs = factor_pairs((slopes * 2.0**right)[left], most_factors[left])
+    for k in range(CANDIDATES):
+        if not len(left) or (k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes)):
             break
-        pairs = factor_pairs((slopes * 2.0**right)[left], most_factors[left], search)
-        for k in range(search.pairs):
-            found = _operands(steps, settings, pairs[:, k])
-            holds = _proved(Pass(settings, found), steps)
-            operands[left[holds]], proved[left[holds]] = found[holds], True
-            left, pairs, steps = left[~holds], pairs[~holds], steps.only(~holds)
-            if not len(left):
-                break
+        found = _operands(steps, settings, pairs[:, k])
+        holds = _proved(Pass(settings, found), steps)
+        operands[left[holds]], proved[left[holds]] = found[holds], True
+        left, pairs, steps = left[~holds], pairs[~holds], steps.only(~holds)
     return Pass(settings, operands), proved
 
 
@@ -379,31 +371,26 @@ def _bits_above(largest: float) -> int:
     return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
 
 
-def factor_pairs(products: Reals, most_factors: Reals, search: PairSearch) -> Int64s:
-    """Return pairs of 16-bit factors, of shape (channels, pairs, 2): first the pair whose product
-    is nearest to the channel's number in `products`, then the next nearest pair, and so on.
+def factor_pairs(products: Reals, most_factors: Reals) -> Int64s:
+    """Return pairs of 16-bit factors, of shape (channels, `CANDIDATES`, 2): first the pair whose
+    product is nearest to the channel's number in `products`, then the next nearest pair, and so on.
 
     most_factors: the largest first factor of each channel."""
-    found = np.empty((len(products), search.pairs, 2), np.int64)
-    for at in range(0, len(products), CHANNELS_AT_ONCE):
-        some = slice(at, at + CHANNELS_AT_ONCE)
-        goal = np.maximum(products[some], 1.0)[:, None]
-        most = np.maximum(most_factors[some], 1.0)[:, None]
-        lesser = np.floor(np.minimum(np.sqrt(goal), most)) - np.arange(search.width)
-        lesser = np.maximum(lesser, 1.0)
-        greater = np.rint(goal / lesser)
-        errors = np.abs(lesser * greater - goal)
-        errors[(greater > MOST_FACTOR) | (greater < lesser)] = np.inf
-        either = np.concatenate([np.where(greater > most, np.inf, errors), errors], axis=1)
-        chosen = np.argpartition(either, search.pairs, axis=1)[:, : search.pairs]
-        order = np.argsort(np.take_along_axis(either, chosen, axis=1), axis=1, kind="stable")
-        chosen = np.take_along_axis(chosen, order, axis=1)
-        first = np.concatenate([greater, lesser], axis=1)
-        second = np.concatenate([lesser, greater], axis=1)
-        for k, factors in enumerate((first, second)):
-            ranked = np.take_along_axis(factors, chosen, axis=1)
-            found[some, :, k] = np.clip(ranked, 1, MOST_FACTOR)
-    return found
+    goals = zip(products.tolist(), most_factors.tolist(), strict=True)
+    first = np.stack([_first_factors(max(goal, 1e-9), most) for goal, most in goals])
+    second = np.clip(np.rint(products[:, None] / first), 1, MOST_FACTOR).astype(np.int64)
+    return np.stack([first, second], axis=2)
+
+
+@lru_cache(maxsize=1 << 12)
+def _first_factors(goal: float, most_factor: float) -> Int64s:
+    """The first factors of `factor_pairs` for a channel.  Both passes of a layer ask for them."""
+    first = np.arange(1, MOST_FACTOR + 1)
+    second = np.rint(goal / first)
+    errors = np.abs(first * second / goal - 1)
+    errors[(first > most_factor) | (second > MOST_FACTOR) | (second < 1)] = np.inf
+    chosen = np.argpartition(errors, CANDIDATES)[:CANDIDATES]
+    return first[chosen[np.argsort(errors[chosen], kind="stable")]]
 
 
 def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:

@@ -24,7 +24,6 @@ import numpy as np
 
 from penstock.uma import multiply, requantise
 from penstock_nvdla.sdp_constants import (
-    EXACT,
     HIGHEST,
     LOWEST,
     MOST_FACTOR,
@@ -218,7 +217,7 @@ def _placed(
     if not 0 <= shift <= MOST_RIGHT:
         return
     products, most = np.array([slope * 2.0**total]), np.array([float(MOST_FACTOR)])
-    for factor2, scale in factor_pairs(products, most, EXACT)[0].tolist():
+    for factor2, scale in factor_pairs(products, most)[0].tolist():
         heights = (levels - 0.5) * 2.0**total / (factor2 * scale)
         low, high = (lower - heights).max(), (upper - heights).min()
         offset = round((low + high) / 2 * factor2 / 2.0**right)

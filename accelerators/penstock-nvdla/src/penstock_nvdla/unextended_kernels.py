@@ -11,6 +11,7 @@ import numpy as np
 from penstock.uma import (
     Array,
     Channels,
+    DType,
     Node,
     Offloaded,
     quantise_multiplier,
@@ -18,7 +19,7 @@ from penstock.uma import (
 )
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
-from penstock_nvdla.pdp import PoolingMethod, reciprocal, spans
+from penstock_nvdla.pdp import PoolingMethod, reciprocals, spans
 from penstock_nvdla.sdp_constants import (
     Int64s,
     Pass,
@@ -37,7 +38,7 @@ from penstock_nvdla.unextended_task import UnextendedTask, aligned
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
-CLAMP, CONCATENATION = "Relu", "Concatenation"
+CLAMP, CONCATENATION, SLICE = "Relu", "Concatenation", "Slice"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
 
@@ -56,6 +57,8 @@ def reason_against(offloaded: Offloaded) -> str | None:
         return None if clamping(offloaded) else "no constants were found that are proved exact"
     if kind == CONCATENATION:
         return None
+    if kind == SLICE:
+        return _reason_against_slice(offloaded)
     if kind not in CONVOLUTIONS:
         return "they have no exact form of this operator"
     if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
@@ -93,10 +96,27 @@ def _reason_against_pool(offloaded: Offloaded) -> str | None:
         for d, pad in (("h", p["pad_top"]), ("w", p["pad_left"]))
     )
     counts = sorted({height * width for height in rows for width in columns})
-    inexact = [count for count in counts if reciprocal(count) is None]
+    inexact = [count for count in counts if reciprocals(count) is None]
     if inexact:
         return f"averages of {inexact[0]} elements are rounded in another way"
     return None
+
+
+def _reason_against_slice(offloaded: Offloaded) -> str | None:
+    """Return why PDP cannot compute a slice, as the maxima of windows of one element; None if it
+    can."""
+    x, y, slices = offloaded.main.inputs[0].type, offloaded.main.output.type, _slices(offloaded)
+    if (x.dtype, x.shape[3]) != (DType.INT8, y.shape[3]) or slices[3] != (0, 1):
+        return "slices must be of rows and columns of int8 elements"
+    if min(step for _, step in slices) < 1:
+        return "steps of slices must be positive"
+    return None
+
+
+def _slices(offloaded: Offloaded) -> tuple[tuple[int, int], ...]:
+    """The start and the step of a slice along each axis."""
+    op = offloaded.main.op
+    return tuple(zip(getattr(op, "start", ()), getattr(op, "step", ()), strict=True))
 
 
 def plain_task(offloaded: Offloaded) -> UnextendedTask:
@@ -180,12 +200,19 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     if kind == CLAMP:
         _, h, w, c = offloaded.main.output.type.shape
         return UnextendedTask(chip, None, w, h, c, w, h, c, scaling=clamping(offloaded))
+    if kind == SLICE:
+        return _slicing_task(offloaded)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     if kind == "Mean":
         _, h, w, c = offloaded.main.inputs[0].type.shape
         p |= {"in_h": h, "in_w": w, "in_c": c, "out_h": 1, "out_w": 1, "out_c": c}
         p |= {"kernel_h": h, "kernel_w": w}
+    if kind in ("Conv2D", "DepthwiseConv2D"):
+        for axis, pad in (("h", "pad_top"), ("w", "pad_left")):
+            before, behind = _added_taps(offloaded.parameters, axis)
+            p[pad] = p.get(pad, 0) + before
+            p[f"kernel_{axis}"] += before + behind
     task = operator_task(UnextendedTask, chip, None, p)
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
@@ -195,6 +222,24 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     assert isinstance(found, Passes)
     settings = tuple(one.settings for one in found.passes)
     return replace(task, passes=settings, by_pack=_is_by_pack(offloaded))
+
+
+def _slicing_task(offloaded: Offloaded) -> UnextendedTask:
+    """The task of a slice of rows and columns: negative padding skips those before it."""
+    (_, in_h, in_w, c), (_, h, w, _) = (
+        value.type.shape for value in (offloaded.main.inputs[0], offloaded.main.output)
+    )
+    _, (top, stride_h), (left, stride_w), _ = _slices(offloaded)
+    return UnextendedTask(
+        plain_hardware(offloaded),
+        None,
+        *(in_w, in_h, c, w, h, c),
+        stride_w=stride_w,
+        stride_h=stride_h,
+        pad_left=-left,
+        pad_top=-top,
+        method=PoolingMethod.LARGEST,
+    )
 
 
 def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
@@ -240,11 +285,24 @@ def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
         _, h, w, c = offloaded.main.inputs[0].type.shape
         return np.ones((c, h, w, 1), np.int8), np.zeros(c, np.int64)
     weights, bias = offloaded.constant(1), offloaded.constant(2).astype(np.int64)
-    if offloaded.main.kind == "DepthwiseConv2D":
-        return weights.transpose(3, 1, 2, 0), bias
     if offloaded.main.kind == "FullyConnected":
         return weights.reshape(len(weights), 1, 1, -1), bias
-    return weights, bias
+    if offloaded.main.kind == "DepthwiseConv2D":
+        weights = weights.transpose(3, 1, 2, 0)
+    added = (_added_taps(offloaded.parameters, axis) for axis in ("h", "w"))
+    return np.pad(weights, ((0, 0), *added, (0, 0))), bias
+
+
+def _added_taps(p: Mapping[str, int], axis: str) -> tuple[int, int]:
+    """How many taps with weights 0 precede and follow the kernel along the axis "h" or "w", because
+    the hardware has less padding than the kernel reaches over."""
+    reach = (p[f"kernel_{axis}"] - 1) * p.get(f"dilation_{axis}", 1) + 1
+    before = p.get("pad_top" if axis == "h" else "pad_left", 0)
+    outputs, inputs = p[f"out_{axis}"] - 1, p[f"in_{axis}"]
+    behind = outputs * p.get(f"stride_{axis}", 1) + reach - before - inputs
+    if p.get(f"dilation_{axis}", 1) > 1:
+        return 0, 0
+    return max(0, behind - reach + 1), max(0, before - reach + 1)
 
 
 def plain_scratch_bytes(offloaded: Offloaded) -> int:

@@ -12,11 +12,11 @@ and added afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from penstock_nvdla.cut import Convolution, hardware_layers
+from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes
 from penstock_nvdla.extension import HardwareLayer
 from penstock_nvdla.layer import (
     UNCHANGED,
@@ -27,10 +27,9 @@ from penstock_nvdla.layer import (
     Surface,
 )
 from penstock_nvdla.pdp import (
-    FRACTION_BITS,
     PoolingLayer,
     PoolingMethod,
-    reciprocal,
+    reciprocals,
     spans,
     widest_output,
 )
@@ -55,7 +54,7 @@ from penstock_nvdla.stream import (
 from penstock_nvdla.task import LayerTraffic, Task, packed_bytes, traffic_of_convolution
 
 # The size in bytes of the rows that are in scratch at a time, unless a single row is larger, or
-# main memory delivers more during its latency.
+# main memory delivers more during twice its latency.
 ROWS_BYTES = 4096
 
 
@@ -187,7 +186,7 @@ class UnextendedTask(Task):
     def rows_at_once(self) -> int:
         """How many output rows are computed before what is in scratch is added to them."""
         port = self.hardware.memory
-        most = max(ROWS_BYTES, round(port.latency_cycles * port.bytes_per_cycle))
+        most = max(ROWS_BYTES, round(2 * port.latency_cycles * port.bytes_per_cycle))
         return max(1, most // self.kept_row_bytes)
 
     @property
@@ -255,7 +254,8 @@ class UnextendedTask(Task):
         elif not self.passes:
             yield self._copy_step(first, end, in_lines, out_lines)
         elif len(self.passes) == 1:
-            yield from self._pass(0, first, end, self._surfaces(0, 0, in_lines, out_lines))
+            surfaces = self._surfaces(0, 0, in_lines, out_lines)
+            yield from self._pass_steps(first, end, (surfaces,))
         else:
             start, _ = self.reads(first, end)
             for lower in range(first, end, self.rows_at_once):
@@ -263,9 +263,8 @@ class UnextendedTask(Task):
                 source = (self.reads(lower, upper)[0] - start) * in_lines
                 target = (lower - first) * out_lines
                 surfaces = self._surfaces(source, target, in_lines, out_lines)
-                yield from self._pass(0, lower, upper, surfaces)
                 kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
-                yield from self._pass(1, lower, upper, kept, Base.SCRATCH)
+                yield from self._pass_steps(lower, upper, (surfaces, kept))
                 yield self._sum(upper - lower, kept[1], surfaces[1])
 
     def _surfaces(
@@ -277,37 +276,40 @@ class UnextendedTask(Task):
             Surface(out_lines, self.out_w * atom, target),
         )
 
-    def _pass(
-        self,
-        index: int,
-        first: int,
-        end: int,
-        surfaces: tuple[Surface, Surface],
-        target: Base = Base.OUTPUT,
+    def _pass_steps(
+        self, first: int, end: int, surfaces: Sequence[tuple[Surface, Surface]]
     ) -> Iterator[UnextendedStep]:
-        """The hardware layers of a pass over the input, for output rows [first, end)."""
-        settings = self.passes[index]
-        bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: target}
+        """The hardware layers of all passes over the input, for output rows [first, end).
+
+        surfaces: the input and the output of each pass; the output of the second is in scratch."""
         weight_address = 0
         for pack in self.packs():
-            convolution = self._pass_convolution(settings, first, end, surfaces, pack)
-            found = hardware_layers(replace(convolution, weight_address=weight_address))
-            at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
-            operations = SdpOperations(
-                per_channel(settings.left1, settings.right1, at, one_sided=False),
-                per_channel(
-                    settings.left2,
-                    settings.right2,
-                    at + self.unit_bytes,
-                    one_sided=settings.one_sided,
-                ),
-            )
-            for layer in found:
-                moved = traffic_of_convolution(layer, self.hardware.memory_atom_bytes)
-                packed = packed_bytes(1, 1, layer.kernels, self.hardware.memory_atom_bytes)
-                table = 2 * packed * OPERAND_BYTES
-                yield UnextendedStep(layer, replace(moved, table=table), bases, operations)
-            weight_address += aligned(found[0].weight_bytes)
+            convolutions = [
+                replace(
+                    self._pass_convolution(settings, first, end, each, pack),
+                    weight_address=weight_address,
+                )
+                for settings, each in zip(self.passes, surfaces, strict=True)
+            ]
+            found = layers_of_passes(convolutions)
+            for index, layers in enumerate(found):
+                yield from (self._pass_step(index, pack, layer) for layer in layers)
+            weight_address += aligned(found[0][0].weight_bytes)
+
+    def _pass_step(
+        self, index: int, pack: tuple[int, int], layer: ConvolutionLayer
+    ) -> UnextendedStep:
+        """A hardware layer of pass `index`, which computes the output channels of `pack`."""
+        settings, atom = self.passes[index], self.hardware.memory_atom_bytes
+        at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
+        x1 = per_channel(settings.left1, settings.right1, at, one_sided=False)
+        x2 = per_channel(
+            settings.left2, settings.right2, at + self.unit_bytes, one_sided=settings.one_sided
+        )
+        table = 2 * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
+        moved = replace(traffic_of_convolution(layer, atom), table=table)
+        bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: Base.SCRATCH if index else Base.OUTPUT}
+        return UnextendedStep(layer, moved, bases, SdpOperations(x1, x2))
 
     def _moving_steps(
         self, rows: int, source: Surface, output: Surface
@@ -472,8 +474,8 @@ class UnextendedTask(Task):
                     in_lines,
                     out_lines,
                 )
-                factor = reciprocal(row.window * column.window)
-                assert factor is not None, "the averages must be exact"
+                factors = reciprocals(row.window * column.window)
+                assert factors is not None, "the averages must be exact"
                 layer = PoolingLayer(
                     PoolingMethod.AVERAGE,
                     (column.count - 1) * self.stride_w + column.window,
@@ -485,8 +487,8 @@ class UnextendedTask(Task):
                     output,
                     self.stride_w,
                     self.stride_h,
-                    factor_x=factor,
-                    factor_y=1 << FRACTION_BITS,
+                    factor_x=factors[0],
+                    factor_y=factors[1],
                 )
                 yield _pooling(layer, atom)
 

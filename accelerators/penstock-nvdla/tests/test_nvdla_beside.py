@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
@@ -181,4 +182,14 @@ def test_the_end_of_a_classifier_runs_on_nvdla() -> None:
     done = compiled(graph, "nvdla:extension=False")
     kinds = [node.kind for node in claimed(done.graph).values()]
     assert kinds == ["nn.conv2d", "avg_pool2d", "nn.dense"]
+    assert_exact(done, "host")
+
+
+def test_the_channels_of_an_image_are_filled_up_by_the_core() -> None:
+    net = GraphBuilder("image", seed=5)
+    x = net.input((1, 5, 64, 3), zero_point=7)
+    graph = net.build(net.conv2d(x, 6, 3, 2, name="first"))
+    done = compiled(graph, "nvdla:config=large,extension=False")
+    kinds = [node.kind for node in done.graph.nodes if isinstance(node.op, Composite)]
+    assert kinds == ["pad", "nn.conv2d"]
     assert_exact(done, "host")

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ import numpy as np
 from penstock.uma import (
     FUSED,
     AcceleratorTarget,
+    Composite,
     DType,
     Graph,
     Offloaded,
@@ -57,6 +59,7 @@ from penstock_nvdla.configurations import (
     FEATURE_BUFFER,
     configuration,
 )
+from penstock_nvdla.cut import LATE_CYCLES
 from penstock_nvdla.dataflow import cycles, traffic
 from penstock_nvdla.kernels import ELEMENTWISE, constant_operand, factors
 from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
@@ -65,6 +68,7 @@ from penstock_nvdla.unextended_kernels import (
     own_layer_of_sums,
     plain_scratch_bytes,
     reason_against,
+    spreads,
 )
 
 
@@ -208,9 +212,21 @@ def feature_bandwidth(attrs: Mapping[str, object]) -> float:
 def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Return the graph in which the int8 inputs and outputs of NVDLA's composites are stored in
     packs of channels, the layout of the hardware.  The CPU packs those inputs that other engines
-    produce, and unpacks those outputs that other engines read."""
-    atom = configuration(str(target.attrs["config"])).memory_atom_bytes
-    return packed(graph, target.name, atom)
+    produce, and unpacks those outputs that other engines read.  Without the extension, `large`
+    itself fills the packs of images with few channels."""
+    chip = configuration(str(target.attrs["config"]))
+    atom = chip.memory_atom_bytes
+    found = packed(graph, target.name, atom)
+    if target.attrs["extension"] or chip.memory.latency_cycles < LATE_CYCLES:
+        return found
+    return found.with_nodes(
+        tuple(
+            replace(node, op=Composite("pad", target.name, (node,), (node.inputs[0].name,)))
+            if spreads(node, atom)
+            else node
+            for node in found.nodes
+        )
+    )
 
 
 def exact_units(offloaded: Offloaded) -> bool | str:

@@ -32,8 +32,9 @@ from penstock_nvdla.layer import (
     trimmed,
 )
 
-# From this latency of memory on, the second of two passes takes over the first one's input.  It
-# saves little where memory answers sooner, as on `small`, whose streams ran on the RTL without it.
+# From this latency of memory on, the second of two passes takes over the first one's input, and
+# the core fills the packs of images.  Both save little where memory answers sooner, as on `small`,
+# whose streams ran on the RTL without them.
 LATE_CYCLES = 100
 
 

@@ -80,7 +80,7 @@ WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 # Operators to whose results unit POST can add a second tensor.
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 # Operators that may need constant arrays.
-TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract", "concatenate")
+TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract", "concatenate", "nn.pad")
 OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "strided_slice")
 
 

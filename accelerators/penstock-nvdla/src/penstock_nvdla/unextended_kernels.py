@@ -3,6 +3,7 @@ extension, and states which operators they cannot compute exactly."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -32,13 +33,19 @@ from penstock_nvdla.sdp_constants import (
 )
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
 from penstock_nvdla.task import operator_task
-from penstock_nvdla.unextended_task import UnextendedTask, aligned
+from penstock_nvdla.unextended_task import (
+    UnextendedTask,
+    aligned,
+    spread_block,
+    spread_packs,
+    spread_weight_bytes,
+)
 
 # The operators whose sums the convolution core computes and SDP requantises.
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
-CLAMP, CONCATENATION, SLICE = "Relu", "Concatenation", "Slice"
+CLAMP, CONCATENATION, SLICE, PAD = "Relu", "Concatenation", "Slice", "Pad"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
 
@@ -59,6 +66,9 @@ def reason_against(offloaded: Offloaded) -> str | None:
         return None
     if kind == SLICE:
         return _reason_against_slice(offloaded)
+    if kind == PAD:
+        atom = plain_hardware(offloaded).memory_atom_bytes
+        return None if spreads(offloaded.main, atom) else "they only fill packs of channels"
     if kind not in CONVOLUTIONS:
         return "they have no exact form of this operator"
     if kind == "DepthwiseConv2D" and p["multiplier_d"] > 1 and p["in_c"] > 1:
@@ -111,6 +121,22 @@ def _reason_against_slice(offloaded: Offloaded) -> str | None:
     if min(step for _, step in slices) < 1:
         return "steps of slices must be positive"
     return None
+
+
+def spreads(node: Node, atom_bytes: int) -> bool:
+    """Return whether a node fills each pixel of an int8 image up to a pack, with zeros, and the
+    convolution core can do so: the rows must consist of whole blocks (`spread_block`)."""
+    x, y = node.inputs[0].type, node.output.type
+    filled = node.kind == PAD and getattr(node.op, "fill", None) == 0
+    if not filled or x.dtype is not DType.INT8 or y.rank != 4 or y.shape[0] != 1:
+        return False
+    if (
+        x.shape[:3] != y.shape[:3]
+        or y.shape[3] != atom_bytes
+        or any(getattr(node.op, "before", ()))
+    ):
+        return False
+    return y.shape[2] % (atom_bytes // math.gcd(atom_bytes, x.shape[3])) == 0
 
 
 def _slices(offloaded: Offloaded) -> tuple[tuple[int, int], ...]:
@@ -202,6 +228,11 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         return UnextendedTask(chip, None, w, h, c, w, h, c, scaling=clamping(offloaded))
     if kind == SLICE:
         return _slicing_task(offloaded)
+    if kind == PAD:
+        _, h, w, atom = offloaded.main.output.type.shape
+        channels = offloaded.main.inputs[0].type.shape[3]
+        stored = w * channels // atom
+        return UnextendedTask(chip, None, stored, h, atom, w, h, atom, spreads=channels)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     if kind == "Mean":
@@ -325,6 +356,8 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
         packed = b"".join(_moving_weights(task) for task in copies(offloaded) if task.moves)
         return {"weights": np.frombuffer(packed, np.int8)} if packed else {}
     task = plain_task(offloaded)
+    if task.spreads:
+        return {"weights": _spreading_weights(task)}
     if not task.passes:
         return {}
     found = requantisation(offloaded)
@@ -338,6 +371,20 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
         packed = pack_weights(weights, task.hardware)
     post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
     return {"weights": np.frombuffer(packed, np.int8), "post": post}
+
+
+def _spreading_weights(task: UnextendedTask) -> Array:
+    """The weights that select the channels of each pixel of a block from the packs that contain
+    them."""
+    atom, each = task.hardware.memory_atom_bytes, np.arange(task.spreads)
+    found = np.zeros((spread_block(task)[0], spread_weight_bytes(task)), np.int8)
+    for pixel, (first, count) in enumerate(spread_packs(task)):
+        kernels = np.zeros((task.spreads, 1, count, atom), np.int8)
+        places = pixel * task.spreads + each - first * atom
+        kernels[each, 0, places // atom, places % atom] = 1
+        packed = np.frombuffer(pack_weights(kernels, task.hardware), np.int8)
+        found[pixel, : len(packed)] = packed
+    return found.ravel()
 
 
 def _diagonal(weights: Array, task: UnextendedTask) -> bytes:

@@ -4,6 +4,9 @@ A convolution takes one or two passes over its input (`sdp_constants`).  The ele
 pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
 convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
 
+An image with fewer channels than a pack becomes one of whole packs by 1x1 convolutions, too: they
+read the bytes of its rows as packs.  Pixels at the same place in a pack are the lines of a layer.
+
 A concatenation has a task for each input.  Where channels of an input do not begin and end with a
 pack, a 1x1 convolution whose weights are 0 and 1 moves them within their packs.  It writes zeros to
 the other channels.  A pack that begins with channels of earlier inputs is copied to scratch before,
@@ -12,6 +15,7 @@ and added afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -84,6 +88,18 @@ class UnextendedStep:
     traffic: LayerTraffic
     bases: Mapping[str, Base]
     operations: SdpOperations = DATA_PASSES
+
+    def moved(self, source: int, output: int) -> UnextendedStep:
+        """The layer of a convolution with other places of input and output, in bytes further."""
+        assert isinstance(self.layer, ConvolutionLayer)
+        places = {
+            name: replace(surface, address=surface.address + offset)
+            for name, surface, offset in (
+                ("source", self.layer.source, source),
+                ("output", self.layer.output, output),
+            )
+        }
+        return replace(self, layer=replace(self.layer, **places))
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -158,7 +174,9 @@ class UnextendedTask(Task):
     lead: for an input of a concatenation, the number of channels of earlier inputs in the first
         pack that the task writes; `out_c` includes them.
     moves: whether a convolution moves this input's channels within their packs.
-    weight_address: the place of the weights of this convolution in the table of weights."""
+    weight_address: the place of the weights of this convolution in the table of weights.
+    spreads: if not 0, the number of channels of an image whose pixels become packs.  `in_w` counts
+        the packs of a row as it is stored, and `in_c` their channels."""
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
@@ -169,11 +187,12 @@ class UnextendedTask(Task):
     lead: int = 0
     moves: bool = False
     weight_address: int = 0
+    spreads: int = 0
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the constant arrays that the task reads: weights and operands of SDP."""
-        if self.moves:
+        if self.moves or self.spreads:
             return ("weights",)
         return ("weights", "post") if self.passes else ()
 
@@ -245,6 +264,8 @@ class UnextendedTask(Task):
             yield from self._averaging_steps(first, end, in_lines, out_lines)
         elif self.method is not None:
             yield from self._pooling_steps(self.method, first, end, in_lines, out_lines)
+        elif self.spreads:
+            yield from self._spreading_steps(end - first, in_lines, out_lines)
         elif self.moves:
             for lower in range(first, end, self.rows_at_once):
                 rows = min(end - lower, self.rows_at_once)
@@ -329,6 +350,33 @@ class UnextendedTask(Task):
             layer = SdpLayer(self.out_w, rows, atom, kept, output, UNCHANGED)
             moved = LayerTraffic(features=size, second=size, output=size)
             yield UnextendedStep(layer, moved, SUM_BASES, SdpOperations(added_elements(output)))
+
+    def _spreading_steps(
+        self, rows: int, in_lines: int, out_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """The layers that write each pixel of some rows to a pack of its own."""
+        if rows > 1 and (in_lines, out_lines) != (self.in_row_bytes, self.out_row_bytes):
+            for row in range(rows):
+                for step in self._spreading_steps(1, self.in_row_bytes, self.out_row_bytes):
+                    yield step.moved(row * in_lines, row * out_lines)
+            return
+        atom = self.hardware.memory_atom_bytes
+        pixels, block = spread_block(self)
+        for pixel, (first, count) in enumerate(spread_packs(self)):
+            convolution = Convolution(
+                self.hardware,
+                count,
+                rows * self.out_w // pixels,
+                atom,
+                self.spreads,
+                count,
+                1,
+                Surface(block, block, first * atom),
+                Surface(pixels * atom, pixels * atom, pixel * atom),
+                weight_address=pixel * spread_weight_bytes(self),
+            )
+            for layer in hardware_layers(convolution):
+                yield UnextendedStep(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
 
     def packs(self) -> Iterator[tuple[int, int]]:
         """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""
@@ -491,6 +539,29 @@ class UnextendedTask(Task):
                     factor_y=factors[1],
                 )
                 yield _pooling(layer, atom)
+
+
+def spread_block(task: UnextendedTask) -> tuple[int, int]:
+    """Return the least number of pixels that are whole packs in a row as it is stored, and their
+    size in bytes (`UnextendedTask.spreads`)."""
+    atom = task.hardware.memory_atom_bytes
+    pixels = atom // math.gcd(atom, task.spreads)
+    return pixels, pixels * task.spreads
+
+
+def spread_packs(task: UnextendedTask) -> Iterator[tuple[int, int]]:
+    """Yield, for each pixel of a block, the first pack that contains its channels, and how many
+    do."""
+    atom = task.hardware.memory_atom_bytes
+    for pixel in range(spread_block(task)[0]):
+        first, last = pixel * task.spreads, (pixel + 1) * task.spreads - 1
+        yield first // atom, last // atom - first // atom + 1
+
+
+def spread_weight_bytes(task: UnextendedTask) -> int:
+    """Return the distance in bytes between the weights for the pixels of a block."""
+    chip = task.hardware
+    return aligned(2 * task.spreads * chip.memory_atom_bytes + chip.entry_bytes)
 
 
 def _pooling(layer: PoolingLayer, atom_bytes: int) -> UnextendedStep:

@@ -4,8 +4,9 @@
 
 For each network and configuration: nodes and multiply-accumulates (MACs) that NVDLA's own units
 run, as a share of all, the share of the MACs that run twice, because their layers take two passes,
-and how many of the sums of two tensors NVDLA runs. Below, the reasons why nodes run on the
-processor instead, with the number of these nodes and their share of the MACs. Networks of up to
+the cycles beside NVDLA as a share of all before scheduling, and how many of the sums of two tensors
+NVDLA runs. Below, the reasons why nodes run on the processor instead, with the number of these
+nodes and their share of the MACs. Networks of up to
 MOST_MACS MACs also run on the functional model, whose elements, cycles and bytes must be those of
 the network and of its schedule; others have a dash. FOLDER holds models of others; without it,
 networks of the zoo are planned. Exits with 1 if a run differs, or if less than LEAST_PERCENT % of
@@ -34,6 +35,7 @@ from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
 from penstock.uma import Offloaded
+from penstock_nvdla.dataflow import cycles
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.unextended_kernels import SUMS
 from penstock_nvdla.unextended_task import UnextendedTask
@@ -55,6 +57,7 @@ class Share:
 
     nodes, macs: numbers of the whole network; nodes that compute.
     own_nodes, own_macs, twice_macs: those that NVDLA runs, and runs in two passes.
+    own_cycles, beside_cycles: those of NVDLA and of the processor, before scheduling.
     sums, own_sums: numbers of sums and differences of two tensors, and of those that NVDLA runs.
     left: by operator and reason, the nodes and MACs that the processor runs.
     cycles: stated cycles of NVDLA; None if the network was planned only.
@@ -67,6 +70,8 @@ class Share:
     own_nodes: int
     own_macs: int
     twice_macs: int
+    own_cycles: int
+    beside_cycles: int
     sums: int
     own_sums: int
     left: tuple[tuple[str, str, int, int], ...]
@@ -126,7 +131,7 @@ def share(model: str, config: str) -> Share:
         macs[item.node.kind, item.reason] += macs_of(item.node)
     by_reason = tuple((*key, count, macs[key]) for key, count in counts.most_common())
     total = macs_in(graph)
-    cycles, faults = run(request) if total <= MOST_MACS else (None, ())
+    ran, faults = run(request) if total <= MOST_MACS else (None, ())
     return Share(
         f"{short_name(model)}, {config}",
         sum(node.kind not in LAYOUTS for node in graph.nodes),
@@ -134,12 +139,21 @@ def share(model: str, config: str) -> Share:
         len(own),
         sum(whole_work(node).macs for node in own),
         twice,
+        sum(own_cycles(node, request) for node in own),
+        sum(item.cycles for item in found.cpu_fallbacks),
         sum(adds_tensors(node) for node in graph.nodes),
         sum(adds_tensors(Offloaded(node, request.accelerators[0].target).main) for node in own),
         by_reason,
-        cycles,
+        ran,
         faults,
     )
+
+
+def own_cycles(node: Node, request: Request) -> int:
+    """Cycles of a composite that computes its whole output."""
+    shape = node.output.type.shape
+    rows = shape[1] if len(shape) == 4 else 1
+    return round(cycles(Offloaded(node, request.accelerators[0].target), rows).cycles)
 
 
 def macs_in(graph: Graph) -> int:
@@ -168,14 +182,15 @@ def takes_two_passes(node: Node, request: Request) -> bool:
 def run(request: Request) -> tuple[int, tuple[str, ...]]:
     """Stated cycles of NVDLA, and how a run on the functional model disagrees."""
     done = compile_request(request)
-    cycles = engine_cycles(done.schedule)
-    return cycles, tuple(disagreements(done, cycles, main_bytes(done.schedule)))
+    stated = engine_cycles(done.schedule)
+    return stated, tuple(disagreements(done, stated, main_bytes(done.schedule)))
 
 
 def table(found: Sequence[Share]) -> Table:
     """A row for each network and configuration."""
     columns = (
         *("network", "nodes", "on NVDLA", "million MACs", "on NVDLA", "in two passes"),
+        "cycles beside",
         *("sums", "on NVDLA", "NVDLA cycles", "functional model"),
     )
     made = Table(*(columns[:1]), title="NVDLA without the extension")
@@ -190,6 +205,7 @@ def table(found: Sequence[Share]) -> Table:
             f"{one.macs / 1e6:,.1f}",
             f"{one.percent:.1f} %",
             f"{100 * one.twice_macs / one.macs:.1f} %",
+            f"{100 * one.beside_cycles / (one.own_cycles + one.beside_cycles):.1f} %",
             str(one.sums),
             str(one.own_sums),
             shown(one.cycles),

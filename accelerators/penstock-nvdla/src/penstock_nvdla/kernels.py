@@ -80,8 +80,11 @@ WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 # Operators to whose results unit POST can add a second tensor.
 SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 # Operators that may need constant arrays.
-TABLED = (*WEIGHTED, "clip", "multiply", "mean", "add", "subtract", "concatenate", "nn.pad")
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "strided_slice")
+TABLED = (
+    *(*WEIGHTED, "clip", "multiply", "mean", "add", "subtract"),
+    *("concatenate", "nn.pad", "nn.avg_pool2d"),
+)
+OPERATORS = (*TABLED, "nn.max_pool2d", "strided_slice")
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
@@ -317,7 +320,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     # "second": the constant operand of a sum or difference, int8, of shape (channels,).
     if not is_extended(offloaded):
         return plain_tables(offloaded)
-    if offloaded.main.kind == CONCATENATION:
+    if offloaded.main.kind in (CONCATENATION, "AveragePool2D"):
         return {}
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type

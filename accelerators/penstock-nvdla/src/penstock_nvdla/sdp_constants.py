@@ -66,6 +66,26 @@ LOWEST, HIGHEST = -128, 127
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Averages(Channels):
+    """TFLite's averages of `count` elements, which are rounded once, with ties away from zero."""
+
+    count: int = 1
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other object has the same numbers, so that results can be cached."""
+        same = isinstance(other, Averages) and self.count == other.count
+        return same and Channels.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.count, Channels.__hash__(self)))
+
+    def outputs(self, accumulators: Int64s) -> Int64s:
+        """Return the averages of elements whose sums are `accumulators`."""
+        magnitudes = (2 * np.abs(accumulators) + self.count) // (2 * self.count)
+        return np.clip(np.sign(accumulators) * magnitudes, self.least, self.most)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sums:
     """The requantisation that SDP must reproduce, and the bias that its accumulators lack.
 

@@ -20,8 +20,9 @@ from penstock.uma import (
 )
 from penstock_nvdla.configurations import NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
-from penstock_nvdla.pdp import PoolingMethod, reciprocals, spans
+from penstock_nvdla.pdp import MOST_KERNEL, PoolingMethod, reciprocals, spans
 from penstock_nvdla.sdp_constants import (
+    Averages,
     Int64s,
     Pass,
     Passes,
@@ -107,9 +108,27 @@ def _reason_against_pool(offloaded: Offloaded) -> str | None:
     )
     counts = sorted({height * width for height in rows for width in columns})
     inexact = [count for count in counts if reciprocals(count) is None]
+    if not inexact and not _is_large(p):
+        return None
+    if len(counts) == 1 and isinstance(requantisation(offloaded), Passes):
+        return None
     if inexact:
         return f"averages of {inexact[0]} elements are rounded in another way"
-    return None
+    return "the window is too large, and the padding counts less"
+
+
+def _is_large(p: Mapping[str, int]) -> bool:
+    """Whether the window of a pool is larger than those of PDP."""
+    return max(p["kernel_h"], p["kernel_w"]) > MOST_KERNEL
+
+
+def _sums_elements(offloaded: Offloaded) -> bool:
+    """Whether the convolution core sums the elements of an average: of a mean, or of a pool without
+    padding that PDP cannot compute."""
+    if offloaded.main.kind != "AveragePool2D":
+        return offloaded.main.kind == "Mean"
+    p = offloaded.parameters
+    return _is_large(p) or reciprocals(p["kernel_h"] * p["kernel_w"]) is None
 
 
 def _reason_against_slice(offloaded: Offloaded) -> str | None:
@@ -247,12 +266,14 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
     task = operator_task(UnextendedTask, chip, None, p)
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
-    if kind in POOLS:
+    is_average = kind == "AveragePool2D" and _sums_elements(offloaded)
+    if kind in POOLS and not is_average:
         return replace(task, method=POOLS[kind])
     found = requantisation(offloaded)
     assert isinstance(found, Passes)
     settings = tuple(one.settings for one in found.passes)
-    return replace(task, passes=settings, by_pack=_is_by_pack(offloaded))
+    by_pack = _is_by_pack(offloaded)
+    return replace(task, passes=settings, by_pack=by_pack, alike=is_average and by_pack)
 
 
 def _slicing_task(offloaded: Offloaded) -> UnextendedTask:
@@ -281,7 +302,7 @@ def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 def _is_by_pack(offloaded: Offloaded) -> bool:
     """Whether an operator runs as one convolution per pack: it computes each channel
     separately, and has several channels."""
-    depthwise = offloaded.main.kind in ("DepthwiseConv2D", "Mean")
+    depthwise = offloaded.main.kind == "DepthwiseConv2D" or _sums_elements(offloaded)
     return depthwise and offloaded.main.inputs[0].type.shape[-1] > 1
 
 
@@ -296,6 +317,8 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
 def _sums(offloaded: Offloaded) -> Sums:
     x, y, p = offloaded.main.inputs[0].type, offloaded.main.output.type, offloaded.parameters
     weights, bias = _weights_and_bias(offloaded)
+    if offloaded.main.kind == "AveragePool2D":
+        return _sums_of_average(x.dtype, weights)
     matrix = weights.reshape(len(weights), -1).astype(np.int64)
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(matrix, bias, least, upper)
@@ -309,12 +332,29 @@ def _sums(offloaded: Offloaded) -> Sums:
     return Sums(channels, bias - x.zero_point * matrix.sum(axis=1))
 
 
+def _sums_of_average(dtype: DType, weights: Array) -> Sums:
+    """The requantisation of a pool's averages, for weights that are 1."""
+    channels, count = len(weights), weights[0].size
+    multiplier, shift = quantise_multiplier(1 / count)
+    averages = Averages(
+        *(np.full(channels, number) for number in (multiplier, shift)),
+        *(np.full(channels, number) for number in (dtype.lower * count, dtype.upper * count)),
+        zero=0,
+        least=LOWEST,
+        most=HIGHEST,
+        count=count,
+    )
+    return Sums(averages, np.zeros(channels, np.int64))
+
+
 def _weights_and_bias(offloaded: Offloaded) -> tuple[Array, Int64s]:
     # The weights have shape (output channels, rows, columns, input channels).  A kernel of a
     # depthwise convolution has one input channel.
-    if offloaded.main.kind == "Mean":
+    if _sums_elements(offloaded):
         _, h, w, c = offloaded.main.inputs[0].type.shape
-        return np.ones((c, h, w, 1), np.int8), np.zeros(c, np.int64)
+        p = offloaded.parameters
+        window = (p["kernel_h"], p["kernel_w"]) if offloaded.main.kind != "Mean" else (h, w)
+        return np.ones((c, *window, 1), np.int8), np.zeros(c, np.int64)
     weights, bias = offloaded.constant(1), offloaded.constant(2).astype(np.int64)
     if offloaded.main.kind == "FullyConnected":
         return weights.reshape(len(weights), 1, 1, -1), bias
@@ -364,9 +404,10 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     assert isinstance(found, Passes)
     weights, _ = _weights_and_bias(offloaded)
     if task.by_pack:
-        packed = b"".join(
-            _diagonal(weights[first : first + count], task) for first, count in task.packs()
-        )
+        packs = tuple(task.packs())
+        if task.alike:
+            packs = tuple(dict.fromkeys((0, count) for _, count in packs))
+        packed = b"".join(_diagonal(weights[first : first + count], task) for first, count in packs)
     else:
         packed = pack_weights(weights, task.hardware)
     post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])

@@ -167,6 +167,7 @@ class UnextendedTask(Task):
 
     passes: the settings of a convolution's passes; empty for other operators.
     by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
+    alike: whether the convolutions of all whole packs read the same weights.
     method: what PDP computes; None unless the operator is a pool.
     total: the constants of a sum of two tensors; None for other operators.
     scaling: the constants of a clamp; None for other operators and for copies.
@@ -180,6 +181,7 @@ class UnextendedTask(Task):
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
+    alike: bool = False
     method: PoolingMethod | None = None
     total: SumSettings | UnitYSum | None = None
     scaling: Scaling | None = None
@@ -315,7 +317,9 @@ class UnextendedTask(Task):
             found = layers_of_passes(convolutions)
             for index, layers in enumerate(found):
                 yield from (self._pass_step(index, pack, layer) for layer in layers)
-            weight_address += aligned(found[0][0].weight_bytes)
+            is_followed_by_part = pack[0] + 2 * pack[1] > self.out_c
+            if not self.alike or is_followed_by_part:
+                weight_address += aligned(found[0][0].weight_bytes)
 
     def _pass_step(
         self, index: int, pack: tuple[int, int], layer: ConvolutionLayer

@@ -200,7 +200,7 @@ def test_averages_that_pdp_cannot_compute_are_sums_of_the_core(config: str, chan
     """Windows of 13 rows and 10 columns: PDP's have at most 8, and 130 elements can tie."""
     net = GraphBuilder("average", seed=5)
     x = net.conv2d(net.input((1, 13, 12, 3), zero_point=-9), channels, 1, name="first")
-    graph = net.build(net.average_pool2d(x, (13, 10), 1, "valid", name="mean"))
+    graph = net.build(net.average_pool2d(x, (13, 10), (13, 1), "valid", name="mean"))
     done = compiled(graph, f"nvdla:config={config},extension=False")
     assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d", "avg_pool2d"]
     assert_exact(done, "machine")

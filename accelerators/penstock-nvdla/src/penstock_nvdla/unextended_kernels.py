@@ -238,7 +238,7 @@ def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings |
 
 def _task(offloaded: Offloaded) -> UnextendedTask:
     """Compute the result of `plain_task`, which caches it."""
-    p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, plain_hardware(offloaded)
+    kind, chip = offloaded.main.kind, plain_hardware(offloaded)
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape
         return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
@@ -252,6 +252,23 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         channels = offloaded.main.inputs[0].type.shape[3]
         stored = w * channels // atom
         return UnextendedTask(chip, None, stored, h, atom, w, h, atom, spreads=channels)
+    is_average = kind == "AveragePool2D" and _sums_elements(offloaded)
+    task = operator_task(UnextendedTask, chip, None, _sizes(offloaded))
+    gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
+    task = replace(task, gathered_bytes=gathered)
+    if kind in POOLS and not is_average:
+        return replace(task, method=POOLS[kind])
+    found = requantisation(offloaded)
+    assert isinstance(found, Passes)
+    settings = tuple(one.settings for one in found.passes)
+    by_pack = _is_by_pack(offloaded)
+    return replace(task, passes=settings, by_pack=by_pack, alike=is_average and by_pack)
+
+
+def _sizes(offloaded: Offloaded) -> Mapping[str, int]:
+    """The parameters of an operator that PDP or the convolution core computes, as the hardware runs
+    it."""
+    p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     if kind == "Mean":
@@ -263,17 +280,11 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
             before, behind = _added_taps(offloaded.parameters, axis)
             p[pad] = p.get(pad, 0) + before
             p[f"kernel_{axis}"] += before + behind
-    task = operator_task(UnextendedTask, chip, None, p)
-    gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
-    task = replace(task, gathered_bytes=gathered)
-    is_average = kind == "AveragePool2D" and _sums_elements(offloaded)
-    if kind in POOLS and not is_average:
-        return replace(task, method=POOLS[kind])
-    found = requantisation(offloaded)
-    assert isinstance(found, Passes)
-    settings = tuple(one.settings for one in found.passes)
-    by_pack = _is_by_pack(offloaded)
-    return replace(task, passes=settings, by_pack=by_pack, alike=is_average and by_pack)
+    if kind == "AveragePool2D" and _sums_elements(
+        offloaded
+    ):  # strides that the core does not have, if there is a single output
+        p |= {f"stride_{d}": 1 for d in ("h", "w") if p[f"out_{d}"] == 1}
+    return p
 
 
 def _slicing_task(offloaded: Offloaded) -> UnextendedTask:

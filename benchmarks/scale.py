@@ -4,7 +4,7 @@
 
 A separate process compiles each network for every partition. The table has the number of nodes, CPU
 fallbacks, seconds from the file to C files and command streams, peak memory of the process, bytes
-of tensors to and from the memory of inputs and outputs, and bytes of streams. FOLDER holds models;
+to and from main memory, and bytes of streams. FOLDER holds models;
 without it, zoo networks are compiled.
 """
 
@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import is_onnx, short_name
 from penstock import api
-from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.compilation import compile_request
 from penstock.scheduling.options import Options
 
 TOPOLOGIES = ("topo_nasnet_large_fp32.onnx.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
@@ -89,15 +89,9 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
         done.seconds,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         done.schedule.cost.cycles,
-        external_bytes(done),
+        done.schedule.external_bytes,
         sum(b.size_bytes for b in done.program.buffers if b.is_stream),
     )
-
-
-def external_bytes(done: Compilation) -> int:
-    """Bytes of tensors to and from the memory of inputs and outputs."""
-    cost, memory = done.schedule.cost, done.schedule.memory.default
-    return dict(cost.read_bytes).get(memory, 0) + dict(cost.written_bytes).get(memory, 0)
 
 
 def cells(found: Compiled, partition: str) -> tuple[str, ...]:

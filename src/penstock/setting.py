@@ -21,7 +21,7 @@ from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.quantities import frequency_text, parse_clock, size_bytes, size_text
 
 # The commands that plan a schedule.
-PLANNING = ("compile", "explore", "run", "verify", "profile", "scan")
+PLANNING = ("compile", "explore", "compare-partitions", "run", "verify", "profile", "scan")
 READING = (*PLANNING, "show")  # The commands that read a model and assign its nodes to engines.
 
 COMMON, MEMORY, MODEL, ACCELERATORS = "Common options", "Memory", "Model", "Accelerators"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.api.explored import (
         Swept,
         SweptConfiguration,
+        compare_partitions,
         explain_pattern,
         explore,
         nodes,
@@ -46,6 +47,7 @@ _MODULES = {
     "penstock.api.explored": (
         "Swept",
         "SweptConfiguration",
+        "compare_partitions",
         "explain_pattern",
         "explore",
         "nodes",
@@ -87,6 +89,7 @@ __all__ = [
     "Verified",
     "check_outputs",
     "compare",
+    "compare_partitions",
     "compile",
     "default_folder",
     "drawn_sets",

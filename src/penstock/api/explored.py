@@ -1,4 +1,5 @@
-"""`explore`, the whole frontier of a model; `show`, the result of a stage; `nodes`, its nodes."""
+"""`explore`, the whole frontier of a model; `compare_partitions`, its groups by strategy; `show`,
+the result of a stage; `nodes`, its nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from functools import partial
 from itertools import product
 from typing import Unpack
 
+from penstock import partitions
 from penstock.api.arguments import check_flags, ignore_progress
 from penstock.api.keywords import with_settings
 from penstock.api.requested import Model, request
@@ -23,10 +25,11 @@ from penstock.errors import UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
+from penstock.partitions import ComparedPartitions
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
-from penstock.pipeline.stages import STAGE_NAMES, run_through
+from penstock.pipeline.stages import STAGE_NAMES, OnStage, run_through
 from penstock.pipeline.texts import print_stage
 from penstock.reports.layer import NodeLine
 from penstock.reports.steps import layers
@@ -52,6 +55,27 @@ def explore(
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
+
+
+@with_settings
+def compare_partitions(
+    model: Model | Request,
+    target: str = DEFAULT_TARGET,
+    *,
+    workers: Workers = 1,
+    on_stage: OnStage = ignore_progress,
+    **settings: Unpack[Settings],
+) -> ComparedPartitions:
+    """The network divided into groups by each strategy of the option `partition`, with cycles and
+    bytes to and from main memory.
+
+    workers: number of processes, or an executor; the result does not depend on it.
+    on_stage: called with the name of each step when it begins.
+
+    Raises as `compile`."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    with executor_of(workers) as executor:
+        return partitions.compare_partitions(wanted, on_stage, executor)
 
 
 @with_settings

@@ -48,6 +48,7 @@ app = typer.Typer(
 for command in (
     build.compile,
     build.explore,
+    build.compare_partitions,
     execute.run,
     check.verify,
     execute.profile,

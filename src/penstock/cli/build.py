@@ -18,6 +18,7 @@ from penstock.codegen.packages import DEFAULT_PACKAGES
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 from penstock.reports.command import CompileCommand
+from penstock.scheduling.options import STRATEGY_NAMES
 
 if TYPE_CHECKING:
     from penstock.hardware.target import Target
@@ -144,13 +145,43 @@ def explore(
         out().print(f"written to {folder}/", highlight=False)
 
 
+def compare_partitions(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    *,
+    settings: api.Settings,
+    destination: p.Destination = p.DEFAULT_DESTINATION,
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+) -> None:
+    """Compare the grouping strategies.  Prints the cycles, the bytes to and from main memory and
+    the groups of each strategy of --partition.  With --output-folder, also draws the groups on the
+    graph, as SVG and HTML."""
+    wanted = api.request(model, target, **settings)
+    output = destination.output and destination.of(wanted, "", "partitions.json", workers)
+    with progress(1 + len(STRATEGY_NAMES)) as on_stage:
+        found = api.compare_partitions(wanted, workers=workers, on_stage=on_stage)
+        if output is not None:
+            found.write(output, force=destination.force)
+    if as_json:
+        print_json(found.report.as_json())
+        return
+    from penstock.reports.tables import partition_table
+
+    out().print(partition_table(found.report), crop=False)
+    if output is None:
+        out().print("\nthe groups, drawn on the graph: -o DIR", style="dim")
+    else:
+        out().print(f"written to {output}/", highlight=False)
+
+
 def demo(
     target: p.TargetName = DEFAULT_TARGET,
     trust_target: Annotated[bool, p.DECLARED] = False,
     destination: p.Destination = p.DEFAULT_DESTINATION,
     as_json: p.Json = False,
 ) -> None:
-    """Compile a digit classifier and run it on a simulated core.  It classifies 200 images of
+    """Run a digit classifier on a simulated core.  It classifies 200 images of
     handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 

@@ -68,7 +68,7 @@ def verify(
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
-    """Check the results of a compiled model against a reference.  Runs the model operator by
+    """Check a compiled model's results against a reference.  Runs the model operator by
     operator, its program on the reference machine, and its C code on the host and on the simulated
     core, and compares every element of every tensor.  --goldens or --reference supplies
     ground truth for the operators.  Without it, the inputs are random, and program and C code are
@@ -131,7 +131,7 @@ def golden(
     state: Annotated[Mapping[str, str], p.DECLARED],
     as_json: p.Json = False,
 ) -> None:
-    """Run a model in TensorFlow Lite Micro and record the results.  The archive, ground truth for
+    """Record a model's results in TensorFlow Lite Micro.  The archive, ground truth for
     `penstock verify --goldens`, contains sets of random inputs, their outputs, and all tensors of
     the first set.  The random seed is the model's CRC-32."""
     with progress(1) as on_stage:
@@ -157,7 +157,7 @@ def compare(
     ] = False,
     as_json: p.Json = False,
 ) -> None:
-    """Compare two reports, for example before and after an update.  Prints RAM, flash, cycles, and
+    """Compare two reports, as before and after an update.  Prints RAM, flash, cycles, and
     the layers and facts about the schedule that differ.  Reports are what `compile` writes, and
     what `compile`, `run`, `profile` and `verify` print with --json."""
     found = api.compare(before, after)

@@ -134,7 +134,7 @@ def profile(
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
-    """Print the cycles of each layer and the size of each function.  Also prints the shape, MACs
+    """Print cycles of each layer and size of each function.  Also prints the shape, MACs
     and instructions of each layer and, on accelerators, the limiting resource and the
     utilisation of the multipliers.  With --output-folder, writes the same as HTML,
     where the layers can be sorted and filtered."""

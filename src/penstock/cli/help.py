@@ -114,6 +114,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kws.tflite -o frontier",
         "kws.tflite --target cortex-m0plus --keep-input",
     ),
+    "penstock compare-partitions": (
+        "network.onnx --accelerator nvdla:config=large",
+        "network.onnx --accelerator nvdla:config=large -o partitions",
+    ),
     "penstock run": (
         "kws.tflite --input features.npy --output scores.npy",
         "kws.tflite --target host",

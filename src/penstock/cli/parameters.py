@@ -154,7 +154,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     option per field, and `Settings` by one per setting that the command takes."""
     parameters = tuple(inspect.signature(command, eval_str=True).parameters.values())
     own = {one.name for one in parameters}
-    settings = [x for x in options_of(command.__name__) if _keyword(x) not in own]
+    settings = [x for x in options_of(command.__name__.replace("_", "-")) if _keyword(x) not in own]
     groups = {x.name: _group(x, settings) for x in parameters}
 
     @functools.wraps(command)

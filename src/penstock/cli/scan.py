@@ -109,7 +109,7 @@ def scan(
     ] = 1,
     as_json: p.Json = False,
 ) -> None:
-    """Compile every model of a folder and count what stops the others.  Reads all .tflite and .onnx
+    """Compile every model of a folder and count failures.  Reads all .tflite and .onnx
     files; writes nothing.  Prints the verdict of each model as soon as it is known.  For each
     cause, prints the number of models that it stops, and of those that nothing else stops; also
     when it is interrupted.  The default target has 64 MiB of RAM and of flash, so the operators

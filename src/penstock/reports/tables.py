@@ -29,6 +29,7 @@ from penstock.reports.formats import (
 )
 from penstock.reports.frontier import FrontierPoint, FrontierReport
 from penstock.reports.layer import NodeLine
+from penstock.reports.partitions import PARTITION_HEADS, PartitionsReport, partition_cells
 from penstock.reports.phrases import goal_words
 from penstock.reports.report import RungReport, cascade_words
 from penstock.reports.scan import GOOD_VERDICTS, CauseCount, Scanned, Verdict
@@ -73,6 +74,18 @@ def choice_table(choices: FrontierReport, named: CompileCommand) -> RenderableTy
     shown.append(Text("to compile the first point (--sram selects one):", "dim"))
     shown.append(Text(f"    {least}", no_wrap=True, overflow="ignore"))
     return Group(*shown)
+
+
+def partition_table(found: PartitionsReport) -> RenderableType:
+    """Return a table of the partitions of a network."""
+    title = Text.assemble((printable(found.model), "bold"), f" for {printable(found.target)}")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("partition")
+    for head in PARTITION_HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in found.partitions:
+        table.add_row(one.name, *partition_cells(found, one))
+    return Group(title, table)
 
 
 def _point_table(

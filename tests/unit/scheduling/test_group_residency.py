@@ -33,7 +33,6 @@ from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import Grouping, GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
-from penstock.scheduling.model.cost import Bytes
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
@@ -53,16 +52,6 @@ def compiled(network: str, partition: str, *, tiles: bool = True) -> Compilation
     )
 
 
-def in_ram(moved: Bytes) -> int:
-    return dict(moved)["ram"]
-
-
-def external_bytes(done: Compilation) -> int:
-    """Of tensors, to and from the first memory."""
-    cost = done.schedule.cost
-    return in_ram(cost.read_bytes) + in_ram(cost.written_bytes)
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("partition", [RESIDENT, *STRATEGIES])
 def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
@@ -76,7 +65,7 @@ def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
 def test_groups_save_cycles_and_traffic(network: str) -> None:
     alone, *others = (compiled(network, name) for name in ("layer", "paper", RESIDENT))
     for other in others:
-        assert external_bytes(other) < external_bytes(alone)
+        assert other.schedule.external_bytes < alone.schedule.external_bytes
         assert other.schedule.cost.cycles < alone.schedule.cost.cycles
 
 

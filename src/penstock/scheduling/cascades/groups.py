@@ -92,11 +92,9 @@ def grouped_proposal(
 
     def rank(one: GroupedProposal) -> tuple[int, int]:
         schedule = one.builder.schedule(one.proposal)
-        cycles = schedule.cost.cycles
-        if options.objective == CYCLES:
-            return cycles, 0
-        pairs = ((schedule.parts, k) for k in schedule.order)
-        return sum(memory_bytes(*pair, schedule.memory) for pair in pairs), cycles
+        cycles, accounting, memory = schedule.cost.cycles, one.builder.accounting, schedule.memory
+        moved = sum(external_bytes(accounting, k, memory) for k in schedule.order)
+        return (cycles, moved) if options.objective == CYCLES else (moved, cycles)
 
     return min(found, key=rank)
 
@@ -150,7 +148,7 @@ def group_cycles(
         return accounting.whole_call_cost(parts.parts[i], assigned(kept)).cycles
 
     def node_bytes(i: int, kept: int) -> int:
-        return memory_bytes(parts, i, assigned(kept))
+        return external_bytes(accounting, i, assigned(kept))
 
     problem, capacity_bytes = grouping_problem(parts, second.bank_bytes), second.live_bytes
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
@@ -350,11 +348,15 @@ class FusedGroups:
         return with_fused(self.parts, found)
 
 
-def memory_bytes(parts: Parts, k: int, memory: MemoryAssignment) -> int:
-    """The bytes through main memory of a call of part `k`; 0 if its kernel does not say."""
+def external_bytes(accounting: CostAccounting, k: int, memory: MemoryAssignment) -> int:
+    """The bytes to and from main memory of a call of part `k`, as `Schedule.external_bytes` counts
+    them after placement."""
+    parts = accounting.parts
     part = parts.parts[k]
-    if part.kernel.cycles is None:
-        return 0
-    regions = memory.for_part(part, parts.owners).operand_regions(part)
-    found = part.kernel.cycles(row_count(part.output.type.shape), regions)
-    return round(found.memory_bytes) if isinstance(found, Breakdown) else 0
+    cost = accounting.whole_call_cost(part, memory)
+    found = None
+    if part.kernel.cycles is not None:
+        regions = memory.for_part(part, parts.owners).operand_regions(part)
+        found = part.kernel.cycles(row_count(part.output.type.shape), regions)
+    stated = found if isinstance(found, Breakdown) else None
+    return round(cost.external_bytes(stated, memory.default))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.ir.breakdown import Breakdown
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 
@@ -43,6 +44,19 @@ class Cost:
     def nominal_macs(self) -> int:
         """Multiply-accumulates, including those of constant output channels, which are skipped."""
         return self.macs + self.constant_macs
+
+    def external_bytes(self, stated: Breakdown | None, memory: str) -> float:
+        """Return the bytes that the calls move to and from main memory.
+
+        If the accelerator states them, these are the bytes through its port of main memory, with
+        weights; otherwise, those of the parts of tensors in main memory that the calls access.
+        stated: what the accelerator states of the calls, if any.
+        memory: the name of main memory, the region of inputs and outputs.
+        """
+        if stated is not None and stated.memory_bytes:
+            return stated.memory_bytes
+        moved = (dict(self.read_bytes), dict(self.written_bytes))
+        return sum(bytes_in.get(memory, 0) for bytes_in in moved)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import pairwise, zip_longest
 
 from penstock.brief import Brief
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.parts import Parts, fused_members
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.stripe import ComputedBox
 
@@ -87,6 +88,50 @@ class Schedule(Brief):
         """The cycles with which the goal `balanced` compares: it saves memory, so it does not
         follow schedules that spend memory on speed."""
         return self.cost.cycles if self.pace_cycles is None else self.pace_cycles
+
+    @cached_property
+    def external_bytes(self) -> int:
+        """Bytes to and from main memory, of all calls (`Cost.external_bytes`); after placement."""
+        each = (
+            cost.external_bytes(stated, self.memory.default)
+            for plan in self.plans
+            for cost, stated in zip_longest(plan.costs, plan.breakdowns)
+        )
+        return round(sum(each))
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the original parts, divided into groups, in execution order.
+
+        The parts of a cascade are a group, as are those that run tile by tile, and those that use a
+        tensor outside of the default memory region.
+        """
+        parts, outside = self.parts, dict(self.memory.exceptions)
+        joined = [list(plan.parts) for plan in self.plans]
+        users: dict[str, list[int]] = {}
+        for k in self.order:
+            part = parts.parts[k]
+            for name in {parts.owners[v.name] for v in (*part.variable_inputs, part.output)}:
+                if name in outside:
+                    users.setdefault(name, []).append(k)
+        near: dict[int, set[int]] = {k: set() for k in self.order}
+        for members in (*joined, *users.values()):
+            for a, b in pairwise(members):
+                near[a].add(b)
+                near[b].add(a)
+        found: list[tuple[str, ...]] = []
+        seen: set[int] = set()
+        position = {k: p for p, k in enumerate(self.order)}
+        for first in self.order:
+            group, fresh = set[int](), {first} - seen
+            while fresh:
+                group |= fresh
+                fresh = {b for a in fresh for b in near[a]} - group
+            seen |= group
+            every = (parts.parts[k] for k in sorted(group, key=position.__getitem__))
+            names = tuple(n for part in every for n in fused_members(part) or (part.name,))
+            found += [names] if names else []
+        return tuple(found)
 
     @cached_property
     def order(self) -> tuple[int, ...]:

@@ -157,7 +157,7 @@ def _answer(
         else:
             yield from _difference("cost", found.cost, cost)
             if is_optimal and not found.optimal:
-                yield f"{found.cost} is {certificate(found)}"
+                yield f"{found.cost} is not proved optimal ({certificate(found)})"
     if groups is not None:
         some = solved.groups(groups)
         if runnable(solved.problem, some) is None:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.compiled import UNBOUNDED, compiled
+from penstock.reports.phrases import MOST_TELLING_GAP
 from penstock.scheduling.grouping.on_chip import (
     FITS,
     MOST_NODES,
@@ -324,9 +325,11 @@ def proven(
 
 
 def certificate(found: Grouping) -> str:
-    """Return the optimality gap in words: "optimal", or "within x% of optimal"."""
+    """Return the optimality gap in words: "optimal", "within x% of optimal", or "-" if the bound is
+    too weak to tell anything."""
     gap = (found.cost - found.bound) / max(found.bound, 1)
-    return "optimal" if found.optimal else f"within {gap:.1%} of optimal"
+    said = f"within {gap:.1%} of optimal" if gap <= MOST_TELLING_GAP else "-"
+    return "optimal" if found.optimal else said
 
 
 def least_moved(cost: Traffic | PieceCost, region: int) -> Callable[[int], int]:

@@ -3,6 +3,7 @@ groupings; `best` is never worse than another strategy; bounds hold."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 

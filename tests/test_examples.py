@@ -37,8 +37,8 @@ SEEN = {
         "certificate of `best`: optimal",
         "1,320 layers",
         "paper  trace_back  feature buffer 14k  refused",
-        "best   best        feature buffer 14k    107,954 cycles,     3,136 bytes, 0 of 3,136",
-        "tiles True   bank groups True    309,088 cycles,    43,904 bytes, 0 of 12,544",
+        "best   best        feature buffer 14k    107,954 cycles,    26,368 bytes, 0 of 3,136",
+        "tiles True   bank groups True    309,088 cycles,   113,376 bytes, 0 of 12,544",
     ],
     "smaug": [
         "SMAUG's test conv/k2x2, by its rule                     6,287,360      6,287,360    1.000",

@@ -8,7 +8,6 @@ from time import perf_counter
 import penstock
 from benchmarks.compiled_partition import engine_cycles
 from benchmarks.graph_groups import graph_problem
-from benchmarks.scale import external_bytes
 from benchmarks.traffic import GroupLimits, Traffic, certificate, proven, weight_bytes
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api, ladder
@@ -164,11 +163,11 @@ def print_tiles() -> None:
 
 
 def executed(graph: Graph, attributes: str, options: Options) -> str:
-    """Return cycles of the engine, bytes of tensors to and from main memory, and the comparison
+    """Return cycles of the engine, bytes to and from main memory, and the comparison
     with the reference.  `options.objective` is the one of the two that the strategy minimises."""
     done = compiled(graph, attributes, options)
     found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
-    moved = external_bytes(done)
+    moved = done.schedule.external_bytes
     costs = f"{engine_cycles(done.schedule):9,} cycles, {moved:9,} bytes"
     return f"{costs}, {found.mismatches} of {found.elements:,} elements differ"
 

@@ -44,7 +44,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import ColumnSection, FusedPart, Parts, SectionNode
 from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Frontier, Schedule
-from penstock.scheduling.options import BEST, CASCADES, Options
+from penstock.scheduling.options import AUTO, BEST, CASCADES, Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.walk import WHOLE
 
@@ -93,7 +93,7 @@ def searches(
     accelerators: those that run composites of the parts.
     """
     model, memories = cost_model_and_memories(target)
-    comparable = len(memories.tensors) == 1 and options.partition in (CASCADES, BEST)
+    comparable = len(memories.tensors) == 1 and options.partition in (AUTO, CASCADES, BEST)
     bands = band_source(target, accelerators)
     rivals: list[tuple[int, int]] = []
     for one in (parts, *(parts.alternatives if comparable else ())):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from penstock.setting import COUNT, NUMBER, SEARCH, SWITCH, TEXT, Setting, declared, settings_of
 
-CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
+AUTO, CASCADES, RESIDENT, LEAST, BEST = "auto", "cascades", "resident", "least", "best"
 CYCLES, BYTES = "cycles", "bytes"
 
 # They are here, and not with the algorithms, so that a help text does not import these.
@@ -74,13 +74,14 @@ class Options:
         "regions for tensors that a single cascade uses.",
     )
     partition: str = _name(
-        CASCADES,
-        (CASCADES, RESIDENT, *STRATEGY_NAMES),
+        AUTO,
+        (AUTO, CASCADES, RESIDENT, *STRATEGY_NAMES),
         "Which tensors to store outside the first arena memory of the target (the one "
         "with inputs and outputs), if there is another. cascades: chosen together with the "
         "cascades, for speed. resident: every tensor that fits. Or a strategy that divides the "
         "network into groups of whole layers, and stores there the tensors that only one group "
-        f"uses: {', '.join(STRATEGY_NAMES)}.",
+        "uses: layer, greedy, paper. best: the fastest of all, and of further groups. auto: best "
+        "without tiles, or cascades if the network has more than 150 parts.",
     )
     objective: str = _name(
         CYCLES,

@@ -36,11 +36,14 @@ from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
-from penstock.scheduling.options import BEST, CASCADES, CYCLES, LEAST, RESIDENT, Options
+from penstock.scheduling.options import AUTO, BEST, CASCADES, CYCLES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.steps import order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
+
+MOST_GROUPED = 150
+"""Maximum number of parts that `AUTO` divides into groups: the searches for groups take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,10 @@ def frontier_search(
     a group of parts does not fit into the second memory region.
     """
     banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
+    if options.partition == AUTO:
+        whole = banked or options.objective != CYCLES or len(parts.parts) <= MOST_GROUPED
+        several = len(memories.tensors) > 1
+        options = replace(options, partition=BEST if several and whole else CASCADES, tiles=False)
     if options.partition == BEST and options.objective == CYCLES and not banked:
         # the fastest of cascades and groups
         cascaded = replace(options, partition=CASCADES)

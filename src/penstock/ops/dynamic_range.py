@@ -3,17 +3,20 @@
 The inputs of each batch element, or of each row of a fully connected layer, are quantised at run
 time, by their least and greatest element; sums of products of integers are then scaled.  Only fully
 connected layers state whether steps are symmetric; those of convolutions are if all channels of the
-weights share a scale.  All of it
-is composed of operators on real numbers, which hold these integers; sums below 2**24 are exact.
+weights share a scale, and those of transposed convolutions never.  All of it is composed of
+operators on real numbers, which hold these integers; sums below 2**24 are exact.  (The reference
+scales each product of a transposed convolution, and rounds its sums.)
 
-Source: TFLite, hybrid kernels of `fully_connected.cc`, `conv.cc` and `depthwise_conv.cc`;
-`AsymmetricQuantizeFloats` and `SymmetricQuantizeFloats` (`portable_tensor_utils.cc`), which compute
-scale and zero point in double precision.
+Source: TFLite, hybrid kernels of `fully_connected.cc`, `conv.cc`, `depthwise_conv.cc` and
+`transpose_conv.cc`;
+`AsymmetricQuantizeFloats` and `SymmetricQuantizeFloats` as TensorFlow computes them on x86: of them
+the zero point has double precision, and is added to rounded steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,9 +25,12 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Limits, fused_activation
+from penstock.opkit.broadcast import Plain, arithmetic
+from penstock.opkit.float_functions import Floats
 from penstock.opkit.layers import PlainLayer
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
+from penstock.opkit.samples import reals, sample
 from penstock.ops.plain import (
     PlainAbs,
     PlainAdd,
@@ -35,43 +41,68 @@ from penstock.ops.plain import (
     PlainRelu,
     PlainSub,
     Round,
+    rounded_away,
 )
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 
-LEAST_SCALE = 2.0**-120
-"""In place of the scale of inputs that are all 0."""
+
+def zero_of(least: Floats, most: Floats) -> Floats:
+    """The zero point of int8 steps of numbers from `least`, at most 0, to `most`, at least 0: from
+    the end at which the error is smaller, in double precision."""
+    scale = (most.astype(np.float64) - least) / 255
+    below, above = least / scale, most / scale
+    zero = np.where(128 - below < 127 + above, -128 - below, 127 - above)
+    bounded = np.where(zero > -128, np.minimum(zero, 127), -128)
+    return np.where(least < most, rounded_away(bounded), 0).astype(np.float32)
 
 
-def is_dynamic(node: ForeignNode) -> bool:
-    """Whether a layer computes real numbers with int8 weights."""
-    return (node.input(0).type.dtype, node.input(1).type.dtype) == (DType.FLOAT32, DType.INT8)
+@dataclass(frozen=True, slots=True)
+class DynamicZero(Plain):
+    """The zero point of int8 steps between two real numbers, as TFLite quantises inputs at run
+    time."""
+
+    INPUTS = 2
+    ARITHMETIC = arithmetic("dynamic_zero", float32=zero_of)
+
+
+def is_dynamic(node: ForeignNode, k: int = 0) -> bool:
+    """Whether a layer computes real numbers, input k, with int8 weights."""
+    return (node.input(k).type.dtype, node.input(1).type.dtype) == (DType.FLOAT32, DType.INT8)
 
 
 def layer_nodes(
-    node: ForeignNode, op: PlainLayer, shape: tuple[int, ...], axes: tuple[int, ...]
+    node: ForeignNode,
+    op: PlainLayer,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    operands: tuple[int, int] = (0, 2),
 ) -> Iterable[Made]:
     """Nodes of a layer.
 
     op: sums the products, without a clamp.  shape: that in which it reads the input.  axes: those
-    along which elements have one scale.  Raises UnsupportedError if weights are computed."""
+    along which elements have one scale.  operands: the positions of input and bias.  Raises
+    UnsupportedError if weights are computed."""
     w, new = node.input(1), RealNodes(onnx_form(node, node.name))
     q, elements = w.type.quantisation, node.constant(1)
     if q is None or any(q.zero_points):
         raise node.unsupported("int8 weights without scales, or with zero points")
-    x = new.reshape(new.input(0), shape)
-    outputs = w.type.shape[op.OUTPUT_AXIS]
-    is_asymmetric = node.integer("asymmetric_quantize_inputs", int(len(q.scales) == outputs))
+    x = new.reshape(new.input(operands[0]), shape)
+    outputs, is_transposed = w.type.shape[op.OUTPUT_AXIS], node.name == "TRANSPOSE_CONV"
+    is_asymmetric = is_transposed or node.integer(
+        "asymmetric_quantize_inputs", int(len(q.scales) == outputs)
+    )
     steps, scale = _steps(new, x, axes, is_symmetric=not is_asymmetric)
     weights = Value.constant(f"{w.name}/steps", elements.astype(np.float32))
     sums = new.apply(op, steps, weights, new.constant(np.zeros(outputs), "no_bias"))
     scales = np.broadcast_to(np.array(q.scales, np.float32), (outputs,))
     channels = new.constant(scales, "scales")
-    if node.name == "CONV_2D" and is_asymmetric:  # rounded in this order
+    if is_transposed or (node.name == "CONV_2D" and is_asymmetric):  # rounded in this order
         found = new.apply(PlainMul(), new.apply(PlainMul(), sums, channels), scale)
     else:
         found = new.apply(PlainMul(), sums, new.apply(PlainMul(), scale, channels))
-    if node.optional(2) is not None:
-        found = new.apply(PlainAdd(), found, new.constant(node.constant(2), "bias"))
+    if node.optional(operands[1]) is not None:
+        bias = new.constant(node.constant(operands[1]), "bias")
+        found = new.apply(PlainAdd(), found, bias)
     clamp = PlainRelu(Limits.of(fused_activation(node)))
     return in_shape_of_output(node, new.result(new.apply(clamp, found)))
 
@@ -82,28 +113,38 @@ def _steps(
     """Inputs in steps, less their zero point, and the scale of a step."""
     if is_symmetric:
         largest = new.apply(PlainReduction(ReductionFunction.MAX, axes), new.apply(PlainAbs(), x))
-        scale = _divided(new, largest, 127)
-        return _clamped(new, new.apply(PlainDiv(), x, scale), -127, 127), scale
-    lower, upper = (
+        largest = new.apply(PlainMaximum(), largest, LEAST)
+        steps = _rounded(new, x, new.apply(PlainDiv(), 127.0, largest))
+        return _clamped(new, steps, -127, 127), new.apply(PlainDiv(), largest, 127.0)
+    ends = [
         new.apply(bound, new.apply(PlainReduction(function, axes), x), 0.0)
         for function, bound in _ENDS
-    )
-    scale = _divided(new, new.apply(PlainSub(), upper, lower), 255)
-    zero = new.apply(PlainSub(), -128.0, new.apply(PlainDiv(), lower, scale))
-    zero = _clamped(new, zero, -128, 127)
-    steps = new.apply(PlainAdd(), new.apply(PlainDiv(), x, scale), zero)
-    return new.apply(PlainSub(), _clamped(new, steps, -128, 127), zero), scale
+    ]
+    zero = new.apply(DynamicZero(), *ends)
+    scale = new.apply(PlainDiv(), new.apply(PlainSub(), ends[1], ends[0]), 255.0)
+    scale = new.apply(PlainMaximum(), scale, LEAST)
+    steps = _rounded(new, x, new.apply(PlainDiv(), 1.0, scale))
+    steps = _clamped(new, new.apply(PlainAdd(), steps, zero), -128, 127)
+    return new.apply(PlainSub(), steps, zero), scale
 
 
+LEAST = 2.0**-100
+"""In place of the largest magnitude, or of the scale, of inputs that are all 0."""
 _ENDS: tuple[tuple[ReductionFunction, Op], ...] = (
     (ReductionFunction.MIN, PlainMinimum()),
     (ReductionFunction.MAX, PlainMaximum()),
 )
 
 
-def _divided(new: RealNodes, x: Value, count: int) -> Value:
-    return new.apply(PlainMaximum(), new.apply(PlainDiv(), x, float(count)), LEAST_SCALE)
+def _rounded(new: RealNodes, x: Value, factor: Value) -> Value:
+    return new.apply(Round(away=True), new.apply(PlainMul(), x, factor))
 
 
 def _clamped(new: RealNodes, x: Value, least: int, most: int) -> Value:
-    return new.apply(PlainRelu(Limits(least, most)), new.apply(Round(), x))
+    return new.apply(PlainRelu(Limits(least, most)), x)
+
+
+SAMPLES = (
+    sample(DynamicZero(), reals(1, 4, 1, 1), reals(1, 4, 1, 1)),
+    sample(DynamicZero(), reals(2, 3, 1, 5), reals(2, 1, 1, 5)),
+)

@@ -67,14 +67,30 @@ def _rounded(x: Array) -> Array:
     return np.where(up, floor + np.float32(1), floor)
 
 
+def rounded_away(x: Array) -> Array:
+    """The nearest integer; that of two which is further from zero."""
+    magnitude = np.abs(x)
+    floor = np.floor(magnitude)
+    return np.copysign(np.where(magnitude - floor >= 0.5, floor + 1, floor), x)
+
+
 @dataclass(frozen=True, slots=True)
 class Round(Plain):
-    """Nearest integer; the even one of two."""
+    """Nearest integer; the even one of two, or that which is further from zero (`away`)."""
+
+    away: bool = False
 
     TFLITE = ("ROUND",)
     ONNX = onnx(FUNCTION, "Round")
-    RELAY = relay("round")
+    RELAY = (RelayName("round", (("away", False),)),)
     ARITHMETIC = arithmetic("round", float32=_rounded)
+
+    def arithmetic(self, site: Site) -> Arithmetic:
+        return Arithmetic(rounded_away if self.away else _rounded, "round_f32")
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (*Plain.kernel(self, site).params, ("away", int(self.away)))
+        return Kernel("round_f32", params, by_rows=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +456,16 @@ _IMAGE, _INTEGERS = reals(1, 4, 3, 5), integers(1, 4, 3, 5)
 SAMPLES = (
     *(
         sample(op, x)
-        for op in (Ceil(), Floor(), Round(), Neg(), Square(), PlainErf(), PlainErfc())
+        for op in (
+            Ceil(),
+            Floor(),
+            Round(),
+            Round(away=True),
+            Neg(),
+            Square(),
+            PlainErf(),
+            PlainErfc(),
+        )
         for x in (_IMAGE, reals(7))
     ),
     sample(Neg(), _INTEGERS),

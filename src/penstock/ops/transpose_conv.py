@@ -71,6 +71,8 @@ from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
 from penstock.ops import volumes
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import grouped_nodes
+from penstock.ops.dynamic_range import is_dynamic
+from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAdd
 from penstock.ops.reshape import Reshape
@@ -282,6 +284,10 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         Spread(outputs, window.size, window.stride, window.before)
         for window, outputs in zip(windows, extents, strict=True)
     )
+    if is_dynamic(node, 2):
+        plain = PlainTransposeConv(rows, columns, UNLIMITED)
+        yield from dynamic_layer(node, plain, x.type.shape, (1, 2, 3), operands=(2, 3))
+        return
     op: TransposeConv | PlainTransposeConv = TransposeConv(rows, columns, fused_activation(node))
     if x.type.dtype is DType.FLOAT32:
         op = PlainTransposeConv(rows, columns, Limits.of(op.activation))

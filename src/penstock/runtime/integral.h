@@ -24,4 +24,12 @@ static inline float penstock_round(float x) {
     return remainder > 0.5f ? floor + 1.0f : floor;
 }
 
+/* The nearest integer; that of two which is further from zero. */
+static inline float penstock_round_away(float x) {
+    const float magnitude = penstock_float_of(penstock_bits_of(x) & ~PENSTOCK_SIGN_BIT);
+    const float floor = penstock_floor(magnitude);
+    const float rounded = magnitude - floor >= 0.5f ? floor + 1.0f : floor;
+    return penstock_float_of(penstock_bits_of(rounded) | (penstock_bits_of(x) & PENSTOCK_SIGN_BIT));
+}
+
 #endif

@@ -43,6 +43,7 @@ def networks() -> Iterator[tuple[str, bytes]]:
             rng, "FULLY_CONNECTED", (4, 30), (5, 30), (4, 5),
             {"fused_activation_function": 0, "asymmetric_quantize_inputs": is_asymmetric}, "tensor",
         )  # fmt: skip
+        yield f"recurrent, asymmetric {is_asymmetric}", lstm(rng, 2, 5, 6, 7, is_asymmetric)
     for scales in ("channels", "tensor"):
         yield (
             f"transposed, a scale for {scales}",
@@ -80,8 +81,47 @@ def layer(
     return write_tflite(tuple(tensors), (node,), (0,), (3,))
 
 
+def lstm(
+    rng: np.random.Generator, batch: int, steps: int, depth: int, units: int, is_asymmetric: bool
+) -> bytes:
+    """A layer whose input weights and recurrent weights are int8."""
+    tensors = [TensorSpec("x", (batch, steps, depth), "float32")]
+
+    def added(spec: TensorSpec) -> int:
+        tensors.append(spec)
+        return len(tensors) - 1
+
+    def weights(columns: int) -> list[int]:
+        elements = rng.integers(-127, 128, (4, units, columns)).astype(np.int8)
+        return [
+            added(
+                TensorSpec(
+                    f"w{len(tensors)}", gate.shape, scales=(rng.uniform(0.001, 0.01),),
+                    zero_points=(0,), data=gate,
+                )
+            )
+            for gate in elements
+        ]  # fmt: skip
+
+    places = [0, *weights(depth), *weights(units), -1, -1, -1]
+    for _ in range(4):
+        bias = rng.normal(size=units).astype(np.float32)
+        places.append(added(TensorSpec(f"b{len(tensors)}", (units,), "float32", data=bias)))
+    places += [-1, -1]
+    for name in ("hidden", "cell"):
+        places.append(added(TensorSpec(name, (batch, units), "float32", is_variable=True)))
+    places += [-1, -1, -1, -1]
+    y = added(TensorSpec("y", (batch, steps, units), "float32"))
+    options: dict[str, OptionValue] = {
+        "fused_activation_function": 4, "cell_clip": 1.5, "proj_clip": 0.0, "time_major": False,
+        "asymmetric_quantize_inputs": is_asymmetric,
+    }  # fmt: skip
+    node = OperatorSpec("UNIDIRECTIONAL_SEQUENCE_LSTM", tuple(places), (y,), options)
+    return write_tflite(tuple(tensors), (node,), (0,), (y,))
+
+
 def answers(raw: bytes, xs: Array) -> Array:
-    """What TensorFlow's reference kernels compute, one run after another."""
+    """What TensorFlow's reference kernels compute, without states from earlier runs."""
     import tensorflow as tf
 
     lite: Any = tf.lite
@@ -90,6 +130,7 @@ def answers(raw: bytes, xs: Array) -> Array:
     model.allocate_tensors()
     found: list[Array] = []
     for x in xs:
+        model.reset_all_variables()
         model.set_tensor(model.get_input_details()[0]["index"], x)
         model.invoke()
         found.append(model.get_tensor(model.get_output_details()[0]["index"]))

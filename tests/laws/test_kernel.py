@@ -19,7 +19,7 @@ POINTERS = {
     DType.BOOL: "const int8_t *",
     DType.FLOAT32: "const float *",
 }
-MAY_BE_ABSENT = {("const float *", name) for name in ("after", "peepholes")}
+MAY_BE_ABSENT = {("const float *", name) for name in ("after", "peepholes", "scales")}
 """Members of recurrent layers that are NULL where the layer has no such constants."""
 REQUANTISATION = {
     ("const int32_t *", "multiplier"),

@@ -241,9 +241,7 @@ class PlainLayer(WeightedOp):
     def plain_kernel(self, name: str, params: Params, packed: Array) -> Kernel:
         """The C kernel `name`, which reads the weights as `packed`; in int8 if that holds them, as
         it does those of dynamic-range layers."""
-        with np.errstate(invalid="ignore"):
-            narrow = packed.astype(np.int8)
-        stored = narrow if np.array_equal(narrow, packed) else packed
+        stored = narrowed(packed)
         bounds = ("bounds", Table.of(self.limits.array(DType.FLOAT32)))
         return Kernel(
             name,
@@ -253,6 +251,13 @@ class PlainLayer(WeightedOp):
             folded=(1,),
             by_rows=True,
         )
+
+
+def narrowed(weights: Array) -> Array:
+    """Real weights as float32 kernels read them: in int8 if that holds them."""
+    with np.errstate(invalid="ignore"):
+        narrow = weights.astype(np.int8)
+    return narrow if np.array_equal(narrow, weights) else weights
 
 
 QUAD = 4

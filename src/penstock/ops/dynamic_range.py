@@ -91,7 +91,7 @@ def layer_nodes(
     is_asymmetric = is_transposed or node.integer(
         "asymmetric_quantize_inputs", int(len(q.scales) == outputs)
     )
-    steps, scale = _steps(new, x, axes, is_symmetric=not is_asymmetric)
+    steps, scale = steps_of(new, x, axes, is_symmetric=not is_asymmetric)
     weights = Value.constant(f"{w.name}/steps", elements.astype(np.float32))
     sums = new.apply(op, steps, weights, new.constant(np.zeros(outputs), "no_bias"))
     scales = np.broadcast_to(np.array(q.scales, np.float32), (outputs,))
@@ -107,7 +107,7 @@ def layer_nodes(
     return in_shape_of_output(node, new.result(new.apply(clamp, found)))
 
 
-def _steps(
+def steps_of(
     new: RealNodes, x: Value, axes: tuple[int, ...], *, is_symmetric: bool
 ) -> tuple[Value, Value]:
     """Inputs in steps, less their zero point, and the scale of a step."""
@@ -126,6 +126,21 @@ def _steps(
     steps = _rounded(new, x, new.apply(PlainDiv(), 1.0, scale))
     steps = _clamped(new, new.apply(PlainAdd(), steps, zero), -128, 127)
     return new.apply(PlainSub(), steps, zero), scale
+
+
+def steps_of_rows(x: Floats, *, is_symmetric: bool) -> tuple[Floats, Floats]:
+    """Rows of numbers in steps, less their zero point, and the scale of each, as `steps_of`."""
+    least = np.fmin.reduce(x, -1, keepdims=True, initial=np.float32(0))
+    most = np.fmax.reduce(x, -1, keepdims=True, initial=np.float32(0))
+    if is_symmetric:
+        largest = np.maximum(np.maximum(most, -least), np.float32(LEAST))
+        steps = rounded_away(x * (np.float32(127) / largest))
+        scale = np.divide(largest, np.float32(127), dtype=np.float32)
+        return np.clip(steps, -127, 127), scale
+    scale = np.divide(most - least, np.float32(255), dtype=np.float32)
+    scale, zero = np.maximum(scale, np.float32(LEAST)), zero_of(least, most)
+    steps = rounded_away(x * (np.float32(1) / scale)) + zero
+    return np.clip(steps, -128, 127) - zero, scale
 
 
 LEAST = 2.0**-100

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,10 +30,19 @@ from penstock.opkit.checks import (
     require_weights,
 )
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
-from penstock.opkit.nodes import intermediate, is_plain_foreign, reshaped
+from penstock.opkit.nodes import (
+    in_shape_of_output,
+    intermediate,
+    is_plain_foreign,
+    onnx_form,
+    reshaped,
+)
+from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.recurrence import Recurrence
 from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.ops.dynamic_range import steps_of
 from penstock.ops.fully_connected import PlainFullyConnected
+from penstock.ops.plain import PlainAdd, PlainMul
 from penstock.ops.plain_recurrent import PlainLstm
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -156,7 +165,9 @@ def _gates(node: ForeignNode, positions: Sequence[int], role: str) -> Value:
     quantisation = None
     if role != "bias":
         require_rank(values[0].type, (2,), role)
-    if role != "bias" and not is_plain_foreign(node):
+    if is_plain_foreign(node):
+        joined = joined.astype(np.float32)  # int8 steps stay whole numbers
+    elif role != "bias":
         scales = [_weight_scale(value.type, role) for value in values]
         each = tuple(float(scale) for scale in np.repeat(scales, len(arrays[0])))
         quantisation = Quantisation(each, (0,) * len(each), 0)
@@ -355,16 +366,37 @@ def _real_steps(
     operands = (x, layer.weights, layer.bias)
     type = weigh.result_type(tuple(value.type for value in operands))
     weighted = Value(f"{name}/weighted_inputs", type)
-    yield Made(weigh, operands, weighted)
+    is_symmetric = not node.integer("asymmetric_quantize_inputs")
+    if scales := _scales_of_steps(node, WEIGHTS):
+        new = RealNodes(replace(onnx_form(node, node.name), outputs=(weighted,)))
+        steps, scale = steps_of(new, x, (3,), is_symmetric=is_symmetric)
+        none = new.constant(np.zeros(GATES * layer.units), "no_bias")
+        sums = new.apply(weigh, steps, layer.weights, none)
+        of_rows = new.constant(np.repeat(np.array(scales, np.float32), layer.units), "scales")
+        found = new.apply(PlainMul(), sums, new.apply(PlainMul(), scale, of_rows))
+        made = new.result(new.apply(PlainAdd(), found, layer.bias))
+        yield from in_shape_of_output(replace(node, outputs=(weighted,)), made)
+    else:
+        yield Made(weigh, operands, weighted)
     peepholes: tuple[Value, ...] = ()
     if node.optional(PEEPHOLES) is not None:
         peepholes = (_gates(node, [PEEPHOLES + k for k in REAL_PEEPHOLES], "bias"),)
     clip = node.real("cell_clip")
-    op = PlainLstm(bool(peepholes), Limits(-clip, clip) if clip > 0 else UNLIMITED)
+    limits = Limits(-clip, clip) if clip > 0 else UNLIMITED
+    op = PlainLstm(bool(peepholes), limits, _scales_of_steps(node, RECURRENT), is_symmetric)
     hidden, cell = states
     inputs = (weighted, cell, hidden, layer.recurrent, *peepholes)
     type = op.result_type(tuple(value.type for value in inputs))
     yield Made(op, inputs, Value(f"{name}/steps", type))
+
+
+def _scales_of_steps(node: ForeignNode, first: int) -> tuple[float, ...]:
+    """The scales of int8 weights of a layer on real numbers, in the order of `PlainLstm`; empty if
+    they are real numbers."""
+    types = [node.input(first + k).type for k in REAL_GATES]
+    if any(type.dtype is not DType.INT8 for type in types):
+        return ()
+    return tuple(_weight_scale(type, "weights") for type in types)
 
 
 def _hidden_of(rows: Value, layer: LstmOperands, hidden: Value) -> Made:

@@ -14,17 +14,18 @@ Source: ONNX operator specification, RNN, LSTM and GRU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.ir.op import Arrays, Params, Table
+from penstock.ir.op import Arrays, Kernel, Params, Site, Table
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
-from penstock.opkit.float_functions import logistic, tanh
-from penstock.opkit.layers import QUAD, in_quads
+from penstock.opkit.float_functions import Floats, logistic, tanh
+from penstock.opkit.layers import QUAD, in_quads, narrowed
 from penstock.opkit.recurrence import Gates, PlainRecurrence, products
-from penstock.opkit.samples import real_bias, real_weights, reals, sample
+from penstock.opkit.samples import narrow_weights, real_bias, real_weights, reals, sample
+from penstock.ops.dynamic_range import steps_of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,14 @@ class PlainLstm(PlainRecurrence):
     hidden' = output * tanh(cell')
 
     With `peepholes`, constants (3 * U) weigh the cell state in the first three gates; in the output
-    gate it is the new one."""
+    gate it is the new one.  With `scales`, of each gate, the weights are int8 steps, and so are
+    hidden states, each vector by itself (TFLite's dynamic range); `symmetric`: without zero point.
+    """
 
     peepholes: bool = False
     limits: Limits = UNLIMITED
+    scales: tuple[float, ...] = ()
+    symmetric: bool = False
 
     GATES = 4
     STATES = 2
@@ -112,7 +117,7 @@ class PlainLstm(PlainRecurrence):
 
     def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
         cell, hidden = states
-        sums = np.concatenate(gates, axis=-1) + products(hidden, constants[0])
+        sums = np.concatenate(gates, axis=-1) + self._products(hidden, constants[0])
         into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
         peepholes = np.split(constants[1], 3) if self.peepholes else None
         if peepholes is not None:
@@ -123,9 +128,27 @@ class PlainLstm(PlainRecurrence):
             shown = shown + peepholes[1] * after
         return after, logistic(shown) * tanh(after)
 
+    def _products(self, hidden: Floats, r: Array) -> Floats:
+        if not self.scales:
+            return products(hidden, r)
+        steps, scale = steps_of_rows(hidden, is_symmetric=self.symmetric)
+        of_rows = np.repeat(np.array(self.scales, np.float32), hidden.shape[1])
+        return np.multiply(products(steps, r), scale * of_rows, dtype=np.float32)
+
     def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
         bounds = Table.of(self.limits.array(DType.FLOAT32))
-        return (("recurrent", Table.of(in_quads(r[None]))), ("bounds", bounds))
+        tables = (("weights", Table.of(narrowed(in_quads(r[None])))), ("bounds", bounds))
+        scales = Table.of(np.array(self.scales, np.float32))
+        return (*tables, ("scales", scales)) if self.scales else tables
+
+    def kernel(self, site: Site) -> Kernel:
+        found = PlainRecurrence.kernel(self, site)
+        stored = narrowed(site.constant(1 + self.STATES))
+        params = (("weight_bytes", stored.itemsize), ("symmetric", int(self.symmetric)))
+        return replace(found, params=(*found.params, *params))
+
+    def scratch_floats(self, units: int) -> int:
+        return (self.GATES + bool(self.scales)) * units
 
 
 SAMPLES = (
@@ -143,6 +166,16 @@ SAMPLES = (
         reals(2, 3),
         real_weights(12, 3),
         real_bias(9),
+    ),
+    *(
+        sample(
+            PlainLstm(scales=(0.01, 0.02, 0.03, 0.005), symmetric=is_symmetric),
+            reals(1, 3, 2, 20),
+            reals(2, 5),
+            reals(2, 5),
+            narrow_weights(20, 5),
+        )
+        for is_symmetric in (False, True)
     ),
     sample(
         PlainLstm(limits=Limits(-0.3, 0.3)),

@@ -28,13 +28,13 @@ static inline void gru_f32_step(const struct gru_f32 *p, const int8_t *in, const
     int8_t *sums = scratch;                          /* update and reset */
     int8_t *reset = scratch + (2 * units + 4) * 4;   /* the state times reset; U */
     int8_t *last = reset + units * 4;                /* products of the candidate; U, and room */
-    penstock_put_products_f32(hidden, p->recurrent, units, 2 * units, sums);
+    penstock_put_products_f32(hidden, p->recurrent, 4, units, 2 * units, sums);
     for (int32_t u = 0; u < units; u++) {
         const float gate = penstock_logistic(penstock_get_f32(in, units + u) +
                                              penstock_get_f32(sums, units + u));
         penstock_put_f32(reset, u, p->after ? gate : gate * penstock_get_f32(hidden, u));
     }
-    penstock_put_products_f32(p->after ? hidden : reset, p->candidate, units, units, last);
+    penstock_put_products_f32(p->after ? hidden : reset, p->candidate, 4, units, units, last);
     for (int32_t u = 0; u < units; u++) {
         const float update =
             penstock_logistic(penstock_get_f32(in, u) + penstock_get_f32(sums, u));

@@ -27,7 +27,7 @@ PENSTOCK_KERNEL void rnn_f32(const struct rnn_f32 *p, const penstock_source *x,
         for (int32_t b = 0; b < p->batch; b++, out += units * 4) {
             const int8_t *in = penstock_read_row(x, row) + b * units * 4;
             const int8_t *hidden = before ? before + 4 * b * units : penstock_read_row(x + 1, b);
-            penstock_put_products_f32(hidden, p->recurrent, units, units, scratch);
+            penstock_put_products_f32(hidden, p->recurrent, 4, units, units, scratch);
             for (int32_t u = 0; u < units; u++) {
                 const float sum = penstock_get_f32(in, u) + penstock_get_f32(scratch, u);
                 const float raised = sum < 0.0f ? 0.0f : sum;

@@ -163,3 +163,14 @@ def test_a_scan_whose_extents_differ_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         graph_of(scanned(scan_input_axes=[0, 0]).raw())
     assert caught.value.what == "Scan: operator is not supported"
+
+
+def test_a_cast_to_the_type_of_what_a_branch_yields() -> None:
+    """It was taken for the type of the condition."""
+    model = reduced(1)
+    like = model.nodes[-2].output[0]
+    whole = model.node("Cast", "x", to=INT64)
+    model.opset = 15
+    model.output(model.node("CastLike", whole, like))
+    judged = judged_by_onnxruntime(model.raw())
+    assert judged.steps == 0

@@ -159,3 +159,10 @@ def test_inconsistent_operands_are_refused_with_a_reason(case: Case) -> None:
     with pytest.raises(ModelError, match=f"{case[0]} cannot be computed") as caught:
         folded(read, case[1], 13)
     assert caught.value.why
+
+
+def test_a_range_to_a_list_of_one_number() -> None:
+    """As ONNX defines AffineGrid."""
+    node = FileNode("Range", "node 0", ("a", "b", "c"), ("y",))
+    (found,) = folded(node, (np.array(0), ints(3), np.array(1)), 18) or (None,)
+    np.testing.assert_array_equal(found, np.arange(3))

@@ -48,6 +48,8 @@ def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[
     be computed from them, or if a result is too large."""
     if not _is_function(node, opset):
         return None
+    if node.name == "Range":  # runtimes take lists of one number, as ONNX's own functions give it
+        inputs = [x.reshape(()) if x is not None and x.size == 1 else x for x in inputs]
     try:
         shapes = _result_shapes(_single(node, inputs, opset, with_values=True))
         if any(None in shape for shape in shapes) and node.name not in SELECTING:

@@ -294,7 +294,10 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
 
 
 def _explicit_zeros(file: File) -> File:
-    """Rewrite 3 for operators on integers."""
+    """Rewrite 3 for operators on integers.  It needs the types of all tensors, which those that
+    control flow writes have once it is decided."""
+    if any(node.graphs for node in file.nodes):
+        return file
     new, types = _Growing.of(file), element_types(file)
     for node in file.nodes:
         if node.name == "CastLike" and node.outputs:

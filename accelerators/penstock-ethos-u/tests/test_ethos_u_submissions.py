@@ -71,7 +71,7 @@ def test_a_network_on_the_npu_is_one_submission_at_every_point(
 
 @pytest.mark.parametrize("graph", [in_turns, shared])
 def test_a_layer_of_the_processor_separates_submissions(graph: Callable[[], Graph]) -> None:
-    """Also in loops, where the stream depends on the iteration; the last point has no loops."""
+    """Also in loops, where the stream depends on the iteration; the last point has short ones."""
     done = compiled(graph(), "ethos_u55")
     inputs = inputs_of_graph(done.graph, 3)
     expected = run_graph(done.graph, inputs)
@@ -80,16 +80,17 @@ def test_a_layer_of_the_processor_separates_submissions(graph: Callable[[], Grap
         counts.append(len(submitted(program)))
         found = Machine(program).run(inputs)
         assert all(np.array_equal(found[name], expected[name]) for name in found)
-    assert counts[-1] == 2
+    assert 2 <= counts[-1] <= 5
     assert max(counts) > 10
 
 
 @pytest.mark.parametrize("graph", [in_turns, shared])
 def test_submissions_in_loops_run_on_every_rung(graph: Callable[[], Graph]) -> None:
     """In `shared`, the loop that computes the layer with two readers counts its rows."""
-    whole = compiled(graph(), "ethos_u55")
+    npu = "ethos_u55:memory_mode=sram_only,layout=nhcwb16"  # row by row
+    whole = compiled(graph(), npu)
     least = whole.points[0].ram_bytes(whole.request)
-    done = compiled(graph(), "ethos_u55", target="cortex-m55", sram_bytes=least)
+    done = compiled(graph(), npu, target="cortex-m55", sram_bytes=least)
     assert len(submitted(done.program)) > 10
     assert ("made" in done.bundle["net.c"].decode()) == (graph is shared)
     assert_exact(done, "core")

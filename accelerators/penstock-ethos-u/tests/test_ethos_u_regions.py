@@ -157,6 +157,6 @@ def test_an_error_of_the_driver_ends_the_run(sram: int | None) -> None:
     done = compiled(in_turns(), "ethos_u55", sram_bytes=sram)
     ((status, count, released),) = statuses(done.bundle, [0])
     assert (status, released) == (OK, count)
-    assert count == (2 if sram is None else 29)
+    assert count == (2 if sram is None else 17)
     every = range(1, count + 1)
     assert statuses(done.bundle, every) == [(FAILED, k, k) for k in every]

@@ -75,7 +75,7 @@ def reciprocals(count: int) -> tuple[int, int] | None:
     fractional bits: reciprocals, rounded down or up, of numbers whose product is `count`.  The
     result is None if no factors are exact.
 
-    >>> reciprocals(9), reciprocals(49), reciprocals(28)
+    >>> reciprocals(9), reciprocals(49), reciprocals(121)
     ((7281, 65536), (9362, 9362), None)
     """
     sums = np.arange(-128 * count, 127 * count + 1, dtype=np.int64)

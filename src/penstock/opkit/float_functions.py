@@ -54,7 +54,8 @@ def exp(x: Floats) -> Floats:
 
 def _exp_near_zero(r: Floats) -> Floats:
     """exp(r) - 1 for r in [-0.35, 0.35]."""
-    total, *others = EXP_COEFFICIENTS
+    first, *others = EXP_COEFFICIENTS
+    total = np.full_like(r, first)
     for coefficient in others:
         total = total * r + coefficient
     return r + r * r * total

@@ -161,7 +161,8 @@ class PlainElu(Plain):
 
 
 def _hard_swish(x: Floats) -> Floats:
-    return x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+    raised = np.maximum(x + np.float32(3), np.float32(0))
+    return x * np.minimum(raised, np.float32(6)) / np.float32(6)
 
 
 @dataclass(frozen=True, slots=True)

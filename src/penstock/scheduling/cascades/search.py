@@ -109,6 +109,19 @@ class FrontierSearch:
         return proposal.time + sum(map(work_cycles, self.parts.parts))
 
 
+def _banked(memories: MemorySystem) -> list[str]:
+    return [memory.name for memory in memories.tensors if memory.bank_bytes]
+
+
+def _with_partition(options: Options, memories: MemorySystem, parts: int) -> Options:
+    """Options that name the partition; AUTO is `BEST`, where that gains something in due time."""
+    if options.partition != AUTO:
+        return options
+    whole = _banked(memories) or options.objective != CYCLES or parts <= MOST_GROUPED
+    several = len(memories.tensors) > 1
+    return replace(options, partition=BEST if several and whole else CASCADES, tiles=False)
+
+
 def frontier_search(
     parts: Parts,
     model: CostModel,
@@ -129,11 +142,8 @@ def frontier_search(
     Raises UsageError if `options.partition` does not support banks of memory, and CapacityError if
     a group of parts does not fit into the second memory region.
     """
-    banked = [memory.name for memory in memories.tensors if memory.bank_bytes]
-    if options.partition == AUTO:
-        whole = banked or options.objective != CYCLES or len(parts.parts) <= MOST_GROUPED
-        several = len(memories.tensors) > 1
-        options = replace(options, partition=BEST if several and whole else CASCADES, tiles=False)
+    options = _with_partition(options, memories, len(parts.parts))
+    banked = _banked(memories)
     if options.partition == BEST and options.objective == CYCLES and not banked:
         # the fastest of cascades and groups
         cascaded = replace(options, partition=CASCADES)

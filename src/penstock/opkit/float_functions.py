@@ -45,7 +45,7 @@ def exp(x: Floats) -> Floats:
     half = np.copysign(np.float32(0.5), bounded)
     exponent = (bounded * LOG2_E + half).astype(np.int64)
     n = exponent.astype(np.float32)
-    rest = bounded - n * LOG_2_HIGH - n * LOG_2_LOW
+    rest = bounded - np.multiply(n, LOG_2_HIGH) - np.multiply(n, LOG_2_LOW)
     with np.errstate(over="ignore", under="ignore"):
         found = _scaled(np.float32(1) + _exp_near_zero(rest), exponent)
     ends = np.where(x > 0, np.float32(np.inf), np.float32(0))
@@ -57,7 +57,7 @@ def _exp_near_zero(r: Floats) -> Floats:
     first, *others = EXP_COEFFICIENTS
     total = np.full_like(r, first)
     for coefficient in others:
-        total = total * r + coefficient
+        total = np.add(total * r, coefficient)
     return r + r * r * total
 
 

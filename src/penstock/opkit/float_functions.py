@@ -58,7 +58,7 @@ def _exp_near_zero(r: Floats) -> Floats:
     total = np.full_like(r, first)
     for coefficient in others:
         total = np.add(total * r, coefficient)
-    return r + r * r * total
+    return np.add(r, r * r * total)
 
 
 ERFC_COEFFICIENTS = (

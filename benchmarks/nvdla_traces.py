@@ -158,7 +158,7 @@ def _moved(
     None if the layer is of a kind that the model does not execute.
     """
     if name.startswith("dc_"):
-        layer = decode(_relevant(words, CONVOLUTION.names()), hardware)
+        layer = decode(_relevant(words, CONVOLUTION.names), hardware)
         addresses = (layer.source.address, layer.weight_address, layer.output.address)
         moved = replace(
             layer,
@@ -172,7 +172,7 @@ def _moved(
     if name.startswith("sdp_pdp") or words.get(SPLIT, 0) >> 8 or (uses_y and y is None):
         return None
     if name.startswith("pdp_"):
-        pooling = POOLING.decode(_relevant(words, POOLING.names()))
+        pooling = POOLING.decode(_relevant(words, POOLING.names))
         addresses = (pooling.source.address, pooling.output.address)
         return addresses, pooling_writes(
             replace(
@@ -181,7 +181,7 @@ def _moved(
                 output=replace(pooling.output, address=WINDOW_BYTES),
             )
         )
-    single = decode_sdp(_relevant(words, LAYER.names()))
+    single = decode_sdp(_relevant(words, LAYER.names))
     operations = decode_operations(
         {
             name: registers()[name].word(_fields(name, word))

@@ -166,7 +166,7 @@ def executed(graph: Graph, attributes: str, options: Options) -> str:
     """Return cycles of the engine, bytes to and from main memory, and the comparison
     with the reference.  `options.objective` is the one of the two that the strategy minimises."""
     done = compiled(graph, attributes, options)
-    found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
+    found = next(ladder.climb(done, ladder.Truth(), api.drawn_sets(done, 1))).compared
     moved = done.schedule.external_bytes
     costs = f"{engine_cycles(done.schedule):9,} cycles, {moved:9,} bytes"
     return f"{costs}, {found.mismatches} of {found.elements:,} elements differ"

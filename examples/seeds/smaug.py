@@ -129,7 +129,7 @@ def print_executed() -> None:
     for tiler in ("smaug", "least_traffic"):
         smv = open_accelerators((f"smv:tiler={tiler}",), host)
         done = compile_graph(graph, Request("zoo:vgg16_slice", host, accelerators=smv))
-        found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
+        found = next(ladder.climb(done, ladder.Truth(), api.drawn_sets(done, 1))).compared
         cycles.append(done.schedule.cost.cycles)
         print(f"  {tiler:14} {found.elements:,} elements, {found.mismatches} mismatches, "
               f"{cycles[-1]:,} cycles estimated")  # fmt: skip
@@ -247,7 +247,7 @@ def executed(
     request = Request(f"zoo:{graph.name}", host, accelerators=opened, options=options)
     done = compile_graph(graph, request)
     assert done.parts.cpu_fallbacks == ()
-    found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).compared
+    found = next(ladder.climb(done, ladder.Truth(), api.drawn_sets(done, 1))).compared
     print(f"  {graph.name:14} {found.elements:,} elements, {found.mismatches} mismatches")
     return done
 

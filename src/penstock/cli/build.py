@@ -158,7 +158,7 @@ def compare_partitions(
     the groups of each strategy of --partition.  With --output-folder, also draws the groups on the
     graph, as SVG and HTML."""
     wanted = api.request(model, target, **settings)
-    output = destination.output and destination.of(wanted, "", "partitions.json", workers)
+    output = destination.output and destination.of(lambda: wanted, "", "partitions.json", workers)
     with progress(1 + len(STRATEGY_NAMES)) as on_stage:
         found = api.compare_partitions(wanted, workers=workers, on_stage=on_stage)
         if output is not None:

@@ -83,6 +83,9 @@ def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
     return f"{prefix}_loop_{number:02d}{last}"
 
 
+_SharedKey = tuple[Loop, tuple[str | None, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     """Formats commands of a program as lines of C."""
@@ -91,8 +94,8 @@ class _Writer:
     names: Names
     functions: Mapping[Doing, StaticFunction]
     drivers: Mapping[str, DriverCode]
-    shared: dict[Loop, str] = field(default_factory=dict[Loop, str])
-    """The functions of counted loops that stand in several places, by `_anywhere`."""
+    shared: dict[_SharedKey, str] = field(default_factory=dict[_SharedKey, str])
+    """The functions of counted loops that stand in several places, by `_shared_key`."""
 
     @property
     def scope(self) -> Scope:
@@ -121,10 +124,13 @@ class _Writer:
             found = Counter(_anywhere(c) for c in walk_in_c(around.body) if _is_counted(c))
             inner_first = sorted(found, key=lambda loop: sum(1 for _ in walk_in_c((loop,))))
             for loop in inner_first:
-                if found[loop] > 1 and not free_variables((loop,)) - _counter_names(around):
+                key = _shared_key(loop, with_counters(around, self.scope))
+                if found[loop] < 2 or key in self.shared:
+                    continue
+                if not free_variables((loop,)) - _counter_names(around):
                     symbol = f"{self.names.prefix}_rows_{number:02d}_{len(self.shared):02d}"
                     yield self.row_function(symbol, loop, around)
-                    self.shared[loop] = symbol
+                    self.shared[key] = symbol
 
     def row_function(self, symbol: str, loop: Loop, around: Loop) -> str:
         """The function that computes the rows of a counted loop up to a limit, as far as they are
@@ -170,8 +176,8 @@ class _Writer:
 
     def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
         match command:
-            case Loop() if _is_counted(command) and _anywhere(command) in self.shared:
-                symbol = self.shared[_anywhere(command)]
+            case Loop() if _is_counted(command) and _shared_key(command, scope) in self.shared:
+                symbol = self.shared[_shared_key(command, scope)]
                 handed = [p.name for p in given(self.program, self.names, command)]
                 handed += [COUNTERS, expression(command.upper, scope)]
                 yield from self.line(symbol, handed, depth, self.failures(command))
@@ -248,6 +254,13 @@ def _is_counted(command: Command) -> TypeGuard[Loop]:
 def _anywhere(loop: Loop) -> Loop:
     """A counted loop without its limit: equal in all places."""
     return replace(loop, upper=0)
+
+
+def _shared_key(loop: Loop, scope: Scope) -> _SharedKey:
+    """What a function for a counted loop depends on: the loop and its counters, which equal loops
+    around it may number differently."""
+    anywhere = _anywhere(loop)
+    return anywhere, tuple(map(scope.variables.get, sorted(free_variables((anywhere,)))))
 
 
 def _counter_names(loop: Loop) -> set[str]:

@@ -117,6 +117,11 @@ class UnsupportedError(ModelError):
 class ComputedError(UnsupportedError):
     """A node of the model computes what must be constant, or takes it from an input."""
 
+    @classmethod
+    def of(cls, error: UnsupportedError) -> ComputedError:
+        """The error, as one of this kind."""
+        return cls(error.code, error.what, where=error.where, help=error.help)
+
 
 class TargetError(PenstockError):
     """The target description is wrong or incomplete."""

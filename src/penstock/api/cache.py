@@ -87,11 +87,12 @@ class Key:
         return _digest_of(self.words) == (self.request or self).digest
 
 
-def key_of(model: object, target: str, settings: Mapping[str, object]) -> Key | None:
+def key_of(model: object, target: object, settings: Mapping[str, object]) -> Key | None:
     """The key of a request; None if its result is not kept: a model or schedule built in Python, an
     accelerator registered in this process, an evaluation, which runs other programs."""
     try:
-        if not isinstance(model, str | Path) or settings.get("evaluate") is not None:
+        is_named = isinstance(model, str | Path) and isinstance(target, str)
+        if not is_named or settings.get("evaluate") is not None:
             return None
         stated = {name: _plain(settings[name]) for name in sorted(settings)}
         words = json.dumps([str(model), target, stated])

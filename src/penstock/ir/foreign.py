@@ -155,8 +155,7 @@ class ForeignNode:
 
     def computed(self, what: str) -> ComputedError:
         """Returns an error for an operand that must be constant; the caller raises it."""
-        found = self.unsupported(f"{what}, must be constant")
-        return ComputedError(found.code, found.what, where=found.where, help=found.help)
+        return ComputedError.of(self.unsupported(f"{what}, must be constant"))
 
 
 @dataclass(frozen=True, slots=True)

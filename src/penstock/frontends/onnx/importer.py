@@ -873,12 +873,13 @@ def _new_shape(
         return folding.flattened(shape, folding.whole(node, "axis", 1))
     if node.name == "Reshape":
         if len(arrays) < 2 or arrays[1] is None:
-            raise ComputedError(
+            error = UnsupportedError(
                 "model-020",
                 f"{node.name}: the shape is computed, must be constant",
                 where=node.where,
                 help="export the model with fixed shapes",
             )
+            raise ComputedError.of(error)
         allowed = bool(folding.whole(node, "allowzero", 0))
         return folding.reshaped(shape, folding.numbers(arrays[1]), allowed)
     axes = folding.listed_axes(node, arrays)

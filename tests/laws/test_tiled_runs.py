@@ -26,8 +26,8 @@ from strategies import regions, seeds
 
 WIDER = {
     "AverageLast", "BatchToSpace", "Cumsum", "DepthToSpace", "Gather", "GatherNd", "Gru", "Lstm",
-    "MirrorPad", "PackChannels", "PackView", "PlainCumsum", "PlainGru", "PlainLstm", "PlainRnn",
-    "RealLstm", "RequantiseLast",
+    "MirrorPad", "PackChannels", "PackView", "PlainCumsum", "PlainGru", "PlainLstm",
+    "PlainResample", "PlainRnn", "RealLstm", "RequantiseLast",
     "RunningProduct", "Shape", "Slice", "SpaceToBatch", "SpaceToDepth", "Tile", "UnpackChannels",
 }  # fmt: skip
 """Operators whose affine form is wider than what they need: mixed axes, turned borders."""

@@ -182,7 +182,7 @@ def is_of_an_alternative(builder: ScheduleBuilder, proposal: Proposal) -> bool:
     return bool(builder.accounting.parts.alternative)
 
 
-def has_bands(expanded: ExpandedSchedule, addresses: object) -> bool:
+def has_bands(expanded: ExpandedSchedule, *_: object) -> bool:
     return bool(expanded.schedule.bands)
 
 

@@ -168,9 +168,10 @@ def _external_files(model: Path) -> Iterator[str]:
         raise _NotKeptError  # not written in the usual way
     for one in found:
         name = content[one.end() : one.end() + one[1][0]].decode("utf-8", "replace")
-        if not is_relative(name):
-            raise _NotKeptError
-        yield str(model.parent / name)
+        path = model.parent / name
+        if not (is_relative(name) and path.resolve().is_relative_to(model.parent.resolve())):
+            raise _NotKeptError  # the importer refuses it
+        yield str(path)
 
 
 def _digest(content: bytes) -> str:

@@ -45,7 +45,7 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
         return parts
     made = _other_choices if request.accelerators else _alternatives
     others = enumerate(made(graph, parts, request), 1)
-    found = tuple(replace(p, alternative=k, network=parts, offloaded=None) for k, p in others)
+    found = tuple(replace(p, alternative=k, network=parts) for k, p in others)
     return replace(parts, alternatives=found)
 
 

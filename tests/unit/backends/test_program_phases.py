@@ -61,8 +61,7 @@ def overlaps(program: Program) -> bool:
 
 
 def is_whole(call: Call) -> bool:
-    shape = call.output.type.shape
-    return (call.out.lower, call.out.upper) == ((0,) * len(shape), shape)
+    return (call.lower, call.upper) == (0, row_count(call.output.type.shape))
 
 
 def test_before_stripes_there_is_one_call_of_whole_tensors_for_each_node() -> None:

@@ -20,6 +20,7 @@ from errors.wrong_accelerators import (
 )
 from errors.wrong_descriptions import copying, fetching, moving
 from penstock import api, ladder
+from penstock.api import requested
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
 from penstock.backends.offloaded import Offloaded
 from penstock.codegen.c_driver import CallTexts
@@ -390,7 +391,7 @@ def test_the_command_line_exits_with_1_where_strict_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "request", Mock(return_value=toy_request(strict=True)))
+    monkeypatch.setattr(requested, "request", Mock(return_value=toy_request(strict=True)))
     said = CommandLine(monkeypatch, capsys)("compile", "zoo:lenet5", "--strict")
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error[accelerator-001]: ")
@@ -401,7 +402,7 @@ def test_the_command_line_lists_cpu_fallbacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "request", Mock(return_value=toy_request()))
+    monkeypatch.setattr(requested, "request", Mock(return_value=toy_request()))
     said = CommandLine(monkeypatch, capsys)("compile", "zoo:lenet5")
     assert said.code == 0
     assert "6 nodes fall back" in said.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,10 @@ def test_a_command_states_its_request(
 ) -> None:
     requests: list[Request] = []
 
-    def capture(wanted: Request, **_: object) -> None:
-        requests.append(wanted)
+    def capture(
+        model: str, target: str, *, workers: int, on_stage: object, cache: bool, **settings: Any
+    ) -> None:
+        requests.append(api.request(model, target, **settings))
         raise UsageError("usage-000", "captured")
 
     monkeypatch.setattr(api, "compile", capture)

@@ -175,7 +175,7 @@ def grouped(cost: GroupCycles, options: Options) -> Grouped:
     `options.inside`."""
     problem = cost.problem
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
-    inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
+    inside, states = ORDERS_INSIDE[options.inside], options.order_states // max(1, len(groups))
     order: list[int] = []
     in_tiles = tuple(group for group in groups if group in cost.in_tiles)
     for group in groups:

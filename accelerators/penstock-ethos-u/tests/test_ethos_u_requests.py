@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from offloading import assert_exact, compiled
+from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 from penstock.scheduling.text.printer import print_frontier
 from penstock.scheduling.text.reader import read_frontier
@@ -42,3 +46,18 @@ def test_whole_requests_are_part_of_the_text_of_a_schedule() -> None:
     plans = [plan.whole_requests for s in done.frontier.schedules for plan in s.plans]
     assert any(plans)
     assert [plan.whole_requests for s in back.schedules for plan in s.plans] == plans
+
+
+def test_rows_that_no_call_requests_are_computed_in_one_call_too() -> None:
+    """The last rows of `features` are computed, but never read."""
+    net = GraphBuilder("left_over")
+    x = net.conv2d(net.input((1, 7, 3, 2)), 4, 1, name="features")
+    weights = net.constant(np.ones((8, 4, 1, 4), np.int8), Quantisation((0.01,), (0,)), "w")
+    bias = net.constant(np.zeros(8, np.int32), Quantisation((x.type.scale * 0.01,), (0,)), "b")
+    op = TransposeConv(Spread(2, 4, 1, 3), Spread(2, 1, 1, 0))
+    y = net.apply(op, x, weights, bias, quantisation=Quantisation((0.25,), (0,)), name="y")
+    npu = "ethos_u55:macs=32,layout=nhcwb16"
+    done = api.verify(
+        net.build(y), "cortex-m55", last_rung="machine", every_point=True, accelerators=[npu]
+    )
+    assert all(rung.compared.mismatches == 0 for rung in done.rungs if rung.compared)

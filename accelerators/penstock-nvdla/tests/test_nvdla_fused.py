@@ -103,7 +103,8 @@ def test_live_buffers_share_no_bank() -> None:
 
 
 def test_cascades_are_refused_beside_banks() -> None:
-    request = api.request(NETWORK, "host", accelerators=("nvdla:banked=True",))
+    options = Options(partition="cascades")
+    request = api.request(NETWORK, "host", accelerators=("nvdla:banked=True",), options=options)
     with pytest.raises(UsageError, match="do not assign rows to the banks"):
         compile_request(request)
 

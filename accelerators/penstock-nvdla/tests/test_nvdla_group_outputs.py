@@ -87,7 +87,7 @@ def test_a_single_layer_runs_in_tiles_that_fill_the_stripes() -> None:
     graph = net.build(net.conv2d(net.input((1, 13, 13, 32)), 64, 3, name="a"))
     cycles: list[int] = []
     for tiles in (True, False):
-        options = Options(partition="best", tiles=tiles)
+        options = Options(partition="greedy", tiles=tiles)
         done = compile_request(
             api.request(graph, "host", accelerators=("nvdla:config=small",), options=options)
         )

@@ -338,7 +338,7 @@ def _uniform_searches(
 ) -> Mapping[PartOrder, UniformSearch]:
     """The searches of each order; none if `UniformSearch` does not model the memories."""
     parts, model, options = problem.parts, problem.model, problem.options
-    if not problem.memories.uniform or options.partition != CASCADES:
+    if not problem.memories.uniform or options.partition not in (AUTO, CASCADES):
         return {}
     memory = problem.memories.default_assignment
     return {

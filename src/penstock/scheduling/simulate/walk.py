@@ -297,7 +297,8 @@ def run_cascade(
             if first >= target:
                 depth -= 1
                 continue
-            most = UNBOUNDED - first if depth > 1 and t.at_once[a] else stripe
+            is_requested = depth > 1 or lower <= t.last[s] < upper  # or left over at the end
+            most = UNBOUNDED - first if is_requested and t.at_once[a] else stripe
             end = call_end(t, a, first, min(first + most, target))
             lacking, rows = missing_rows(t, c, a, end)
             if lacking >= 0:

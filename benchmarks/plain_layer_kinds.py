@@ -24,6 +24,7 @@ from penstock.ops.conv2d import PlainConv2D
 from penstock.ops.conversions import WIDE, Cast, Dequantize, QuantizeReal, QuantizeWide
 from penstock.ops.cumsum import Cumsum, PlainCumsum
 from penstock.ops.depthwise_conv2d import PlainDepthwiseConv2D
+from penstock.ops.dynamic_range import DynamicZero
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.gather import GatherNd
 from penstock.ops.integer_pairs import IntegerFunction, IntegerPairs
@@ -86,7 +87,6 @@ REAL_FUNCTIONS: tuple[Op, ...] = (
     Round(),
     Neg(),
     Square(),
-    PlainHardSwish(),
 )
 POSITIVE_FUNCTIONS: tuple[Op, ...] = (PlainLog(), PlainSqrt(), PlainRsqrt())
 EITHER_PAIRS: tuple[Op, ...] = (PlainMaximum(), PlainMinimum(), PlainSquaredDifference())
@@ -124,7 +124,7 @@ def pairs(d: PlainDrawing) -> None:
 
 def quotients(d: PlainDrawing) -> None:
     """Quotients of real numbers, and of integers of which the divisor is smaller."""
-    for op in (PlainDiv(d.random.choice(LIMITS)), FloorDiv(), PlainPRelu()):
+    for op in (PlainDiv(d.random.choice(LIMITS)), FloorDiv()):
         x = _reals(d)
         d.apply(op, x, _other(d, x))
     for op in (FloorDiv(), FloorMod()):
@@ -350,6 +350,15 @@ def resampled(d: PlainDrawing) -> None:
     d.apply(Resample(rows, columns), x, quantisation=EIGHTH)
 
 
+def activations(d: PlainDrawing) -> None:
+    """Activations of real numbers, and the zero points of dynamic quantisation."""
+    x = _reals(d)
+    d.apply(PlainHardSwish(), x)
+    d.apply(PlainPRelu(), x, _other(d, x))
+    size = d.apply(PlainAbs(), x)
+    d.apply(DynamicZero(), d.apply(Neg(), size), size)
+
+
 def resampled_reals(d: PlainDrawing) -> None:
     """Weighted sums of rows and columns of real numbers."""
     shape = _image(d)
@@ -416,4 +425,5 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     recurrences,
     resampled,
     resampled_reals,
+    activations,
 )

@@ -6,6 +6,7 @@
 
 #include "float_bits.h"
 #include "real.h"
+#include "view.h"
 
 /* exp(r) - 1 for r in [-0.35, 0.35]. */
 static inline float penstock_exp_near_zero(float r) {
@@ -17,8 +18,9 @@ static inline float penstock_exp_near_zero(float r) {
     return r + penstock_product(penstock_product(r, r), sum);
 }
 
-/* exp(x) for any x; 0 and infinity where it leaves the range of floats. */
-static inline float penstock_exp(float x) {
+/* exp(x) for any x; 0 and infinity where it leaves the range of floats.  Inlined everywhere: else
+ * the cycles of a kernel would depend on how many others call it. */
+PENSTOCK_INLINE_KERNEL float penstock_exp(float x) {
     if (!(x <= 89.0f)) {
         return x != x ? x : penstock_float_of(PENSTOCK_INFINITY_BITS);
     }

@@ -1,5 +1,5 @@
-/* sigmoid_f32.h: logistic function and hyperbolic tangent of floats, with errors below 3 and below 2
- * units in the last place. */
+/* sigmoid_f32.h: logistic function and hyperbolic tangent of floats, with errors below 3 and below
+ * 2 units in the last place. */
 #ifndef PENSTOCK_SIGMOID_F32_H
 #define PENSTOCK_SIGMOID_F32_H
 
@@ -7,10 +7,10 @@
 
 /* 1 / (1 + exp(-x)).  Below -9, exp(x) as in the reference, which is 1.0001 times too large. */
 static inline float penstock_logistic(float x) {
-    if (!(x >= -9.0f && x <= 20.0f)) {
-        return x > 0.0f ? 1.0f : penstock_exp(x);
-    }
     const float power = penstock_exp(-penstock_magnitude(x));
+    if (!(x >= -9.0f && x <= 20.0f)) {
+        return x > 0.0f ? 1.0f : power;
+    }
     return (x < 0.0f ? power : 1.0f) / (1.0f + power);
 }
 

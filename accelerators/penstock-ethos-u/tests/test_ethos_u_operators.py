@@ -97,14 +97,14 @@ def drawn_range(draw: st.DrawFn) -> Quantisation:
 
 
 @every_accelerator
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(graph=transposed(), layout=layouts)
 def test_transposed_convolutions(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
 
 
 @every_accelerator
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(graph=totals(), layout=layouts)
 def test_totals(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
@@ -185,7 +185,7 @@ def dense(draw: st.DrawFn) -> Graph:
 
 
 @every_accelerator
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(graph=dense(), layout=layouts)
 def test_dense_layers_of_images(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
@@ -208,7 +208,7 @@ def put_together(draw: st.DrawFn) -> Graph:
     return net.build(net.conv2d(x, 8, 3, name="reader") if draw(st.booleans()) else x)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(graph=put_together(), accelerator=st.sampled_from(EVERY), layout=layouts)
 def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)

@@ -168,7 +168,7 @@ def real_positions(node: OnnxNode, axis: ResizedAxis, model_axis: int) -> Array:
     match node.text("coordinate_transformation_mode", "half_pixel"):
         case "align_corners":
             return o * last / (length - 1) if length != 1 else o * 0
-        case "tf_crop_and_resize":
+        case mode if mode == CROP:
             start, end = _region(node, model_axis)
             if length == 1:
                 return o + (start + end) * last / 2

@@ -20,6 +20,12 @@ HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
 # Compiles sanitised code in two thirds of the time of -O2, and removes fewer errors.
 SANITISED_LEVEL = "-O1"
+# Links with the sanitizers in half the time of the default.
+GOLD = ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
+QUICK_CHECKS = (
+    "-fsanitize-undefined-trap-on-error",
+    "--param=asan-instrumentation-with-call-threshold=0",
+)
 # Programs that fail if the sanitizer of that name works.
 PROBES = {
     "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
@@ -37,6 +43,12 @@ class SanitisedCompiler:
 
     compiler: Compiler
     sanitizers: tuple[str, ...]
+
+    @property
+    def quick_checks(self) -> tuple[str, ...]:
+        """Flags of the same checks that compile in three fifths of the time, run longer, and do
+        not say which undefined behaviour is found."""
+        return QUICK_CHECKS if self.compiler.kind == "gcc" else ()
 
 
 @cache
@@ -118,8 +130,9 @@ def shared_suffix() -> str:
 def _with_sanitizers(compiler: Compiler, names: Sequence[str]) -> Compiler:
     kept = tuple(flag for flag in compiler.flags if not flag.startswith("-fno-sanitize"))
     # zig builds a run-time library for messages, which takes half a minute; a trap needs none.
-    stop = "-fsanitize-trap=undefined" if compiler.kind == "zig" else "-fno-sanitize-recover=all"
-    added = (SANITISED_LEVEL, f"-fsanitize={','.join(names)}", stop)
+    zig = compiler.kind == "zig"
+    more = ("-fsanitize-trap=undefined",) if zig else ("-fno-sanitize-recover=all", *GOLD)
+    added = (SANITISED_LEVEL, f"-fsanitize={','.join(names)}", *more)
     return Compiler(compiler.kind, compiler.command, kept + added)
 
 

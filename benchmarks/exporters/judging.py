@@ -34,7 +34,7 @@ def judged(path: Path, target: str, until: str) -> Verdict:
     is_onnx = path.suffix == ".onnx"
     reason = onnx_judge.not_run(path.read_bytes()) if is_onnx else ""
     try:
-        done = compiled(path, target)
+        done = compiled(path, target, deep=True)
         sets = [_with_small_indices(one) for one in api.drawn_sets(done, SETS)]
         if reason:
             return Verdict(Outcome.NOT_JUDGED, note=reason)

@@ -7,7 +7,8 @@
 
 Each generator (`benchmarks/torture/generators`) draws models; other runtimes judge what penstock
 makes of them, within limits on time and memory.  A finding is made small by delta debugging and
-written to the output folder, with a test to paste; `log.jsonl` there gets a line for each.  Exits
+written to the output folder, with a test to paste; `log.jsonl` there gets a line for each, and one
+with the counts after each turn.  A generator that is named twice has twice as many turns.  Exits
 with 1 if there is a finding.  Generators whose packages are missing are named and skipped; the
 extra `torture` has all.
 """
@@ -20,6 +21,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -63,11 +65,10 @@ def main(arguments: Sequence[str]) -> int:
     plan = Plan(present, seed, _seconds(chosen), chosen.count, chosen.workers, not chosen.as_drawn)
     print(f"seeds from {seed} on", flush=True)
     log = Log(chosen.o)
-    run = Run(plan, log.add)
+    run = Run(plan, log.add, partial(log.count, seed))
     try:
         run.finish()
     finally:
-        log.finish(seed, run.tallies)
         show(run.tallies)
     return int(log.findings > 0)
 

@@ -54,7 +54,8 @@ class Limits:
 
 
 Judge = Callable[["Case", bool], Verdict]
-"""Judges a case; if the flag is set also where that takes seconds: C of every point, the core."""
+"""Judges a case; if the flag is set also where that takes long: the report, the core, C of other
+points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Generator:
     draw: Callable[[int], Case | None]
     needs: tuple[str, ...] = ()
     limits: Limits = Limits()
-    deep: int = 10
+    deep: int = 20
 
     @property
     def missing(self) -> tuple[str, ...]:

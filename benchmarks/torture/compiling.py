@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,9 +10,13 @@ from benchmarks.torture.case import Outcome, Verdict
 from benchmarks.watched_process import limit_memory
 from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError, ToolError
+from penstock.execution import firmware, run_on_host
 from penstock.ir.tensor import Array
 from penstock.optional import strict
-from penstock.pipeline.compilation import Compilation, with_point
+from penstock.pipeline.compilation import Compilation, compile_request, with_point
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.simulators.compare import compare_sets
+from penstock.simulators.graph import run_sequences
 
 MOST_MACS = 50_000_000
 MOST_BYTES = 8 << 20
@@ -20,11 +25,12 @@ BROKEN_C = ("tool-003", "tool-020")
 """Codes of errors that a compiler or a sanitizer reports about the generated C."""
 
 
-def compiled(path: Path, target: str) -> Compilation:
-    """The compilation of a file.  Raises PenstockError; InternalError also if an alternative or a
-    suggestion fails, which users do not notice."""
+def compiled(path: Path, target: str, deep: bool) -> Compilation:
+    """The compilation of a file; if `deep`, the report with its alternatives and suggestions, too,
+    whose failures users do not notice.  Raises PenstockError."""
+    wanted = api.request(path, target)
     with strict():
-        return api.compile(path, target).compilation
+        return api.compile(wanted).compilation if deep else compile_request(wanted)
 
 
 def refusal(error: PenstockError) -> Verdict:
@@ -51,8 +57,8 @@ def _operator(error: PenstockError) -> str:
 
 
 def ladder_verdict(done: Compilation, sets: Sequence[Mapping[str, Array]], deep: bool) -> Verdict:
-    """The verdict of machine, every point, and C on this machine; `deep`: also of the simulated
-    core, and of the C of every point."""
+    """The verdict of the machine at every point, and of C on this machine; `deep`: also of the
+    simulated core, at the selected point and at some others (`_others`)."""
     if not is_small(done):
         return Verdict(Outcome.EXACT, note="too large to run")
     for rung in ladder.climb(done, ladder.Truth(), sets, every_point=True):
@@ -62,12 +68,37 @@ def ladder_verdict(done: Compilation, sets: Sequence[Mapping[str, Array]], deep:
             limit_memory(None)  # the address sanitizer reserves terabytes
         if rung.step == "host" and not deep:
             break
-    others = [point for point in done.points if point is not done.point]
-    for point in others if deep else ():
-        for rung in ladder.climb(with_point(done, point), ladder.Truth(), sets[:1]):
-            if wrong := mismatch(rung, f" of {point.height_bytes} B"):
-                return wrong
+    for point in _others(done) if deep else ():
+        if wrong := mismatch(_outputs_rung(done, point, sets[0]), f" of {point.height_bytes} B"):
+            return wrong
     return Verdict(Outcome.EXACT)
+
+
+def _outputs_rung(
+    done: Compilation, point: PlacedPoint, inputs: Mapping[str, Array]
+) -> ladder.Rung:
+    """The outputs of a point's C on the simulated core, or on this machine for targets without
+    one."""
+    inputs = ladder.with_interface(done, inputs)
+    (expected,) = run_sequences(done.model, (inputs,), 1)
+    other = with_point(done, point)
+    if done.request.target.core is None:
+        step, (found,) = "host", run_on_host(other, (inputs,)).tensors
+    else:
+        with firmware(other) as chip:
+            step, found = "core", chip.run(inputs, any_stack=True).tensors
+    outputs = {view.tensor for view in other.program.outputs}
+    names = [name for name in ladder.surviving(other) if name in outputs]
+    return ladder.Rung(step, compare_sets(names, (found,), (expected,)))
+
+
+def _others(done: Compilation) -> list[PlacedPoint]:
+    """The points with the least and the most memory, and one between them, of those that are not
+    selected."""
+    points = done.points
+    drawn = zlib.crc32(b"".join(content for _, content in done.bundle.files))
+    some = {0, drawn % len(points), len(points) - 1}
+    return [points[k] for k in sorted(some) if points[k] is not done.point]
 
 
 def mismatch(rung: ladder.Rung, of: str = "") -> Verdict | None:

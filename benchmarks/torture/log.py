@@ -1,4 +1,5 @@
-"""Log: a folder with the files of findings, tests to paste, and a line of JSON for each."""
+"""Log: a folder with the files of findings, tests to paste, and a line of JSON for each finding and
+for the counts of each turn."""
 
 from __future__ import annotations
 
@@ -64,16 +65,17 @@ class Log:
             )
             print(f"{generator.name} {answer.seed}: {_line(verdict)} {file}".rstrip(), flush=True)
 
-    def finish(self, seed: int, tallies: Mapping[str, Tally]) -> None:
-        """Appends a line with the counts of the run."""
+    def count(self, first: int, generator: Generator, tally: Tally) -> None:
+        """Appends a line with what came of the seeds of a generator so far, from the first on."""
         with self._lock:
+            counts = {o.value: n for o, n in tally.outcomes.items()}
             self._append(
                 {
-                    "first seed": seed,
-                    "counts": {
-                        name: {o.value: n for o, n in tally.outcomes.items()}
-                        for name, tally in tallies.items()
-                    },
+                    "generator": generator.name,
+                    "first seed": first,
+                    "seeds": tally.seeds,
+                    "models": tally.models,
+                    "counts": counts,
                 }
             )
 

@@ -31,7 +31,7 @@ def judge(case: Case, deep: bool) -> Verdict:
         path.write_bytes(case.raw)
         reason = not_run(case.raw)
         try:
-            done = compiled(path, case.target)
+            done = compiled(path, case.target, deep)
             if reason:
                 return Verdict(Outcome.NOT_JUDGED, note=reason)
             sets = api.drawn_sets(done, SETS)

@@ -22,9 +22,10 @@ SMALLER_PER_CLASS = 3
 
 @dataclass
 class Tally:
-    """What came of the cases of a generator.  `shared` counts the networks of which a share
-    is stated (`Case.share`), and those of them that compile."""
+    """What came of the cases of a generator, of so many seeds.  `shared` counts the networks of
+    which a share is stated (`Case.share`), and those of them that compile."""
 
+    seeds: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])
     refusals: Counter[str] = field(default_factory=Counter[str])
     shared: Counter[bool] = field(default_factory=Counter[bool])
@@ -35,6 +36,7 @@ class Tally:
         return sum(self.outcomes.values())
 
     def add(self, answer: Answer) -> None:
+        self.seeds += 1
         if not answer.models:
             return
         verdict = answer.verdict
@@ -60,10 +62,16 @@ class Plan:
 
 
 class Run:
-    """A run in progress.  `on_finding` receives each finding, made small unless there are many."""
+    """A run in progress.  `on_finding` receives each finding, made small unless there are many;
+    `on_turn` what came of a generator so far, whenever its turn is over."""
 
-    def __init__(self, plan: Plan, on_finding: Callable[[Generator, Answer], None]) -> None:
-        self._plan, self._on_finding = plan, on_finding
+    def __init__(
+        self,
+        plan: Plan,
+        on_finding: Callable[[Generator, Answer], None],
+        on_turn: Callable[[Generator, Tally], None],
+    ) -> None:
+        self._plan, self._on_finding, self._on_turn = plan, on_finding, on_turn
         self.tallies: Mapping[str, Tally] = {g.name: Tally() for g in plan.generators}
         self._seeds = {g.name: iter(_seeds(plan)) for g in plan.generators}
         self._waiting = list(plan.generators)
@@ -110,6 +118,7 @@ class Run:
         finally:
             tally.seconds += time.monotonic() - begin
             process.close()
+            self._on_turn(generator, tally)
 
     def _answer(self, process: WatchedProcess, generator: Generator, task: Task) -> Answer:
         process.send(task)

@@ -39,7 +39,7 @@ def judge(case: Case, deep: bool) -> Verdict:
         path = Path(folder) / f"model{case.suffix}"
         path.write_bytes(case.raw)
         try:
-            done = compiled(path, case.target)
+            done = compiled(path, case.target, deep)
             sets = api.drawn_sets(done, SETS)
             return reference_verdict(case.raw, done, sets[0]) or ladder_verdict(done, sets, deep)
         except PenstockError as error:

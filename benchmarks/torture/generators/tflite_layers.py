@@ -58,4 +58,4 @@ def judge(case: Case, deep: bool, operators: OperatorsVerdict = operators_verdic
             return refusal(error)
 
 
-GENERATOR = Generator("tflite-layers", draw, ("tflite_micro",), deep=20)
+GENERATOR = Generator("tflite-layers", draw, ("tflite_micro",))

@@ -22,4 +22,4 @@ def draw(seed: int) -> Case | None:
     return Case(raw, ".tflite", tflite_layers.judge, len(kept), target=target_of(seed + turn))
 
 
-GENERATOR = Generator("tflite-real", draw, ("tflite_micro",), deep=20)
+GENERATOR = Generator("tflite-real", draw, ("tflite_micro",))

@@ -37,4 +37,4 @@ def judge(case: Case, deep: bool) -> Verdict:
     return tflite_layers.judge(case, deep, tensorflow_verdict)
 
 
-GENERATOR = Generator("tflite-unsigned", draw, ("tensorflow",), deep=20)
+GENERATOR = Generator("tflite-unsigned", draw, ("tensorflow",))

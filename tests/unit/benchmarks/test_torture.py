@@ -120,13 +120,13 @@ def test_the_judge_tells_right_from_wrong(
         raise raised
 
     monkeypatch.setattr(api_compiling, "compile_request", broken)
-    assert verdict_on(case(small(("Relu", {}))), deep=False).outcome is outcome
+    assert verdict_on(case(small(("Relu", {}))), deep=True).outcome is outcome
 
 
 def test_a_mistake_of_the_judge_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling.api, "compile", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        verdict_on(case(small(("Relu", {}))), deep=False)
+        verdict_on(case(small(("Relu", {}))), deep=True)
 
 
 def test_a_test_to_paste_runs(tmp_path: Path) -> None:
@@ -150,9 +150,10 @@ def test_findings_are_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     log, generator = Log(tmp_path), OURS[0]
     wrong = Verdict(Outcome.WRONG, "node", "Clip", "5 elements differ")
     log.add(generator, Answer(3, wrong, 1, raw=small(("Relu", {})), suffix=".onnx"))
-    log.finish(3, {generator.name: Tally()})
+    log.count(3, generator, Tally(seeds=2))
     first, last = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
-    assert (first["seed"], first["cause"], last["first seed"]) == (3, "Clip", 3)
+    assert (first["seed"], first["cause"]) == (3, "Clip")
+    assert (last["generator"], last["first seed"], last["seeds"]) == (generator.name, 3, 2)
     assert (tmp_path / first["file"]).is_file()
     assert "5 elements differ" in capsys.readouterr().out
 

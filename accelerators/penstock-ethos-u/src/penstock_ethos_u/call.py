@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.uma import Place, StreamRows, StreamTransfer
-from penstock_ethos_u.encoding import ConstantSegment
+from penstock_ethos_u.encoding import NO_SEGMENT, ConstantSegment
 from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, copied_before
 from penstock_ethos_u.performance import Block, Cycles
 from penstock_ethos_u.steps import CONSTANTS, RESULT, Step, Steps, View
@@ -36,33 +36,21 @@ NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
 
 class ChannelPart(NamedTuple):
     """The output channels that one operation computes, and the encoded constants of these channels.
-    The constants form a segment: the biases, followed by the weights.
 
-    segment: index of the segment.
+    number: index of the segment.
     first: index of the first output channel.
     channels: number of output channels.
-    place: address of the segment; None if the operation has no weights.
-    bias_sizes, weight_sizes: sizes of the encoded biases and weights of each core.
+    place: address of the segment, or of a look-up table; None if the operation has no constants.
+    segment: sizes of the segment; empty if the operation has no weights.
     biases: address of a copy of the biases that an earlier call has made; None if the operation
         reads the biases that are stored in the segment."""
 
-    segment: int
+    number: int
     first: int
     channels: int
-    place: Place | None
-    bias_sizes: tuple[int, ...] = ()
-    weight_sizes: tuple[int, ...] = ()
+    place: Place | None = None
+    segment: ConstantSegment = NO_SEGMENT
     biases: Place | None = None
-
-    @property
-    def bias_bytes(self) -> int:
-        """Size of the encoded biases."""
-        return sum(self.bias_sizes)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the encoded biases and weights."""
-        return self.bias_bytes + sum(self.weight_sizes)
 
 
 class ComputeTiming(NamedTuple):
@@ -132,7 +120,7 @@ class Compute(NamedTuple):
         """The fastest block size of this operation, and its cycles."""
         lower, upper = self.op.reads(self.first, self.end)
         rows = self.end - self.first, upper - lower
-        return _compute_timing(self.op, *rows, self.part.segment, self.part.size_bytes)
+        return _compute_timing(self.op, *rows, self.part.number, self.part.segment.size_bytes)
 
 
 class TableCopy(NamedTuple):
@@ -263,13 +251,11 @@ class NpuCall:
     def _part_of_step(self, steps: Steps, step: Step) -> ChannelPart:
         """All output channels of a step, with the address of its constants."""
         if not step.constants:
-            return ChannelPart(0, 0, step.op.out_c, None)
+            return ChannelPart(0, 0, step.op.out_c)
         assert self.constants is not None
         at = self.constants.offset_bytes + steps.constants_offset(step)
         place = Place(self.constants.base, at)
-        if step.segment is None:
-            return ChannelPart(0, 0, step.op.out_c, place)
-        return ChannelPart(0, 0, step.segment.channels, place, *step.segment[1:])
+        return ChannelPart(0, 0, step.op.out_c, place, step.segment)
 
     def _maps_of_step(
         self, step: Step, lower: int, upper: int, first: int, end: int
@@ -309,12 +295,12 @@ class NpuCall:
         segment is stored. For an operation without segments, the result is a single `ChannelPart`
         with all output channels and no constants."""
         if not self.encoded.segments:
-            return [ChannelPart(0, 0, self.op.out_c, None)]
+            return [ChannelPart(0, 0, self.op.out_c)]
         found: list[ChannelPart] = []
         channel, place = 0, self.constants
         assert place is not None
         for k, segment in enumerate(self.encoded.segments):
-            found.append(ChannelPart(k, channel, segment.channels, place, *segment[1:]))
+            found.append(ChannelPart(k, channel, segment.channels, place, segment))
             channel += segment.channels
             place = Place(place.base, place.offset_bytes + segment.size_bytes)
         return found
@@ -325,7 +311,7 @@ class NpuCall:
         target = self._with_read_addresses(part).place
         assert part.place is not None
         assert target is not None
-        return StreamTransfer(part.place, target, part.size_bytes)
+        return StreamTransfer(part.place, target, part.segment.size_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
         """Return `part` with the addresses from which the operation reads its constants: those of
@@ -333,14 +319,14 @@ class NpuCall:
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
-        if not op.reads_copy(part.segment):
+        if not op.reads_copy(part.number):
             return part
-        if part.segment < op.prefetched_segments:
+        if part.number < op.prefetched_segments:
             assert part.place is not None
             assert self.constants is not None
             at = self.prefetched, part.place.offset_bytes - self.constants.offset_bytes
         else:
-            at = self.scratch, sum(op.buffer_sizes[: part.segment % op.buffers])
+            at = self.scratch, sum(op.buffer_sizes[: part.number % op.buffers])
         place, offset = at
         assert place is not None
         return part._replace(place=Place(place.base, place.offset_bytes + offset))
@@ -412,7 +398,7 @@ class NpuCall:
                 (scratch.base, MapTiles(size, 1, at, 0)),
             )
             copy = row_copy(self.op)
-            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None))
+            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c))
         result = _feature_map(self.result, (row, row + 1), self.op.out_row_bytes)
         assert result is not None
         window = (scratch.base, MapTiles(size, upper - lower, begin, 0))

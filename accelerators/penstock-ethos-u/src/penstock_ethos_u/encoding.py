@@ -44,6 +44,9 @@ class ConstantSegment(NamedTuple):
         return self.bias_bytes + sum(self.weight_sizes)
 
 
+NO_SEGMENT = ConstantSegment(0, (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedConstants:
     """The constants of an operation in the format that the NPU reads: weights and biases in

@@ -92,9 +92,9 @@ def _computation(action: Compute) -> Any:
     if op.out_bytes > 1 or op.in_bytes > 1:
         _widen(api, op, made)
     if part.place is not None:
-        weights = Place(part.place.base, part.place.offset_bytes + part.bias_bytes)
-        made.biases = _ranges(part.biases or part.place, part.bias_sizes)
-        made.weights = _ranges(weights, part.weight_sizes)
+        weights = Place(part.place.base, part.place.offset_bytes + part.segment.bias_bytes)
+        made.biases = _ranges(part.biases or part.place, part.segment.bias_sizes)
+        made.weights = _ranges(weights, part.segment.weight_sizes)
     return made
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.uma import StreamRows
-from penstock_ethos_u.encoding import ConstantSegment
+from penstock_ethos_u.encoding import NO_SEGMENT, ConstantSegment
 from penstock_ethos_u.movement import Lines
 from penstock_ethos_u.operation import STEP, Operation
 from penstock_ethos_u.tiles import MapTiles, tiles_of
@@ -64,7 +64,7 @@ class Step:
     source, second: the inputs of the operation; its second input may be a scalar.
     target: the output of the operation.
     constants: its look-up table, or its encoded biases and weights; empty if it has none.
-    segment: sizes of its biases and weights; None if it has none.
+    segment: sizes of its biases and weights; empty if it has none.
     whole: whether each call computes all rows of the box, whatever its output rows."""
 
     op: Operation
@@ -72,7 +72,7 @@ class Step:
     target: View
     second: View | None = None
     constants: bytes = b""
-    segment: ConstantSegment | None = None
+    segment: ConstantSegment = NO_SEGMENT
     whole: bool = False
 
     def rows(self, first: int, end: int) -> tuple[int, int]:

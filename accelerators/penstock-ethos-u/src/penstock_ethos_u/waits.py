@@ -110,10 +110,10 @@ def accesses_of(action: Action) -> Accesses:
         row = _row_span(second.shape.width, second.shape.depth, second.packed, stride)
         reads += _spans(maps.second, upper - lower, row)
     if part.place is not None:
-        biases, end = part.biases or part.place, part.place.offset_bytes + part.size_bytes
+        biases, end = part.biases or part.place, part.place.offset_bytes + part.segment.size_bytes
         at = biases.offset_bytes
-        reads.append((biases.base, at, at + part.bias_bytes))
-        reads.append((part.place.base, part.place.offset_bytes + part.bias_bytes, end))
+        reads.append((biases.base, at, at + part.segment.bias_bytes))
+        reads.append((part.place.base, part.place.offset_bytes + part.segment.bias_bytes, end))
     if op.function in TABULATED:
         reads.append((INSIDE, 0, TABLES_BYTES))
     stride = maps.result[1].stride or (0 if op.packed_out else op.out_c)

@@ -39,6 +39,7 @@ PUBLISHED: Mapping[str, str] = {
     "ethos_u55": "ethos-u",
     "ethos_u65": "ethos-u",
     "ethos_u65_256": "ethos-u",
+    "ethos_u85": "ethos-u",
     "nvdla": "nvdla",
     "pe_array": "pe-array",
     "smv": "smv",

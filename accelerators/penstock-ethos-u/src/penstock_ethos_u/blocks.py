@@ -5,8 +5,11 @@ While the NPU computes one block, it loads the input of the next one, so its int
 the inputs and the accumulators of two blocks. Block sizes for which these do not fit are not
 candidates.
 
+Ethos-U85 has a memory for inputs and one for accumulators. If no block size fits them twice, blocks
+follow each other without overlap.
+
 Source: `architecture_allocator.py` of Arm's compiler Vela 5.2.0, which determines the block sizes
-that fit.
+that fit; for Ethos-U85 `regor/architecture/ethosu85/ethos_u85.cpp`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from penstock_ethos_u.configurations import (
     OUTPUT_BANKS,
     EthosUConfiguration,
     MapShape,
+    SeparateMemories,
 )
 
 # The properties of an operation that the performance model uses to estimate its cycles.
@@ -114,7 +118,8 @@ Ints = NDArray[np.int64]
 # Block sizes: an array of shape (n, 3), with rows, columns and channels of each block.
 Blocks = NDArray[np.int64]
 
-LARGEST = MapShape(32, 64, 128)  # The largest block size that the hardware supports.
+# The largest block size that the hardware supports; with separate memories.
+LARGEST, LARGEST_SEPARATE = MapShape(32, 64, 128), MapShape(128, 128, 1024)
 # Maximum number of rows or columns of a window that the NPU processes at once. A larger window is
 # split into parts.
 WINDOW_PART = 8
@@ -128,22 +133,104 @@ def fitting_blocks(work: NpuWork) -> Blocks:
     """Return the block sizes with which the operation fits the NPU's internal memory.
 
     The result is an array of shape (n, 3): rows, columns and channels of each block size."""
-    micro, out = work.chip.micro_block, work.output
+    memories, out, step = work.chip.memories, work.output, depth_step(work)
+    micro, largest = work.chip.micro_block, LARGEST
+    if memories is not None:
+        micro, largest = micro_block(work), LARGEST_SEPARATE
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(
-        least[0], _round_up(min(LARGEST.height, out.height), least[0]) + 1, least[0]
+        least[0], _round_up(min(largest.height, out.height), least[0]) + 1, least[0]
     )
-    widths = np.arange(least[1], _round_up(min(LARGEST.width, out.width), least[1]) + 1, least[1])
-    whole = _round_up(min(LARGEST.depth, out.depth), micro.depth)
-    depths = sorted({*range(BLOCK_CHANNELS, min(LARGEST.depth, out.depth), BLOCK_CHANNELS), whole})
-    grid = np.meshgrid(heights, widths, np.array(depths), indexing="ij")
-    every = np.stack([axis.ravel() for axis in grid], axis=1).astype(np.int64)
-    return every[fits(work, every)]
+    widths = np.arange(least[1], _round_up(min(largest.width, out.width), least[1]) + 1, least[1])
+    whole = _round_up(min(largest.depth, out.depth), step)
+    between = max(step, BLOCK_CHANNELS)
+    depths = sorted({*range(between, min(largest.depth, out.depth), between), whole})
+    if memories is None:
+        every = _grid(heights, widths, np.array(depths))
+        return every[fits(work, every)]
+    if work.kind is ComputeKind.ELEMENTWISE:  # its blocks only share the memory of outputs by rows
+        heights = heights[-1:]
+    flat = _grid(heights, widths, np.array(depths[:1]))
+    for blocks in (2, 1):
+        small = flat[_fits_separately(work, memories, flat, blocks)]
+        every = np.concatenate([np.insert(small[:, :2], 2, depth, axis=1) for depth in depths])
+        found = every[_fits_separately(work, memories, every, blocks)]
+        if len(found):
+            break
+    return found
+
+
+def _grid(*axes: Ints) -> Blocks:
+    grid = np.meshgrid(*axes, indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1).astype(np.int64)
+
+
+def depth_step(work: NpuWork) -> int:
+    """Return the number of channels of which those of a block are a multiple."""
+    if work.chip.memories is None:
+        return work.chip.micro_block.depth
+    return max(BLOCK_CHANNELS, micro_block(work).depth)
+
+
+def micro_block(work: NpuWork) -> MapShape:
+    """Return the rows, columns and channels of the output that the multipliers of a core compute at
+    a time."""
+    # Configurations that compute 2 rows and 2 columns at a time compute 1 row and 4 columns instead
+    # if a convolution has a single output row, a window of one row, and an even number of output
+    # columns.
+    micro, out, memories = work.chip.micro_block, work.output, work.chip.memories
+    if memories is None:
+        flat = work.kind is ComputeKind.CONVOLUTION
+        flat = flat and (micro.height, out.height, work.window.height) == (2, 1, 1)
+        return MapShape(1, 4, micro.depth) if flat and out.width % 2 == 0 else micro
+    if work.kind is ComputeKind.CONVOLUTION:
+        every = memories.convolution_micro_blocks(out.depth)
+    elif work.equal_depth:
+        every = memories.plain_micro_blocks
+    else:
+        every = memories.channel_sum_micro_blocks
+    return min(every, key=lambda m: np.prod([_round_up(n, k) for n, k in zip(out, m, strict=True)]))
+
+
+def _fits_separately(
+    work: NpuWork, memories: SeparateMemories, blocks: Blocks, count: int
+) -> NDArray[np.bool_]:
+    """`fits` for separate memories, of which those of inputs and accumulators hold `count` blocks
+    at a time."""
+    needed, (height, width, depth) = input_blocks(work, blocks), blocks.T
+    if work.kind is ComputeKind.ELEMENTWISE:
+        fitting = width * depth * work.element_bytes <= memories.output_bytes
+        if work.second_elements is None:
+            return fitting
+        bricks = memories.repeat_bytes // REPEAT_SLOTS // (BLOCK_CHANNELS * work.element_bytes)
+        rows = micro_block(work).height
+        return fitting & (width * depth // BLOCK_CHANNELS <= bricks // rows)
+    channels = needed[:, 2]
+    if not work.equal_depth:
+        channels = np.minimum(channels, work.input.depth)
+        unit = _input_units(work, needed[:, 2])[:, 2]
+        channels = -(-channels // unit) * unit
+    inputs = needed[:, 0] * needed[:, 1] * channels * work.element_bytes
+    fitting = count * inputs <= memories.input_bytes
+    return fitting & (count * height * width * depth * 4 <= memories.sum_bytes)
+
+
+REPEAT_SLOTS = 6  # Parts of the memory of operands that are broadcast.
+
+
+def _input_units(work: NpuWork, depth: Ints) -> Ints:
+    """Return, for each number of channels of an input block, the rows, columns and channels of
+    which the memory that it occupies is a multiple, as an array of shape (n, 3)."""
+    memories, size = work.chip.memories, work.element_bytes
+    assert memories is not None
+    units = np.array(memories.input_units[micro_block(work)[:2]])
+    units[:, 2] *= BLOCK_CHANNELS // size
+    return units[np.digitize(depth * size, (BLOCK_CHANNELS, 2 * BLOCK_CHANNELS), right=True)]
 
 
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
     """Return, for each block size, whether the operation fits the NPU's internal memory, as an
-    array of shape (n,).
+    array of shape (n,). The memory consists of shared banks.
 
     blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     chip, needed = work.chip, input_blocks(work, blocks)
@@ -167,16 +254,27 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
     # Windows of more than `WINDOW_PART` (8) rows or columns are processed in parts; the loaded
     # input covers one part of each window.  For a convolution, it has at most 16 channels if the
     # weights are ordered part kernel first (several taps of few channels at a time), otherwise at
-    # most 32.
-    micro, axes = work.chip.micro_block, list[Ints]()
+    # most 32. With separate memories, it has always 16 or, of 8-bit elements, 64.
+    depth, separate = blocks[:, 2], work.chip.memories is not None
+    if not work.equal_depth:
+        most = input_channels(work.chip, work.part_kernel, work.element_bytes)
+        whole = most if separate else _round_up(min(work.input.depth, most), GRANULE)
+        depth = np.full_like(depth, whole)
+    units = _input_units(work, depth) if separate else np.array([work.chip.micro_block])
+    axes = list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
-        axes.append(_round_up(-(-seen // work.upscale), micro[k]))
-    depth = blocks[:, 2]
-    if not work.equal_depth:
-        most = 16 if work.part_kernel else 32
-        depth = np.full_like(depth, _round_up(min(work.input.depth, most), GRANULE))
+        axes.append(_round_up(-(-seen // work.upscale), units[:, k]))
+    if separate and work.equal_depth and work.kind is not ComputeKind.ELEMENTWISE:
+        depth = _round_up(depth, units[:, 2])
     return np.stack([*axes, depth], axis=1)
+
+
+def input_channels(chip: EthosUConfiguration, part_kernel: bool, element_bytes: int = 1) -> int:
+    """Return the maximum number of input channels that a convolution loads at a time."""
+    if part_kernel:
+        return 16
+    return 64 if chip.memories is not None and element_bytes == 1 else 32
 
 
 def _has_single_row(work: NpuWork) -> bool:
@@ -186,5 +284,5 @@ def _has_single_row(work: NpuWork) -> bool:
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 
-def _round_up(x: Ints | int, step: int) -> Any:
+def _round_up(x: Ints | int, step: Ints | int) -> Any:
     return -(-x // step) * step

@@ -21,6 +21,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.uma import Place, StreamRows, StreamTransfer
+from penstock_ethos_u.blocks import micro_block
+from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.encoding import NO_SEGMENT, ConstantSegment
 from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, copied_before
 from penstock_ethos_u.performance import Block, Cycles
@@ -59,11 +61,13 @@ class ComputeTiming(NamedTuple):
     block: rows, columns and channels of the output that the NPU computes at a time.
     cycles: cycles of the operation on each unit of the NPU; each field is an array with one
         element.
-    job: the operation as a job of the simulation in `timeline`."""
+    job: the operation as a job of the simulation in `timeline`.
+    micro_block: rows, columns and channels of the output that the multipliers compute at a time."""
 
     block: Block
     cycles: Cycles
     job: Job
+    micro_block: MapShape
 
 
 @lru_cache(maxsize=65536)
@@ -75,7 +79,7 @@ def _compute_timing(
     found = op.fastest_block_and_cycles(work)
     assert found is not None
     block, cycles = found
-    return ComputeTiming(block, cycles, operation_job(cycles, work.chip))
+    return ComputeTiming(block, cycles, operation_job(cycles, work.chip), micro_block(work))
 
 
 class Maps(NamedTuple):

@@ -1,7 +1,8 @@
 """configurations: the hardware configurations of Ethos-U and their memory ports, as data.
 
 Source: Arm's compiler Vela 5.2.0, which publishes sizes and rates of the configurations
-(`architecture_features.py`) and memory systems (`config_files/Arm/vela.ini`).
+(`architecture_features.py`; `regor/architecture/ethosu85/ethos_u85.cpp`) and memory systems
+(`config_files/Arm/vela.ini`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class OutputRates(NamedTuple):
     maximum: for max pooling and copies.
     other: for all other operations, such as convolutions.
     lookup: minimum for operations that apply a look-up table, even if a rate above is lower.
-    clamp: minimum for operations that clamp their output, even if a rate above is lower."""
+    clamp: minimum for operations that clamp their output, even if a rate above is lower.
+    wide: minimum for operations with elements of 32 bits, even if a rate above is lower."""
 
     multiply: float
     add: float
@@ -53,6 +55,7 @@ class OutputRates(NamedTuple):
     other: float
     lookup: float
     clamp: float
+    wide: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,59 @@ class EthosUPort:
     bytes_per_cycle: bandwidth.
     read_latency: cycles until the first byte is read.
     write_latency: cycles until the last byte is written.
-    burst_bytes: length of the longest burst in bytes."""
+    burst_bytes: length of the longest burst in bytes.
+    most_reads: maximum number of bursts that are requested but not yet read; 0 if it limits
+        nothing."""
 
     name: str
     bytes_per_cycle: float
     read_latency: int
     write_latency: int
     burst_bytes: int
+    most_reads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateMemories:
+    """The internal memories of Ethos-U85, one for each purpose, in place of shared banks; and its
+    micro blocks, which depend on the operation.
+
+    micro_blocks: those of convolutions, in order of preference.
+    plain_micro_blocks: those of all other operations, except sums over channels.
+    input_units: by rows and columns of a micro block: the rows, columns and channels, in units of
+        16 bytes, of which the inputs of a block occupy a multiple. The units are those of inputs
+        with at most 16 bytes of channels, with at most 32, and with more.
+    input_bytes, sum_bytes: sizes of the memories of inputs and of accumulators.
+    repeat_bytes: size of the memory of an operand that is broadcast.
+    output_bytes: size of the memory of outputs.
+    copy_words, weight_words, bias_words: sizes of the buffers of copies, weights and biases that
+        are read, in units of 16 bytes.
+    axi_ports: log2 of the numbers of ports to SRAM and to other memory."""
+
+    micro_blocks: tuple[MapShape, ...]
+    plain_micro_blocks: tuple[MapShape, ...]
+    input_units: Mapping[tuple[int, int], tuple[MapShape, MapShape, MapShape]]
+    input_bytes: int
+    sum_bytes: int
+    repeat_bytes: int
+    output_bytes: int
+    copy_words: int
+    weight_words: int
+    bias_words: int
+    axi_ports: tuple[int, int] = (1, 0)
+
+    def convolution_micro_blocks(self, channels: int) -> tuple[MapShape, ...]:
+        """Return the micro blocks of a convolution with this number of output channels: those with
+        the most channels of which a multiple exceeds it the least."""
+        # All have the same channels, on which the order of weights depends, for any output rows.
+        depths = sorted({micro.depth for micro in self.micro_blocks}, reverse=True)
+        depth = min(depths, key=lambda depth: -channels % depth)
+        return tuple(micro for micro in self.micro_blocks if micro.depth == depth)
+
+    @property
+    def channel_sum_micro_blocks(self) -> tuple[MapShape, ...]:
+        """The micro blocks of sums over channels, which have at most 16 channels."""
+        return tuple(micro for micro in self.micro_blocks if micro.depth <= BLOCK_CHANNELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +130,7 @@ class EthosUConfiguration:
     micro_block: rows, columns and channels of the output that the multipliers of a core compute at
         a time.
     banks: number of 1 KiB banks of the internal memory of a core, which holds the inputs and
-        accumulators of blocks.
+        accumulators of blocks; with separate memories, look-up tables only.
     input_granule: inputs occupy a multiple of this number of banks.
     sum_granule: accumulators occupy a multiple of this number of banks.
     rates: cycles per output element in the output unit, which scales and writes results.
@@ -89,7 +138,9 @@ class EthosUConfiguration:
     constants: port of the memory that holds weights, biases and look-up tables.
     most_copies: maximum number of copies that are issued but incomplete at a time.
     cores: number of cores, which compute output channels in turn. Each has its own multipliers,
-        internal memory, weights and biases."""
+        internal memory, weights and biases.
+    decoders: number of weight streams of a core, which contain output channels in turn.
+    memories: the internal memories if they are separate, as in Ethos-U85."""
 
     name: str
     macs: int
@@ -102,6 +153,8 @@ class EthosUConfiguration:
     constants: EthosUPort
     most_copies: int = 1
     cores: int = 1
+    decoders: int = 1
+    memories: SeparateMemories | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)  # cheap: configurations are part of cache keys
@@ -110,7 +163,7 @@ class EthosUConfiguration:
     def end_banks(self) -> int:
         """Number of banks at the end of the internal memory that inputs and accumulators never use,
         because they are reserved for a look-up table even if the operation has none."""
-        return LOOKUP_BANKS if self.banks > 16 else 0
+        return LOOKUP_BANKS if self.banks > 16 or self.memories else 0
 
     @property
     def in_sram(self) -> EthosUConfiguration:
@@ -155,9 +208,86 @@ U65_512 = replace(
     rates=OutputRates(0.1875, 0.375, 0.0625, 0.125, 0.5, 0.125),
 )  # fmt: skip
 
+_SRAM_U85 = EthosUPort("SRAM", 32.0, 16, 16, 64, 8 * 2)
+_DRAM_U85 = EthosUPort("DRAM", 7.5, 500, 250, 128, 24)
+
+
+def _u85(
+    macs: int, rate: float, wide: float, memories: SeparateMemories, decoders: int = 1
+) -> EthosUConfiguration:
+    """A configuration of Ethos-U85. Its memory ports are those of Vela's system
+    "Ethos_U85_SYS_DRAM_Low".
+
+    rate, wide: cycles per output element of 8 bits, and with elements of 32 bits."""
+    return EthosUConfiguration(
+        f"ethos-u85-{macs}", macs, memories.micro_blocks[0], LOOKUP_BANKS, 0, 0,
+        OutputRates(rate, rate, rate, rate, rate, rate, wide), _SRAM_U85, _DRAM_U85,
+        most_copies=4, decoders=decoders, memories=memories,
+    )  # fmt: skip
+
+
+def _units(*every: tuple[int, int, int]) -> tuple[MapShape, MapShape, MapShape]:
+    first, second, third = (MapShape(*unit) for unit in every)
+    return first, second, third
+
+
+_UNITS_128 = _units((1, 2, 1), (1, 1, 2), (1, 1, 2))
+_UNITS_2X2 = _units((2, 2, 1), (1, 2, 2), (1, 1, 4))
+_UNITS_1X4 = _units((1, 4, 1), (1, 2, 2), (1, 1, 4))
+_UNITS_1024 = _units((2, 4, 1), (2, 2, 2), (1, 2, 4))
+_UNITS_2048 = _units((4, 4, 1), (2, 4, 2), (2, 2, 4))
+
+U85 = (
+    _u85(128, 0.5, 1.0, SeparateMemories(
+        (MapShape(1, 2, 8),), (MapShape(1, 1, 16),), {(1, 2): _UNITS_128, (1, 1): _UNITS_128},
+        8192, 8192, 2048, 768, 64, 128, 16,
+    )),
+    _u85(256, 0.25, 0.5, SeparateMemories(
+        (MapShape(1, 4, 8), MapShape(2, 2, 8)), (MapShape(1, 2, 16),),
+        {(1, 4): _UNITS_1X4, (2, 2): _UNITS_2X2, (1, 2): _UNITS_2X2},
+        16384, 16384, 2048, 1536, 104, 128, 16,
+    )),
+    _u85(512, 0.125, 0.25, SeparateMemories(
+        (MapShape(2, 2, 16), MapShape(1, 4, 16)), (MapShape(2, 2, 16), MapShape(1, 4, 16)),
+        {(2, 2): _UNITS_2X2, (1, 4): _UNITS_1X4}, 16384, 32768, 4096, 3072, 128, 256, 16,
+    ), 2),
+    _u85(1024, 0.0625, 0.25, SeparateMemories(
+        (MapShape(2, 2, 32), MapShape(1, 4, 32), MapShape(2, 4, 16)), (MapShape(2, 4, 16),),
+        {
+            (2, 2): _UNITS_1024, (2, 4): _UNITS_1024,
+            (1, 4): _units((2, 4, 1), (1, 4, 2), (1, 2, 4)),
+        },
+        16384, 65536, 4096, 6144, 256, 416, 16, (1, 1),
+    ), 4),
+    _u85(2048, 0.03125, 0.125, SeparateMemories(
+        (MapShape(2, 2, 64), MapShape(1, 4, 64), MapShape(4, 4, 16)), (MapShape(4, 4, 16),),
+        {
+            (2, 2): _UNITS_2048, (4, 4): _UNITS_2048,
+            (1, 4): _units((4, 4, 1), (2, 4, 2), (1, 4, 4)),
+        },
+        32768, 131072, 8192, 12288, 256, 512, 16, (2, 1),
+    ), 4),
+)  # fmt: skip
+
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
-    c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256, U65_512)
+    c.name: c for c in (U55_32, U55_64, U55_128, U55_256, U65_256, U65_512, *U85)
 }
+
+
+def read_rate(port: EthosUPort, words: int) -> float:
+    """Return the bytes per cycle that can be read through a port into a buffer: the bandwidth, or
+    what the bursts permit that fit the buffer and are under way.
+
+    words: size of the buffer in units of 16 bytes.
+
+    >>> round(read_rate(_DRAM_U85, 128), 4)
+    3.2768
+    """
+    # Vela assumes that 0.8 of the bursts and of their bytes are used.
+    if not port.most_reads:
+        return port.bytes_per_cycle
+    bursts = min(16 * words / port.burst_bytes, 0.8 * port.most_reads)
+    return min(port.bytes_per_cycle, 0.8 * port.burst_bytes * bursts / port.read_latency)
 
 
 def behind(port: EthosUPort, memory: MemoryRegion, processor_bandwidth: float) -> EthosUPort:
@@ -231,17 +361,17 @@ def memory_modes(name: str) -> tuple[str, ...]:
 
     name: a family of NPUs, such as "ethos-u55", or a configuration, such as "ethos-u55-128"."""
     # A memory mode selects the memories that hold constants and tensors.
-    return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
+    return MEMORY_MODES[:2] if name.startswith("ethos-u55") else MEMORY_MODES
 
 
 def configuration(family: str, macs: int, memory_mode: str) -> EthosUConfiguration:
-    """Return the configuration of `family`, "ethos-u55" or "ethos-u65", with `macs`
+    """Return the configuration of `family`, "ethos-u55", "ethos-u65" or "ethos-u85", with `macs`
     multiply-accumulates per cycle.
 
         memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM
                       sram_only: constants and tensors are in SRAM
-                      dedicated_sram (U65): constants are in DRAM, tensors in an SRAM that only the
-                      NPU accesses
+                      dedicated_sram (U65, U85): constants are in DRAM, tensors in an SRAM that
+                      only the NPU accesses
 
     Raises UsageError if there is no such configuration or memory mode.
 

@@ -16,7 +16,7 @@ from penstock.uma import Array, DType, Offloaded, double_rounding, multiply
 from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
 from penstock_ethos_u.movement import MOST_BOXES
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, reciprocal
 from penstock_ethos_u.operators import (
     ELEMENTWISE,
     EXTREMES,
@@ -127,7 +127,7 @@ def average_is_exact(op: Operation) -> bool | str:
     """Return True if the NPU's average equals TFLite's for all elements in all windows of the
     operation, or else the reason why it does not."""
     counts = {r * c for r in _window_extents(op, 0) for c in _window_extents(op, 1)}
-    odd = sorted(count for count in counts if not _reciprocal_is_exact(count))
+    odd = sorted(n for n in counts if not _reciprocal_is_exact(n, op.average_bits))
     return not odd or f"averages of {odd[0]} elements differ"
 
 
@@ -143,9 +143,9 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _reciprocal_is_exact(count: int) -> bool:
-    """Whether the NPU computes every average of `count` int8 elements as TFLite does; False
-    if `count` is not positive."""
+def _reciprocal_is_exact(count: int, precision: int) -> bool:
+    """Whether the NPU computes every average of `count` int8 elements as TFLite does, with a
+    reciprocal of this precision in bits; False if `count` is not positive."""
     # The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds.  TFLite
     # divides the sum by `count` and rounds.
     if count < 1:
@@ -155,10 +155,9 @@ def _reciprocal_is_exact(count: int) -> bool:
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2
     near = np.unique((halves[:, None] + np.arange(-2, 3)).ravel())
     sums = near[abs(near) <= 128 * count]
-    bits = (count - 1).bit_length()
-    scale = ((1 << (31 + bits)) + (1 << bits)) // count
+    scale, shift = reciprocal(count, precision)
     quotient = np.sign(sums) * ((2 * abs(sums) + count) // (2 * count))
-    return bool((_scaled(sums, scale, 31 + bits) == quotient).all())
+    return bool((_scaled(sums, scale, shift) == quotient).all())
 
 
 def _scaled(x: Array, scale: int, shift: int) -> Array:
@@ -394,6 +393,8 @@ def exact(offloaded: Offloaded) -> bool | str:
         return slopes_are_exact(offloaded) or "a slope exceeds 1"
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
+        if op.configuration.memories is not None:  # both terms are shifted and scaled like TFLite's
+            return True
         site, second = offloaded.main.site, operands(offloaded)[1]
         fixed = site.constants[second] is not None
         return sum_is_exact(op, np.unique(site.constant(second)) if fixed else ELEMENTS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 
-from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork
+from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork, depth_step
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration, MapShape
 from penstock_ethos_u.performance import Block, Cycles, fastest_block_and_cycles
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
@@ -64,6 +64,8 @@ KINDS = {
     NpuFunction.SHIFT_LEFT: ComputeKind.ELEMENTWISE,
     NpuFunction.SHIFT_RIGHT: ComputeKind.ELEMENTWISE,
 }
+# Maximum rows or columns of a window whose elements Ethos-U85 counts to compute an average.
+COUNTED_WINDOW = 8
 # Functions that replace elements by entries of a table.
 TABULATED = (NpuFunction.LOOKUP, NpuFunction.LOOKUP_DIFFERENCE)
 
@@ -178,6 +180,19 @@ class Operation:
         """Whether the operation has weights: it is a convolution or a depthwise convolution. This
         includes means and sums over axes, which are computed as convolutions with weights of 1."""
         return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
+
+    @property
+    def scales_sum(self) -> bool:
+        """Whether an average is a sum that is multiplied by the reciprocal of the elements of its
+        window: Ethos-U85 only counts the elements of small windows."""
+        large = max(self.kernel_h, self.kernel_w) > COUNTED_WINDOW
+        separate = self.configuration.memories is not None
+        return self.function is NpuFunction.AVERAGE and large and separate
+
+    @property
+    def average_bits(self) -> int:
+        """Precision of the reciprocal of an average in bits."""
+        return 30 if self.scales_sum else 31
 
     @property
     def constants_in_sram(self) -> bool:
@@ -342,7 +357,7 @@ class Operation:
             MapShape(
                 read,
                 self.read_w,
-                self.in_c if self._mixes_channels else channels,
+                self.in_c if self.mixes_channels else channels,
             ),
             MapShape(rows, self.out_w, channels),
             self._rate,
@@ -362,7 +377,7 @@ class Operation:
         )
 
     @property
-    def _mixes_channels(self) -> bool:
+    def mixes_channels(self) -> bool:
         """Whether an output channel depends on all input channels."""
         return self.kind is ComputeKind.CONVOLUTION or self.function is NpuFunction.CHANNEL_SUM
 
@@ -392,7 +407,7 @@ class Operation:
         # rounded up to whole micro blocks.  A `block_depth` of 0 permits any number of channels.
         if not self.block_depth:
             return fastest_block_and_cycles(work)
-        step = self.configuration.micro_block.depth
+        step = depth_step(work)
         return fastest_block_and_cycles(
             work, min(self.block_depth, -(-work.output.depth // step) * step)
         )
@@ -410,6 +425,8 @@ class Operation:
             NpuFunction.MULTIPLY: rates.multiply,
             NpuFunction.LOOKUP_DIFFERENCE: max(rates.add, rates.lookup),
         }.get(self.function, rates.other)
+        if max(self.in_bytes, self.out_bytes) > 1:
+            own = max(own, rates.wide)
         limited = self.least > -128 or self.most < 127
         limited = limited or (self.out_bytes > 1 and self.function not in TABULATED)
         return max(own, rates.clamp) if limited else own
@@ -427,6 +444,15 @@ def row_bytes(width: int, channels: int, packed: bool) -> int:
     are rounded up to a multiple of 16, as in layout NHCWB16."""
     depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
     return width * depth
+
+
+def reciprocal(count: int, bits: int) -> tuple[int, int]:
+    """Return (scale, shift) such that `scale` / 2 ** `shift` is the reciprocal by which the NPU
+    multiplies the sum of `count` elements to compute an average.
+
+    bits: its precision."""
+    more = (count - 1).bit_length()
+    return ((1 << (bits + more)) + (1 << more)) // count, bits + more
 
 
 # Prefetches and copies of an operation's segments of constants. A segment holds the

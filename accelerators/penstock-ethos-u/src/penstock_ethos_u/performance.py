@@ -11,7 +11,7 @@ of rows). penstock applies them to each stripe, so the costs of striping are inc
 waits until the input of its first block is read and the output of its last block is written, has
 partial blocks, and reads the weights again.
 
-Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`.
+Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`, and `ethosu85`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from penstock_ethos_u.blocks import (
     NpuWork,
     fitting_blocks,
     input_blocks,
+    micro_block,
 )
 from penstock_ethos_u.configurations import (
     BLOCK_CHANNELS,
     EthosUConfiguration,
     EthosUPort,
     MapShape,
+    read_rate,
 )
 
 Floats = NDArray[np.float64]
@@ -93,7 +95,7 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
         multipliers, output, commands, npu = _accumulating_cycles(work, blocks)
     chip = work.chip
     features = feature_bytes(work, blocks) / chip.features.bytes_per_cycle
-    constants = constant_bytes(work, blocks) / chip.constants.bytes_per_cycle
+    constants = constant_bytes(work, blocks) / _constant_rate(work)
     if chip.features is chip.constants:
         features = constants = features + constants
     return Cycles(multipliers, output, commands, npu, features, constants)
@@ -141,7 +143,28 @@ def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
 def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
     """Return the cycles of copying `size_bytes` bytes of constants to the memory that holds
     tensors."""
-    return chip.constants.read_latency + size_bytes / chip.constants.bytes_per_cycle
+    return chip.constants.read_latency + size_bytes / copy_rate(chip)
+
+
+def copy_rate(chip: EthosUConfiguration) -> float:
+    """Return the bytes per cycle at which constants are copied."""
+    port = chip.constants
+    return read_rate(port, chip.memories.copy_words) if chip.memories else port.bytes_per_cycle
+
+
+def _constant_rate(work: NpuWork) -> float:
+    """The bytes per cycle at which an operation reads constants."""
+    # Separate memories have buffers for weights and for biases, which are read at the same time.
+    # Other constants are operands, which are read as features are.
+    port, memories, total = work.chip.constants, work.chip.memories, work.constant_bytes
+    if memories is None or not total or work.kind is ComputeKind.ELEMENTWISE:
+        return port.bytes_per_cycle
+    biases = min(total, BIAS_BYTES * -(-work.output.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
+    weights = (total - biases) / read_rate(port, memories.weight_words)
+    if work.biases_in_tensor_memory:
+        biases = 0
+    slowest = max(weights, biases / read_rate(port, memories.bias_words))
+    return total / max(slowest, total / port.bytes_per_cycle)
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
@@ -181,7 +204,7 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     that accumulates over windows (a convolution or pool). Each is an array with one element for
     each block size in `blocks`."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
-    micro = _micro_block(work)
+    micro = micro_block(work)
     count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
     output = np.ceil(work.rate * block.prod(axis=1))
     done = output
@@ -213,21 +236,24 @@ def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, 
 
 def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
-    micro = _micro_block(work)
+    micro = micro_block(work)
     pieces = _divide_up(block, micro)
     area = pieces[:, 0] * pieces[:, 1]
-    weights = 4 * micro.depth
+    weights = 4 * micro.depth // work.chip.decoders
+    # Products of a tap are computed 8 input channels at a time, in 4 cycles for those of a block.
+    deep = needed[:, 2] // 8 if work.chip.memories else 4
     total = np.zeros(len(blocks), np.int64)
     for taps in _window_part_taps(work):
         steps = 1
         rounds = np.ones(len(blocks), np.int64)
         if work.kind is ComputeKind.POOLING:
             busy = max(4, taps) * area * pieces[:, 2] * (1 if work.chip.smallest else 4)
-        else:
-            steps = (
-                -(-taps // 4) if work.part_kernel or work.kind is ComputeKind.DEPTHWISE else taps
-            )
+        elif work.part_kernel or work.kind is ComputeKind.DEPTHWISE:
+            steps = -(-taps // 4)
             busy = np.maximum(weights, 4 * area) * steps * pieces[:, 2]
+        else:
+            steps = taps
+            busy = np.maximum(weights, deep * area) * steps * pieces[:, 2]
         if work.part_kernel:
             rounds = -(-needed[:, 2] // 8)
         total += (busy + _delay(work, area, pieces[:, 2], steps)) * rounds
@@ -261,17 +287,6 @@ def _window_parts(work: NpuWork) -> int:
     """The number of parts into which the NPU divides a window. A part has at most
     `WINDOW_PART` (8) rows and columns."""
     return len(_window_part_taps(work))
-
-
-def _micro_block(work: NpuWork) -> MapShape:
-    # Configurations that compute 2 rows and 2 columns at a time compute 1 row and 4 columns instead
-    # if a convolution has a single output row, a window of one row, and an even number of output
-    # columns.
-    micro, out = work.chip.micro_block, work.output
-    flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
-    return (
-        MapShape(1, 4, micro.depth) if micro.height == 2 and flat and out.width % 2 == 0 else micro
-    )
 
 
 def _first_input(work: NpuWork, blocks: Blocks) -> Floats:

@@ -25,6 +25,7 @@ from penstock_ethos_u.encoding import HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
 from penstock_ethos_u.interpreter import execute, execute_parts
 from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, SecondInput
+from penstock_ethos_u.u85_commands import command_words as u85_commands
 from penstock_ethos_u.vela import (
     WAIT_FOR_COPIES,
     WAIT_FOR_OPERATIONS,
@@ -266,7 +267,9 @@ def encode_calls(calls: Sequence[CallCommands]) -> tuple[bytes, tuple[int, ...]]
     actions = [tuple(call.actions(*rows)) for call, rows in npu_calls]
     name = npu_calls[0][0].op.configuration.name
     every = [action for own in actions for action in own]
-    words = command_words([*map(vela_operation, every)], name)
+    operations = [*map(vela_operation, every)]
+    is_u85 = npu_calls[0][0].op.configuration.memories is not None
+    words = u85_commands(every, operations) if is_u85 else command_words(operations, name)
     waits = _waits(actions)
     ends: list[int] = []
     found: list[int] = []

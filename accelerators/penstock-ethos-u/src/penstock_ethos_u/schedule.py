@@ -98,11 +98,13 @@ def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> It
 def _segment_channels(op: Operation, count: int) -> int:
     """The number of output channels of a segment if the constants of an operation are
     divided into about `count` segments."""
-    # For a convolution, this is a multiple of 16, or all channels.  The constants of other
-    # operations, including depthwise convolutions, are not divided: the result is all channels.
+    # For a convolution, this is a multiple of 16 and of a micro block, or all channels.  The
+    # constants of other operations, including depthwise convolutions, are not divided: the result
+    # is all channels.
     if op.function is not NpuFunction.CONVOLUTION:
         return op.out_c
-    return min(op.out_c, -(-op.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
+    step = max(BLOCK_CHANNELS, op.configuration.micro_block.depth)
+    return min(op.out_c, -(-op.out_c // count // step) * step)
 
 
 @lru_cache(maxsize=4096)

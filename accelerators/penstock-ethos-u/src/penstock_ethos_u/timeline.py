@@ -19,7 +19,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock_ethos_u.configurations import EthosUConfiguration
-from penstock_ethos_u.performance import Cycles
+from penstock_ethos_u.performance import Cycles, copy_rate, copying_cycles
 
 MOST_OPERATIONS = 2  # Capacity of the queue of operations.
 # A job with fewer remaining cycles than this is complete; the remainder is a rounding error.
@@ -75,8 +75,7 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
     """Return the job that copies `size_bytes` bytes of constants to the memory that holds
     tensors, or into the NPU. It takes the read latency of the memory that holds constants, plus
     `size_bytes` divided by the bandwidth of this memory."""
-    moved = size_bytes / chip.constants.bytes_per_cycle
-    taken = chip.constants.read_latency + moved
+    moved, taken = size_bytes / copy_rate(chip), copying_cycles(chip, size_bytes)
     if chip.constants is chip.features:
         return Job(CommandQueue.COPIES, taken, moved, 0.0)
     return Job(CommandQueue.COPIES, taken, size_bytes / chip.features.bytes_per_cycle, moved)

@@ -12,6 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from penstock.uma import BackendError
 from penstock_ethos_u.configurations import CONFIGURATIONS
 
@@ -24,6 +26,7 @@ CODE = 0x3FF  # Mask of the code of a command with one word.
 # The codes of commands that start operations and copies, and of the stop command: NPU_OP_STOP,
 # NPU_OP_CONV, NPU_OP_DEPTHWISE, NPU_OP_POOL, NPU_OP_ELEMENTWISE, NPU_OP_DMA_START.
 STARTS = frozenset((0x00, 0x02, 0x03, 0x05, 0x06, 0x10))
+U85_VERSION = 0x2000_7000  # The register ID of Ethos-U85.
 # Masks of the valid bits of a first word: of a command with two words, and of a command with one.
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
 
@@ -38,10 +41,17 @@ def vela() -> Any:
         raise BackendError(
             "ethosu-001",
             "streams for Ethos-U cannot be written without the package ethos-u-vela",
-            where="accelerators ethos_u55 and ethos_u65",
+            where="accelerators ethos_u55, ethos_u65 and ethos_u85",
             why=str(error),
             help=f"pip install '{EXTRA}'",
         ) from error
+
+
+def encoder() -> Any:
+    """Return Vela's module that compresses a sequence of weights, `ethosu.mlw_codec`. Raises
+    BackendError if the package is not installed."""
+    vela()
+    return import_module("ethosu.mlw_codec")
 
 
 def npu(name: str) -> Any:
@@ -93,6 +103,14 @@ def driver_payload(words: Sequence[int], name: str) -> bytes:
     """Return command words in the format of a payload for Arm's driver.
 
     name: name of the configuration, such as "ethos-u55-128"."""
+    chip = CONFIGURATIONS[name]
+    if chip.memories is not None:
+        (to_sram, to_others), decoders = chip.memories.axi_ports, chip.decoders.bit_length() - 1
+        configuration = chip.macs.bit_length() - 1 | 1 << 4 | 2 << 28
+        configuration |= to_sram << 8 | to_others << 10 | decoders << 12
+        size = len(words)
+        header = 0x10_0001, configuration, U85_VERSION, *(5,) * 3, 2 | size >> 16 << 8 | size << 16
+        return b"COP1" + np.array([*header, *words], np.int64).astype("<u4").tobytes()
     with _silent():
         return vela().npu_create_driver_payload(list(words), npu(name))
 
@@ -102,7 +120,7 @@ def payload_configuration(payload: bytes) -> str:
     "ethos-u55-128"."""
     word = int.from_bytes(payload[8:12], "little")
     macs, product = 1 << (word & 15), word >> 28
-    family = ("ethos-u55", "ethos-u65")[product]
+    family = ("ethos-u55", "ethos-u65", "ethos-u85")[product]
     return next(name for name in CONFIGURATIONS if name == f"{family}-{macs}")
 
 

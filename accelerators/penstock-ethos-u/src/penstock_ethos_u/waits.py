@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.uma import StreamTransfer
+from penstock_ethos_u.blocks import input_channels
 from penstock_ethos_u.call import Action, Compute, MapPlace
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration
 from penstock_ethos_u.operation import TABULATED
@@ -98,17 +100,9 @@ def accesses_of(action: Action) -> Accesses:
         place = action.source
         at, size = place.offset_bytes, action.size_bytes
         return Accesses(((place.base, at, at + size),), ((INSIDE, 0, size),))
-    op, part, maps = action.op, action.part, action.maps
-    lower, upper = op.reads(action.first, action.end)
-    stride = maps.source[1].stride
-    reads = [*_spans(maps.source, upper - lower, _row_span(op.in_w, op.in_c, op.packed_in, stride))]
-    second = op.second_tensor
-    if second is not None:
-        assert maps.second is not None
-        lower, upper = op.second_rows(action.first, action.end)
-        stride = maps.second[1].stride
-        row = _row_span(second.shape.width, second.shape.depth, second.packed, stride)
-        reads += _spans(maps.second, upper - lower, row)
+    op, part = action.op, action.part
+    read = list(_read_maps(action, action.first, action.end))
+    reads = [span for one in read for span in _spans(one.place, one.upper - one.lower, one.span)]
     if part.place is not None:
         biases, end = part.biases or part.place, part.place.offset_bytes + part.segment.size_bytes
         at = biases.offset_bytes
@@ -116,12 +110,106 @@ def accesses_of(action: Action) -> Accesses:
         reads.append((part.place.base, part.place.offset_bytes + part.segment.bias_bytes, end))
     if op.function in TABULATED:
         reads.append((INSIDE, 0, TABLES_BYTES))
-    stride = maps.result[1].stride or (0 if op.packed_out else op.out_c)
-    row = _row_span(op.out_w, part.channels, op.packed_out, stride, part.first)
-    writes = [*_spans(maps.result, action.end - action.first, row)]
+    writes = [*_spans(action.maps.result, action.end - action.first, _written_span(action))]
     if op.function not in TABULATED and not op.configuration.end_banks:
         writes.append((INSIDE, 0, TABLES_BYTES))  # its accumulators may lie there
     return Accesses(tuple(reads), tuple(writes))
+
+
+class _ReadMap(NamedTuple):
+    """Rows [lower, upper) of an input that an action reads.
+
+    place: its region and tiles, which begin at row `lower`.
+    span: the first and the last byte (inclusive) of each row, relative to its start."""
+
+    place: MapPlace
+    lower: int
+    upper: int
+    span: tuple[int, int]
+
+
+def _read_maps(action: Compute, first: int, end: int) -> Iterator[_ReadMap]:
+    """The rows of the inputs that output rows [first, end) of an action depend on; the places are
+    those of all rows of the action."""
+    op, (source, second, _) = action.op, action.maps
+    stride, size = source[1].stride, op.in_bytes
+    row = _row_span(op.in_w, size * op.in_c, op.packed_in, stride)
+    yield _ReadMap(source, *op.reads(first, end), row)
+    tensor = op.second_tensor
+    if tensor is not None:
+        assert second is not None
+        (_, width, depth), stride = tensor.shape, second[1].stride
+        row = _row_span(width, size * depth, tensor.packed, stride)
+        yield _ReadMap(second, *op.second_rows(first, end), row)
+
+
+def _written_span(action: Compute) -> tuple[int, int]:
+    """The first and the last byte (inclusive) of each row that an action writes, relative to its
+    start."""
+    op, part = action.op, action.part
+    stride = action.maps.result[1].stride or (0 if op.packed_out else op.out_bytes * op.out_c)
+    sizes = op.out_bytes * part.channels, op.out_bytes * part.first
+    return _row_span(op.out_w, sizes[0], op.packed_out, stride, sizes[1])
+
+
+MOST_BLOCK_DEPENDENCY = 7  # The greatest value of BLOCKDEP, of Ethos-U85.
+
+
+def block_dependency(action: Compute, before: Compute) -> int:
+    """Return the value of BLOCKDEP: the greatest number of blocks of the previous operation that
+    may be unfinished when an operation starts, so that it does not read what they write.
+
+    A job (a block, or its share of some input channels) of an operation may start when this number
+    of earlier jobs is unfinished. Jobs are counted as blocks of the previous operation, and blocks
+    access whole rows, so the result may be less than possible."""
+    op, rows = action.op, range(action.first, action.end)
+    height, *sizes = action.timing.block
+    across = _blocks_across(action, sizes)
+    if op.mixes_channels:
+        across *= -(-op.in_c // input_channels(op.configuration, op.part_kernel, op.in_bytes))
+    last_height, *last_sizes = before.timing.block
+    last_across, count = _blocks_across(before, last_sizes), before.end - before.first
+    last = -(-count // last_height) * last_across - 1  # Index of the last block.
+    span, begin = _written_span(before), _read_begins(action)
+
+    def written(block: int) -> list[Span]:
+        top = max(block, 0) // last_across * last_height
+        every = range(top, min(top + last_height, count))
+        return [_row_at(before.maps.result, row, span) for row in every if block >= 0]
+
+    def read(job: int) -> Iterator[Span]:
+        block = rows[job // across * height :][:height]
+        if block:
+            for map, lower in zip(_read_maps(action, block[0], block[-1] + 1), begin, strict=True):
+                for row in range(map.lower, map.upper):
+                    yield _row_at(map.place, row - lower, map.span)
+
+    for outstanding in range(1, MOST_BLOCK_DEPENDENCY + 1):
+        for job in range(outstanding):
+            target = written(last - (outstanding - 1 - job))
+            if any(_overlap(one, two) for one in read(job) for two in target):
+                return outstanding - 1
+    return MOST_BLOCK_DEPENDENCY
+
+
+def _read_begins(action: Compute) -> list[int]:
+    return [map.lower for map in _read_maps(action, action.first, action.end)]
+
+
+def _blocks_across(action: Compute, sizes: Sequence[int]) -> int:
+    """The number of blocks of an action that compute the same rows.
+
+    sizes: columns and channels of a block."""
+    width, depth = sizes
+    return -(-action.op.out_w // width) * -(-action.part.channels // depth)
+
+
+def _row_at(placed: MapPlace, row: int, span: tuple[int, int]) -> Span:
+    """The span of a row of a feature map, as (region number, lower, upper)."""
+    region, tiles = placed
+    below = row >= tiles.height
+    start = (tiles.second if below else tiles.first) + (row - tiles.height * below) * tiles.pitch
+    return region, start + span[0], start + span[1] + 1
 
 
 MOST_TAPS = 8  # Rows or columns of the part of a window that Vela considers.

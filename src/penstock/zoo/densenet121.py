@@ -14,7 +14,7 @@ from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
 from penstock.ops.binary import Add, Mul
 from penstock.ops.concatenation import Concatenation
-from penstock.zoo.network import Network, named_random, option, sample_count
+from penstock.zoo.network import Network, begun, classified, named_random, option
 
 # Layers of the dense blocks. Source: table 1 of the paper, as are growth and bottleneck.
 BLOCKS = (6, 12, 24, 16)
@@ -42,8 +42,7 @@ class DenseNet121(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(
             x, 2 * self.growth, 7, 2, activation="relu", quantisation=FEATURES, name="conv1"
         )
@@ -54,9 +53,7 @@ class DenseNet121(Network):
             if number < len(BLOCKS):
                 x = self._transition(net, x, f"transition{number}")
         x = self._activated(net, x, "norm")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
     def _activated(self, net: GraphBuilder, x: Value, name: str) -> Value:
         return _batch_norm(net, x, self.seed, name, Activation.RELU)

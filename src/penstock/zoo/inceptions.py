@@ -10,7 +10,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
-from penstock.zoo.network import Network, option, sample_count
+from penstock.zoo.network import Network, begun, classified, option
 
 Widths = tuple[int, int, int, int, int, int]
 # Channels of 1 x 1, 3 x 3 reduce, 3 x 3, 5 x 5 reduce, 5 x 5 and pool projection; max pooling
@@ -41,8 +41,7 @@ class GoogLeNet(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, 64, 7, 2, activation="relu", name="conv1")
         x = net.max_pool2d(x, 3, 2, padding="same", name="pool1")
         x = net.conv2d(x, 64, 1, activation="relu", name="conv2/reduce")
@@ -51,9 +50,7 @@ class GoogLeNet(Network):
             x = net.max_pool2d(x, 3, 2, padding="same", name=f"pool{stage}")
             for name, widths in modules:
                 x = _inception(net, x, widths, f"inception{name}")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
 
 def _inception(net: GraphBuilder, x: Value, widths: Widths, name: str) -> Value:
@@ -107,8 +104,7 @@ class InceptionV3(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, 32, 3, 2, "valid", "relu", name="stem/conv1")
         x = net.conv2d(x, 32, 3, 1, "valid", "relu", name="stem/conv2")
         x = net.conv2d(x, 64, 3, 1, "same", "relu", name="stem/conv3")
@@ -129,9 +125,7 @@ class InceptionV3(Network):
         x = _reduced(net, x, ((((192, ONE),), 320), (factors, 192)), "mixed8")
         for number in (9, 10):
             x = _widened(net, x, f"mixed{number}")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
 
 def _branch(

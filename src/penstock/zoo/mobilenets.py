@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.zoo.network import Network, choice, option, sample_count
+from penstock.zoo.network import Network, begun, choice, classified, option, scored
 
 # Channels and stride of each block. Source: table 1 of the paper; its last stride of 2, on a map of
 # 7 x 7 that stays 7 x 7, is taken as the misprint that it is.
@@ -33,8 +33,7 @@ class MobileNetV1(Network):
     input_channels: int = choice(3, 1)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, self.input_channels))
+        net, x = begun(self, self.resolution, self.input_channels)
         x = net.conv2d(x, self._channels(32), 3, stride=2, activation="relu6", name="conv")
         for k, (channels, stride) in enumerate(BLOCKS, start=1):
             x = net.depthwise_conv2d(x, 3, stride, activation="relu6", name=f"block{k}/depthwise")
@@ -42,8 +41,7 @@ class MobileNetV1(Network):
             x = net.conv2d(x, self._channels(channels), 1, activation="relu6", name=name)
         x = net.global_average_pool(x, name="pool")
         x = net.conv2d(x, self.classes, 1, name="logits")
-        x = net.reshape(x, (1, self.classes), name="flat")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.reshape(x, (1, self.classes), name="flat"))
 
     def _channels(self, full: int) -> int:
         return max(LEAST_CHANNELS, int(full * self.alpha))
@@ -75,8 +73,7 @@ class MobileNetV2(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, rounded(32 * self.alpha), 3, 2, activation="relu6", name="conv")
         number = 0
         for expansion, channels, blocks, first_stride in STAGES:
@@ -87,9 +84,7 @@ class MobileNetV2(Network):
                 x = _block(net, x, width, expansion, stride, f"block{number}")
         head = rounded(HEAD_CHANNELS * max(1.0, self.alpha))
         x = net.conv2d(x, head, 1, activation="relu6", name="head")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
 
 def rounded(channels: float) -> int:

@@ -19,7 +19,7 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
-from penstock.zoo.network import Network, SharedRelu, option, sample_count
+from penstock.zoo.network import Network, SharedRelu, begun, classified, option
 
 STEM_CHANNELS = 32
 STAGES = 3  # Stages of the cells after the stem; each doubles the number of filters.
@@ -217,13 +217,10 @@ class NasnetMobile(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
+        net, x = begun(self, self.resolution)
         builder = _CellBuilder(net, SharedRelu(net))
-        x = net.input((1, self.resolution, self.resolution, 3))
         x = net.conv2d(x, STEM_CHANNELS, 3, 2, "valid", name="stem")
-        x = net.global_average_pool(builder.relu(self._cells(builder, x)), name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, builder.relu(self._cells(builder, x)), self.classes)
 
     def _cells(self, builder: _CellBuilder, x: Value) -> Value:
         """The output of the last cell; `x` is that of the first convolution."""

@@ -111,6 +111,23 @@ def sample_count(resolution: int) -> int:
     return max(1, min(MOST_SAMPLES, PIXELS // resolution**2))
 
 
+def begun(network: Network, resolution: int, channels: int = 3) -> tuple[GraphBuilder, Value]:
+    """The builder of a network of square images, and its input."""
+    net = GraphBuilder(network.NAME, network.seed, sample_count(resolution))
+    return net, net.input((1, resolution, resolution, channels))
+
+
+def classified(net: GraphBuilder, x: Value, classes: int) -> Graph:
+    """The network that ends in the mean of each channel, a dense layer and softmax."""
+    x = net.global_average_pool(x, name="pool")
+    return scored(net, net.fully_connected(x, classes, name="logits"))
+
+
+def scored(net: GraphBuilder, logits: Value) -> Graph:
+    """The network that ends in softmax."""
+    return net.build(net.softmax(logits, name="scores"))
+
+
 def named_random(seed: int, name: str) -> SeededRandom:
     """The random source of a node by its name, for constants that the graph builder does not draw
     itself."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ops.concatenation import Concatenation
-from penstock.zoo.network import Network, choice, option, sample_count
+from penstock.zoo.network import Network, begun, choice, option, sample_count, scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,7 @@ class LeNet5(Network):
     classes: int = option(10, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 1))
+        net, x = begun(self, self.resolution, 1)
         border = "same" if self.resolution == 28 else "valid"
         x = net.conv2d(x, 6, 5, padding=border, activation="relu", name="conv1")
         x = net.max_pool2d(x, 2, name="pool1")
@@ -37,8 +36,7 @@ class LeNet5(Network):
         x = net.reshape(x, (1, -1), name="flat")
         x = net.fully_connected(x, 120, activation="relu", name="dense1")
         x = net.fully_connected(x, 84, activation="relu", name="dense2")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.fully_connected(x, self.classes, name="logits"))
 
 
 # VGG16: plain 3 x 3 convolutions, halved by max pooling, and three dense layers.
@@ -75,8 +73,7 @@ class VGG16(Network):
             x = net.max_pool2d(x, 2, name=f"pool{stage}")
         for name in ("dense1", "dense2"):
             x = net.fully_connected(x, self._scaled(DENSE_OUTPUTS), activation="relu", name=name)
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.fully_connected(x, self.classes, name="logits"))
 
     def _scaled(self, full: int) -> int:
         return max(LEAST_CHANNELS, int(full * self.alpha))
@@ -109,8 +106,7 @@ class SqueezeNet(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, 64, 3, 2, padding="valid", activation="relu", name="conv1")
         number = 1
         for stage, modules in enumerate(SQUEEZENET_STAGES, start=1):
@@ -120,8 +116,7 @@ class SqueezeNet(Network):
                 x = _fire(net, x, squeezed, expanded, f"fire{number}")
         x = net.conv2d(x, self.classes, 1, activation="relu", name="conv10")
         x = net.global_average_pool(x, name="pool")
-        x = net.reshape(x, (1, self.classes), name="flat")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.reshape(x, (1, self.classes), name="flat"))
 
 
 def _fire(net: GraphBuilder, x: Value, squeezed: int, expanded: int, name: str) -> Value:

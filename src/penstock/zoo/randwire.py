@@ -13,7 +13,7 @@ from penstock.frontends.calibration import SeededRandom, quantisation
 from penstock.ir.graph import Graph, Value
 from penstock.opkit.activation import Activation
 from penstock.ops.binary import Add, Mul
-from penstock.zoo.network import Network, SharedRelu, named_random, option, sample_count
+from penstock.zoo.network import Network, SharedRelu, begun, classified, named_random, option
 
 NEIGHBOURS, PROBABILITY = 4, 0.75  # WS(4, 0.75). Source: section 4.1 of the paper.
 STAGES = 3
@@ -41,17 +41,14 @@ class RandWire(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
+        net, x = begun(self, self.resolution)
         relu = SharedRelu(net)
-        x = net.input((1, self.resolution, self.resolution, 3))
         x = net.conv2d(x, self.channels // 2, 3, 2, activation="relu", name="conv1")
         x = net.conv2d(x, self.channels, 3, 2, name="conv2")
         for stage in range(STAGES):
             x = self._stage(net, relu, x, self.channels * 2**stage, f"conv{stage + 3}")
         x = net.conv2d(relu(x), HEAD_CHANNELS, 1, name="head")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
     def _stage(
         self, net: GraphBuilder, relu: SharedRelu, x: Value, channels: int, name: str

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.zoo.network import MOST_SAMPLES, Network, option, sample_count
+from penstock.zoo.network import MOST_SAMPLES, Network, begun, classified, option, scored
 
 # Channels as a multiple of `width`, and stride. Source: MLPerf Tiny's `resnet_v1_eembc`.
 RESNET8_STAGES = ((1, 1), (2, 2), (4, 2))
@@ -27,15 +27,13 @@ class ResNet8(Network):
     classes: int = option(10, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, self.width, 3, activation="relu", name="conv")
         for k, (multiple, stride) in enumerate(RESNET8_STAGES, start=1):
             x = _stage(net, x, multiple * self.width, stride, f"stage{k}")
         x = net.global_average_pool(x, name="pool")
         x = net.reshape(x, (1, -1), name="flat")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.fully_connected(x, self.classes, name="logits"))
 
 
 def _stage(net: GraphBuilder, x: Value, channels: int, stride: int, name: str) -> Value:
@@ -72,17 +70,14 @@ class ResNet50(Network):
     classes: int = option(1000, 2, 100_000)
 
     def graph(self) -> Graph:
-        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
-        x = net.input((1, self.resolution, self.resolution, 3))
+        net, x = begun(self, self.resolution)
         x = net.conv2d(x, self._scaled(64), 7, 2, activation="relu", name="conv1")
         x = net.max_pool2d(x, 3, 2, padding="same", name="pool1")
         for stage, (channels, blocks, first_stride) in enumerate(RESNET50_STAGES, start=2):
             for k in range(blocks):
                 stride = first_stride if k == 0 else 1
                 x = _bottleneck(net, x, self._scaled(channels), stride, f"conv{stage}_{k + 1}")
-        x = net.global_average_pool(x, name="pool")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return classified(net, x, self.classes)
 
     def _scaled(self, full: int) -> int:
         return max(LEAST_CHANNELS, int(full * self.alpha))
@@ -131,8 +126,7 @@ class TCResNet8(Network):
             x = _temporal_block(net, x, channels, f"block{number}")
         x = net.global_average_pool(x, name="pool")
         x = net.reshape(x, (1, -1), name="flat")
-        x = net.fully_connected(x, self.classes, name="logits")
-        return net.build(net.softmax(x, name="scores"))
+        return scored(net, net.fully_connected(x, self.classes, name="logits"))
 
 
 def _temporal_block(net: GraphBuilder, x: Value, channels: int, name: str) -> Value:

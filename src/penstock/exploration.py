@@ -8,11 +8,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Protocol
 
 from penstock.brief import Brief, shortened
-from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.bundle import Bundle, Bundled
 from penstock.ir.graph import Graph
 from penstock.optional import Failed, attempt, outcome, succeeded
 from penstock.pipeline.assignment import assign_engines
@@ -38,7 +37,7 @@ class OnProgress(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explored(Brief):
+class Explored(Brief, Bundled):
     """The frontier of a network and its files.
 
     choices: the points, with and without a streamed input."""
@@ -64,11 +63,6 @@ class Explored(Brief):
                 ("frontier.html", render_frontier(self.choices)),
             )
         )
-
-    def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
-        replace files of the same names in any folder.  Raises OutputError."""
-        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 def explore_request(

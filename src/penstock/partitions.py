@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
-from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.bundle import Bundle, Bundled
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.graphs import read_request, simplify
@@ -24,7 +23,7 @@ from penstock.scheduling.options import STRATEGY_NAMES
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ComparedPartitions(Brief):
+class ComparedPartitions(Brief, Bundled):
     """The partitions of a network and their files."""
 
     report: PartitionsReport
@@ -37,11 +36,6 @@ class ComparedPartitions(Brief):
         return Bundle(
             (("partitions.json", text.encode()), ("partitions.html", found.page()), *drawings)
         )
-
-    def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
-        replace files of the same names in any folder.  Raises OutputError."""
-        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 def compare_partitions(

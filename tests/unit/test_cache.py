@@ -139,10 +139,34 @@ def test_a_key_depends_on_the_external_data_of_a_model(folder: Path) -> None:
     assert len({absent, before, key("net.onnx")}) == 3
 
 
-def test_a_location_that_is_not_understood_prevents_a_key(folder: Path) -> None:
+@pytest.mark.parametrize("location", ["../w.bin", "/w.bin", ""])
+def test_data_outside_the_folder_prevent_a_key(folder: Path, location: str) -> None:
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location="EXTERNAL")
+    tensor.external_data.add(key="location", value=location)
+    graph = onnx.GraphProto(name="g", initializer=[tensor])
+    Path("net.onnx").write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    assert cache.key_of("net.onnx", "cortex-m4", {}) is None
+
+
+def test_data_in_an_attribute_of_a_subgraph_are_part_of_a_key(folder: Path) -> None:
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location="EXTERNAL")
+    tensor.external_data.add(key="location", value="w" * 200)  # a length of two bytes
+    inner = onnx.helper.make_node("Constant", [], ["c"], value=tensor)
+    branch = onnx.GraphProto(name="b", node=[inner])
+    outer = onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)
+    graph = onnx.GraphProto(name="g", node=[outer])
+    Path("net.onnx").write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    absent = key("net.onnx")
+    Path("w" * 200).write_bytes(bytes(8))
+    assert key("net.onnx") != absent
+
+
+def test_a_tensor_named_location_refers_to_no_file(folder: Path) -> None:
     tensor = onnx.TensorProto(name="location", data_type=1, dims=[2])
     graph = onnx.GraphProto(name="g", initializer=[tensor])
     Path("net.onnx").write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    assert cache.key_of("net.onnx", "cortex-m4", {}) is not None
+    Path("net.onnx").write_bytes(b"location, but no model")
     assert cache.key_of("net.onnx", "cortex-m4", {}) is None
 
 

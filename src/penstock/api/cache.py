@@ -55,10 +55,7 @@ _BACKENDS = "penstock.backends"  # The group of entry points, see `backends.disc
 _REGISTERED = "penstock.backends.uma.backend"  # The module that knows backends of this process.
 _TFLITE = b"TFL3"
 _GZIP = b"\x1f\x8b"
-_LOCATION = b"location"
-# An entry of `TensorProto.external_data` with the key `location`, as protobuf writes it: the key
-# (field 1), then the value (field 2), which has fewer than 128 bytes.
-_EXTERNAL = re.compile(rb"\x0a\x08location\x12([\x00-\x7f])")
+_LOCATION = b"location"  # The key in an ONNX file of the name of another file.
 
 
 class _NotKeptError(Exception):
@@ -163,15 +160,14 @@ def _external_files(model: Path) -> Iterator[str]:
         if head.endswith(_TFLITE):
             return
         content = head + file.read()
-    found = list(_EXTERNAL.finditer(content))
-    if len(found) != content.count(_LOCATION):
-        raise _NotKeptError  # not written in the usual way
-    for one in found:
-        name = content[one.end() : one.end() + one[1][0]].decode("utf-8", "replace")
-        path = model.parent / name
-        if not (is_relative(name) and path.resolve().is_relative_to(model.parent.resolve())):
-            raise _NotKeptError  # the importer refuses it
-        yield str(path)
+    if _LOCATION not in content:
+        return
+    from penstock.frontends.onnx.file import external_files  # takes long to import
+
+    found = external_files(content, model.parent)
+    if found is None:
+        raise _NotKeptError  # the importer refuses it
+    yield from map(str, found)
 
 
 def _digest(content: bytes) -> str:

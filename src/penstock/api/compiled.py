@@ -172,7 +172,7 @@ def compile(
     from penstock.api.compiling import compiled
     from penstock.api.requested import request
 
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     done, report = compiled(wanted, workers, on_stage)
     if not report.dropped:
         keep(key, Bundle(((REPORT, report.text().encode()),)))

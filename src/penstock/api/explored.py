@@ -52,7 +52,7 @@ def explore(
 
     Raises as `compile`, but no CapacityError: without a feasible point, none is marked as
     chosen."""
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
@@ -73,7 +73,7 @@ def compare_partitions(
     on_stage: called with the name of each step when it begins.
 
     Raises as `compile`."""
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     with executor_of(workers) as executor:
         return partitions.compare_partitions(wanted, on_stage, executor)
 
@@ -96,7 +96,7 @@ def show(
     workers: number of processes, or an executor; the result does not depend on it.
 
     Raises as `compile`; UsageError also if there is no such stage."""
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     check_flags("show", with_data=with_data)
     one_of(stop_after, STAGE_NAMES, "--stop-after")
     with executor_of(workers) as executor:

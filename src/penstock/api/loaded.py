@@ -40,7 +40,7 @@ def load(
     done = model.compilation if isinstance(model, Compiled) else None
     if done is None:
         assert not isinstance(model, Compiled)
-        wanted = model if isinstance(model, Request) else request(model, target, **settings)
+        wanted = request(model, target, **settings)
         if wanted.target.name == HOST and wanted.options == DEFAULTS:
             wanted = replace(wanted, options=QUICK)
         done = compile_request(wanted, on_stage)

@@ -26,7 +26,7 @@ from penstock.api.requested import Model, request
 from penstock.api.settings import Settings
 from penstock.brief import shortened
 from penstock.choices import InterfaceTypes
-from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.bundle import Bundle, Bundled
 from penstock.errors import UsageError
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
@@ -46,7 +46,7 @@ RUN: Final = "run"  # The stage after those of the pipeline, as `on_stage` recei
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Ran(Reported):
+class Ran(Reported, Bundled):
     """One or more inferences.
 
     report: the report with measured figures.
@@ -91,11 +91,6 @@ class Ran(Reported):
         text = self.report.text().encode()
         return Bundle((("profile.json", text), ("profile.html", self.page())))
 
-    def write(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
-        replace files of the same names in any folder.  Raises OutputError."""
-        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
-
 
 @with_settings
 def run(
@@ -126,7 +121,7 @@ def run(
     fails."""
     check_compiler(compiler)
     check_are_sets(sets)
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     require_tools(wanted.target, compiler)
     if layer is not None:
         model_inputs = read_request(wanted)
@@ -174,7 +169,7 @@ def profile(
     `run`."""
     check_compiler(compiler)
     check_flags("profile", simulate=simulate)
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     cut = None if layer is None else cut_layer(wanted, layer, 1)
     wanted = wanted if cut is None else cut.request
     has_c = all(map(ladder.has_c, wanted.accelerators))

@@ -29,10 +29,14 @@ from penstock.scheduling.stated import Cascade
 Model = str | Path | Graph  # A model: a file, a zoo network `zoo:NAME`, or a graph built in Python.
 
 
-def request(model: Model, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]) -> Request:
-    """A request with sizes and names resolved.
+def request(
+    model: Model | Request, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
+) -> Request:
+    """A request with sizes and names resolved; a request remains as it is.
 
     Raises UsageError, TargetError, BackendError."""
+    if isinstance(model, Request):
+        return model
     check_is_model(model)
     _check_names(settings, [one.name for one in KEYWORDS])
     _check_types(settings)

@@ -209,7 +209,7 @@ def verify(
     check_count("verify", "hops", hops, 1)
     check_compiler(compiler)
     check_last_rung(last_rung)
-    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    wanted = request(model, target, **settings)
     cut = None if layer is None else cut_layer(wanted, layer, DRAWN_SETS)
     if cut is not None:
         wanted = cut.request

@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -107,6 +108,21 @@ class Bundle(Brief, Mapping[str, bytes]):
     def with_manifest(self) -> Bundle:
         """The bundle with a list of its files, which lets `write_bundle` replace it later."""
         return self.with_files((MANIFEST, manifest(self.files)))
+
+
+class Bundled(ABC):
+    """What is written as a bundle."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bundle(self) -> Bundle:
+        """Its files."""
+
+    def write(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the bundle into a new folder, or over an unchanged earlier bundle; with `force`,
+        replace files of the same names in any folder.  Raises OutputError."""
+        write_bundle(self.bundle().with_manifest(), Path(folder), force=force)
 
 
 def write_bundle(bundle: Bundle, folder: Path, *, force: bool = False) -> None:

@@ -71,6 +71,19 @@ def load_all(model: onnx.ModelProto, name: str, folder: Path | None) -> None:
             tensor.CopyFrom(with_elements(tensor, name, folder))
 
 
+def external_files(raw: bytes, folder: Path) -> tuple[Path, ...] | None:
+    """The files in a folder to which the constants of an ONNX file refer; None if the file is
+    damaged, or refers to other files."""
+    try:
+        take_messages(raw, "")
+        entries = (
+            e for t in _tensors(onnx.ModelProto.FromString(raw).graph) for e in t.external_data
+        )
+        return tuple(_inside(e.value, folder) for e in entries if e.key == "location")
+    except Exception:  # the protobuf runtime has classes of its own, which differ
+        return None
+
+
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from graph.initializer
     for node in graph.node:

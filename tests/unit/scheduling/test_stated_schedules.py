@@ -80,6 +80,17 @@ def test_loops_determine_the_order_of_stripes() -> None:
         assert order == sorted(order)
 
 
+def test_rows_between_the_images_that_nothing_reads_are_computed_with_both() -> None:
+    net = GraphBuilder("unread_rows")
+    x = net.conv2d(net.input((2, 4, 8, 1)), 6, 1, name="first")
+    graph = net.build(net.conv2d(x, 1, (3, 2), (2, 3), padding="valid", name="second"))
+    bands = 0
+    for schedule in cascader.frontier(cascader.parts(graph)).schedules:
+        counted(graph, schedule)
+        bands += len(schedule.bands)
+    assert bands
+
+
 def test_a_single_cascade_divides_every_image() -> None:
     """It used to run whole layers without a word."""
     schedule = cascader.single_cascade(cascader.parts(two(2)), rows=2)

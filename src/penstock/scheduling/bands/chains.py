@@ -78,6 +78,8 @@ def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
     found = {last: RowWindow(counts, counts, image)}
     for k in reversed(parts):
         lower, upper, _ = found[int(tables.written[k])]
+        if image < counts[-1]:  # a call that computes all images reads all rows of all images
+            lower[0], upper[-1] = 0, tables.rows[tables.written[k]]
         for e in range(tables.reads[k], tables.reads[k + 1]):
             storage = int(tables.storage[e])
             one = RowWindow(

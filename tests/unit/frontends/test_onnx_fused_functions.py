@@ -178,6 +178,15 @@ def test_integer_sums_beyond_the_precision_of_real_numbers(case: str) -> None:
     assert judged_by_onnxruntime(raw).steps == 0
 
 
+def test_a_dynamically_quantised_tensor_of_zeros_has_a_scale_of_one() -> None:
+    model = Model(quantised=False)
+    x = model.input(1, 3, 1, 4)
+    model.node("DynamicQuantizeLinear", model.node("Sub", x, x), count=3)
+    for name, kind in zip(model.nodes[-1].output, ("UINT8", "FLOAT", "UINT8"), strict=True):
+        model.output(name, onnx.TensorProto.DataType.Value(kind))
+    assert judged_by_onnxruntime(model.raw()).steps == 0
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_a_dynamically_quantised_lstm(direction: str) -> None:
     steps, inputs, units = 4, 3, 5

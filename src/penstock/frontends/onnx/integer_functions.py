@@ -2,6 +2,8 @@
 
     QuantizeLinear, DequantizeLinear   of several scales or blocks, of computed scales and zero
                                        points, and of integers that have not 8 bits
+    DynamicQuantizeLinear              with a scale of 1 if all elements are 0, where ONNX's own
+                                       definition divides by 0, as in onnxruntime
     MatMulInteger, ConvInteger         as sums of products of real numbers, each over so many
                                        terms that it cannot reach 2^24 and is exact
 
@@ -69,6 +71,21 @@ def _quantised(new: Definition) -> bool:
     clipped = new.made("Clip", steps, new.real(limits.min), new.real(limits.max))
     code = int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted)))
     new.name_output(new.made("Cast", clipped, to=code))
+    return True
+
+
+def _dynamically_quantised(new: Definition) -> bool:
+    x, zero = new.given(0), new.real(0.0)
+    least = new.made("Min", new.made("ReduceMin", x, keepdims=0), zero)
+    most = new.made("Max", new.made("ReduceMax", x, keepdims=0), zero)
+    extent = new.made("Sub", most, least)
+    step = new.made("Div", extent, new.real(LARGEST))
+    scale = new.made("Where", new.made("Equal", extent, zero), new.real(1.0), step)
+    point = new.made("Sub", zero, new.made("Div", least, scale))
+    point = new.made("Round", new.made("Clip", point, zero, new.real(LARGEST)))
+    point = new.made("Cast", point, to=int(onnx.TensorProto.UINT8))
+    for k, made in enumerate((new.made(QUANTISE, x, scale, point), scale, point)):
+        new.name_output(made, k)
     return True
 
 
@@ -171,4 +188,5 @@ DEFINITIONS: Mapping[str, Define] = {
     **dict.fromkeys(SUMS, _sums),
     QUANTISE: _quantised,
     DEQUANTISE: _dequantised,
+    "DynamicQuantizeLinear": _dynamically_quantised,
 }

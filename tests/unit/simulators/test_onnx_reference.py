@@ -157,6 +157,23 @@ def test_an_infinite_number_does_not_excuse_others(tmp_path: Path) -> None:
     assert reference.judge(results).failure is not None
 
 
+def test_equal_numbers_are_normalised_in_double_precision(tmp_path: Path) -> None:
+    """onnxruntime multiplies the error of their mean by 316, the root of 1 / epsilon."""
+    model = Model(quantised=False)
+    x = model.input(1, 2, 2, 3)
+    equal = model.node("Add", model.node("Sub", x, x), model.constant(np.float32(2.9)))
+    parts = [model.constant(np.array(part, np.float32)) for part in ((8, 8), (0, 1))]
+    y = model.node("InstanceNormalization", equal, *parts)
+    raw = model.raw(y)
+    (own,) = onnxruntime.InferenceSession(raw).run(None, {x: np.ones((1, 2, 2, 3), np.float32)})
+    assert np.abs(own - np.array([0, 1]).reshape(1, 2, 1, 1)).max() > 2**-16
+    reference, results = loaded(raw, tmp_path)
+    assert reference.judge(results).failure is None
+    for one in results:
+        one[next(reversed(one))] = one[next(reversed(one))] + np.float32(1e-4)
+    assert reference.judge(results).failure is not None
+
+
 def test_real_numbers_of_16_bits_are_judged_in_single_precision(tmp_path: Path) -> None:
     def half(elements: Array) -> Array:
         return elements.astype(np.float16)

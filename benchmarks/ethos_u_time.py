@@ -43,6 +43,7 @@ KINDS = {
     "depthwise": ComputeKind.DEPTHWISE,
     "max_pool": ComputeKind.POOLING,
     "average_pool": ComputeKind.POOLING,
+    "sum_pool": ComputeKind.POOLING,
     "reduce_sum": ComputeKind.POOLING,
 }
 """Kinds of operations; all others are element-wise."""
@@ -170,8 +171,9 @@ def placed_steps(
     words: bytes, chip: EthosUConfiguration, constants: Collection[int]
 ) -> Iterator[tuple[int, Step]]:
     """Operations, copies and waits of a stream, each with the index of its word."""
-    registers = Registers(find_hardware(chip.name))
-    for number, command in enumerate(decode_commands(words)):
+    hardware = find_hardware(chip.name)
+    registers = Registers(hardware)
+    for number, command in enumerate(decode_commands(words, hardware.family)):
         name = command.format.name
         if name.startswith(SET):
             registers.set(command)

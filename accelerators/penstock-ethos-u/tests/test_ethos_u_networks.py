@@ -45,6 +45,8 @@ EVERY = (
     "ethos_u65:macs=256,memory_mode=dedicated_sram",
     "ethos_u65_256",
     "ethos_u65:macs=512",
+    "ethos_u85:macs=512",
+    "ethos_u85:macs=2048,memory_mode=sram_only",
 )
 SHORT_SEARCH = Options(placement_work=0.05)
 """A tenth of the default search for the least memory, of which these tests say nothing."""

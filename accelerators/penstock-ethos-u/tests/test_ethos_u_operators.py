@@ -25,7 +25,11 @@ from penstock.ops.unary import HardSwish, Logistic
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
-EVERY = (*(f"ethos_u55:macs={macs}" for macs in (32, 64, 128, 256)), "ethos_u65:macs=256")
+EVERY = (
+    *(f"ethos_u55:macs={macs}" for macs in (32, 64, 128, 256)),
+    "ethos_u65:macs=256",
+    *(f"ethos_u85:macs={macs}" for macs in (128, 256, 1024)),
+)
 LAYOUTS = ("nhwc", "nhcwb16")
 every_accelerator = pytest.mark.parametrize("accelerator", EVERY)
 layouts = st.sampled_from(LAYOUTS)

@@ -50,6 +50,8 @@ CONFIGURATIONS = (
     *(("ethos_u55", macs, mode) for macs in (32, 64, 128, 256)
       for mode in ("shared_sram", "sram_only")),
     *(("ethos_u65", 256, mode) for mode in ("shared_sram", "sram_only", "dedicated_sram")),
+    *(("ethos_u85", macs, "shared_sram") for macs in (128, 256, 512, 2048)),
+    ("ethos_u85", 1024, "sram_only"),
 )  # fmt: skip
 PLACES = 4000
 """Rows lie at multiples of 16 bytes below 16 times this, over each other or not."""

@@ -7,7 +7,7 @@ An image is a tensor (H, W, C) or (1, H, W, C); the exchanged image is (W, H, C)
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Data, TensorType
@@ -24,6 +24,27 @@ class Exchangeable(Protocol):
 
         rank: of the output and of all inputs that are not constant: 3 or 4."""
         ...
+
+
+class ExchangedPair:
+    """Base of operators that compute the exchanged output with `rows` and `columns` exchanged, as
+    those do whose results do not depend on the order of taps, such as sums of integers."""
+
+    __slots__ = ()
+
+    def exchanged(self, rank: int) -> Self:
+        op: Any = self
+        return replace(op, rows=op.columns, columns=op.rows)
+
+
+class ExchangedAxis:
+    """Base of operators that compute the exchanged output along the exchanged `axis`."""
+
+    __slots__ = ()
+
+    def exchanged(self, rank: int) -> Self:
+        op: Any = self
+        return replace(op, axis=exchanged_axis(op.axis, rank))
 
 
 def is_image(shape: tuple[int, ...]) -> bool:

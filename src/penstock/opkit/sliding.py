@@ -188,14 +188,6 @@ class Sliding(OperatorDefaults):
         return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeableWindows(Sliding):
-    """Base of those whose results do not depend on the order of taps, as sums of integers."""
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
-
-
 def require_countable(rows: Window, columns: Window, x: TensorType) -> None:
     """Raises ModelError unless int32 can index the padded input and the windows, as kernels do."""
     _, height, width, channels = x.shape

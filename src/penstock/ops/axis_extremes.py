@@ -10,12 +10,12 @@ ARG_MIN; `reference/arg_min_max.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from penstock.ir.exchange import exchanged_axis
+from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -95,7 +95,7 @@ def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
 
 
 @dataclass(frozen=True, slots=True)
-class _ArgExtreme(Reduction):
+class _ArgExtreme(ExchangedAxis, Reduction):
     """Index of the maximum (`SIGN` 1) or minimum (-1) along `axis`."""
 
     axis: int
@@ -114,9 +114,6 @@ class _ArgExtreme(Reduction):
         x = _ordered(inputs[0][read.slices], self.SIGN, self.axis)
         found = np.argmax(x, self.axis) if self.SIGN > 0 else np.argmin(x, self.axis)
         return np.expand_dims(found, self.axis).astype(np.int32)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel(

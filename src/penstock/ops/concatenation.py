@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Self
 
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.exchange import exchanged_axis
+from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -35,7 +34,7 @@ from penstock.ops.tabulated import table_of
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation(OperatorDefaults):
+class Concatenation(ExchangedAxis, OperatorDefaults):
     """Concatenation of all inputs along `axis`."""
 
     axis: int
@@ -82,9 +81,6 @@ class Concatenation(OperatorDefaults):
             )
             for first in self._starts(site)
         )
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def cropped(self, site: Site, out: Region) -> Concatenation | None:
         whole = out.intervals[self.axis] == (0, site.output.shape[self.axis])

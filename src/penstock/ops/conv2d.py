@@ -21,6 +21,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -53,7 +54,7 @@ from penstock.opkit.samples import (
     weights,
     wide_weights,
 )
-from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
+from penstock.opkit.sliding import Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d, volumes
 from penstock.ops.dynamic_range import is_dynamic
@@ -118,7 +119,7 @@ class _Convolution(Sliding, WeightedOp):
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2D(_Convolution, ExchangeableWindows, WindowedLayer):
+class Conv2D(ExchangedPair, _Convolution, WindowedLayer):
     """Convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE

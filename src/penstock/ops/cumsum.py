@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.affine import Affine
-from penstock.ir.exchange import exchanged_axis
+from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types
@@ -47,7 +46,7 @@ _KERNELS = {DType.INT32: "cumsum_s32", DType.FLOAT32: "cumsum_f32"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums(OperatorDefaults):
+class _Sums(ExchangedAxis, OperatorDefaults):
     """Cumulative sum along `axis`."""
 
     axis: int
@@ -86,9 +85,6 @@ class _Sums(OperatorDefaults):
         factors = tuple(int(axis != self.axis) for axis in range(len(shape)))
         extra = tuple(extent if axis == self.axis else 0 for axis, extent in enumerate(shape))
         return (Affine.diagonal(factors, extra),)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def params(self, site: Site) -> Params:
         """Leading parameters of the kernels."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -53,7 +54,7 @@ from penstock.opkit.samples import (
     weights,
     wide_weights,
 )
-from penstock.opkit.sliding import ExchangeableWindows, Sliding, Window, foreign_windows
+from penstock.opkit.sliding import Sliding, Window, foreign_windows
 from penstock.ops.dynamic_range import is_dynamic
 from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 
@@ -104,7 +105,7 @@ def _scales_channels(op: _Depthwise, site: Site) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2D(_Depthwise, ExchangeableWindows, WindowedLayer):
+class DepthwiseConv2D(ExchangedPair, _Depthwise, WindowedLayer):
     """Depthwise convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE

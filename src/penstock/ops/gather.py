@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 
-from penstock.ir.exchange import exchanged_axis
+from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
@@ -93,7 +92,7 @@ def _inner(site: Site, out: Region) -> tuple[slice, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Gather(Selection):
+class Gather(ExchangedAxis, Selection):
     """Slices of a tensor at listed indices along an axis.
 
         x  any shape, any type
@@ -125,9 +124,6 @@ class Gather(Selection):
         return listed_type(
             inputs, (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
         )
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, axis=exchanged_axis(self.axis, rank))
 
     def maps(self, site: Site) -> Maps:
         rank = site.inputs[0].rank

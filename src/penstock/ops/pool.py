@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -40,7 +41,6 @@ from penstock.opkit.nodes import is_real, requantised
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import (
-    ExchangeableWindows,
     Sliding,
     Window,
     foreign_windows,
@@ -148,7 +148,7 @@ def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _QuantisedPool(_Pool, ExchangeableWindows):
+class _QuantisedPool(ExchangedPair, _Pool):
     """Base of pooling of int8."""
 
     activation: Activation = Activation.NONE

@@ -11,14 +11,14 @@ single precision.  ONNX operator specification, Resize.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, round_half_away
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
@@ -112,7 +112,7 @@ def _affine(rows: Form, columns: Form) -> Affine:
 
 
 @dataclass(frozen=True, slots=True)
-class Resample(OperatorDefaults):
+class Resample(ExchangedPair, OperatorDefaults):
     """Each output row and column is a weighted sum of adjacent input rows and columns.
 
         x  (N, H,  W,  C)  int8
@@ -165,9 +165,6 @@ class Resample(OperatorDefaults):
     def affine(self, site: Site) -> tuple[Affine, ...]:
         _, height, width, _ = site.inputs[0].shape
         return (_affine(self.rows.affine(height), self.columns.affine(width)),)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements * self.rows.size * (self.columns.size + 1))
@@ -309,7 +306,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinear(OperatorDefaults):
+class ResizeBilinear(ExchangedPair, OperatorDefaults):
     """Resizes rows and columns by bilinear interpolation.
 
         x  (N, H,  W,  C)  int8
@@ -362,9 +359,6 @@ class ResizeBilinear(OperatorDefaults):
     def affine(self, site: Site) -> tuple[Affine, ...]:
         rows, columns = self._axes(site)
         return (_affine(rows.affine(self.rows), columns.affine(self.columns)),)
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 4 * out.elements)
@@ -469,7 +463,7 @@ def _is_nearest(attributes: Mapping[str, object]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeNearest(Selection):
+class ResizeNearest(ExchangedPair, Selection):
     """Resizes rows and columns by nearest-neighbour sampling.
 
         x  (N, H,  W,  C)  any type
@@ -495,9 +489,6 @@ class ResizeNearest(Selection):
             min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
         )
         return listed_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
 
     def maps(self, site: Site) -> Maps:
         _, height, width, _ = site.inputs[0].shape

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.affine import Affine
+from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -205,7 +205,7 @@ def _is_along_one_axis(op: _Transposed, site: Site) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposeConv(_Transposed, Layer):
+class TransposeConv(ExchangedPair, _Transposed, Layer):
     """Transposed convolution with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
@@ -217,9 +217,6 @@ class TransposeConv(_Transposed, Layer):
         *relay("nn.conv2d_transpose", "qnn.conv2d_transpose"),
         RelayName("nn.conv1d_transpose", condition=_is_along_one_axis),
     )
-
-    def exchanged(self, rank: int) -> Self:
-        return replace(self, rows=self.columns, columns=self.rows)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs

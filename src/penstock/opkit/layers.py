@@ -18,6 +18,7 @@ from penstock.fixedpoint import Int64s, quantise_multiplier
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -291,6 +292,11 @@ def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Ma
     b = _with_effect(node, b, bias, reach, multipliers)
     _require_fit(reach.with_bias(_constant(node, b, "bias")), multipliers)
     return Made(op, (x, w, b), node.output())
+
+
+def onnx_layer(op: Layer, node: OnnxNode, x: Value, w: Value, b: Value) -> Made:
+    """The node of a layer of an ONNX file.  Raises as `layer_node`."""
+    return layer_node(op, node.typed(op, x, w, b), x, w, b)
 
 
 def _of_unsigned(op: Layer, node: ForeignNode, x: TensorType, w: Value) -> Value:

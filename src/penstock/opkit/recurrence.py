@@ -45,6 +45,9 @@ MOST_INPUTS = 2**14
 precision."""
 
 
+Gates = tuple[Floats, ...]
+
+
 class Recurrence(OperatorDefaults):
     """Base of recurrent layers: regions and work.
 
@@ -70,6 +73,32 @@ class Recurrence(OperatorDefaults):
         rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
         return rows, *(Affine.constant(type.shape, 4) for type in others)
 
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
+        batch = slice(*columns)
+        # The previous row of the output, the last input, holds the states after the step before.
+        if first > 0:
+            before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
+            states = tuple(np.split(before, self.STATES, axis=-1))
+        else:
+            states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
+        rows: list[Array] = []
+        with np.errstate(all="ignore"):
+            for row in self.weighted(inputs[0][0, first:end, batch], site):
+                states = self.step(states, row, site)
+                rows.append(np.concatenate(states, axis=-1))
+        return np.stack(rows)[np.newaxis, ..., slice(*channels)]
+
+    def weighted(self, x: Array, site: Site) -> Floats:
+        """The weighted inputs of each step, given row t of x for step t."""
+        raise NotImplementedError
+
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
+        """The states after a step.
+
+        states: those before, (B, U) each.  weighted: the inputs, (B, gates * U)."""
+        raise NotImplementedError
+
     def work(self, site: Site, out: Region) -> Work:
         *_, w, r, _ = site.inputs
         depth = w.shape[1] + r.shape[1]
@@ -92,12 +121,6 @@ class RealRecurrence(Recurrence):
     def bias(self, of_inputs: Array, of_hidden: Array) -> Array:
         """The biases as the operator takes them, of those of both products, (gates * U) each."""
         return of_inputs + of_hidden
-
-    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
-        """The states after a step.
-
-        states: those before, (B, U) each.  products: scaled sums of the inputs, (B, gates * U)."""
-        raise NotImplementedError
 
     def result_type(self, inputs: Types) -> TensorType:
         name, count = type(self).__name__, self.STATES + 4
@@ -127,25 +150,11 @@ class RealRecurrence(Recurrence):
         )
         return TensorType((1, steps, batch, self.STATES * units), DType.FLOAT32)
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w = inputs[0], inputs[1 + self.STATES]
-        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
-        batch = slice(*columns)
-        # The previous row of the output, the last input, holds the states after the step before.
-        if first > 0:
-            before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
-            states = tuple(np.split(before, self.STATES, axis=-1))
-        else:
-            states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
-        with np.errstate(all="ignore"):
-            centred = x[0, first:end, batch].astype(np.int64) - site.inputs[0].zero_point
-            sums = exact_sums(centred, w, site.inputs[1 + self.STATES])
-            products = sums.astype(np.float32) * input_scales(site, self.STATES)
-            rows: list[Array] = []
-            for row in products:
-                states = self.step(states, row, site)
-                rows.append(np.concatenate(states, axis=-1))
-        return np.stack(rows)[np.newaxis, ..., slice(*channels)]
+    def weighted(self, x: Array, site: Site) -> Floats:
+        k = 1 + self.STATES
+        centred = x.astype(np.int64) - site.inputs[0].zero_point
+        sums = exact_sums(centred, site.constant(k), site.inputs[k])
+        return sums.astype(np.float32) * input_scales(site, self.STATES)
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape
@@ -178,9 +187,6 @@ class RealRecurrence(Recurrence):
     def scratch_vectors(self) -> int:
         """Fixed-point vectors of one sequence that the kernel keeps in its scratch memory."""
         return 1
-
-
-Gates = tuple[Floats, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,28 +228,8 @@ class PlainRecurrence(Recurrence):
         )
         return TensorType((1, steps, batch, self.STATES * units), DType.FLOAT32)
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x = inputs[0]
-        _, (first, end), columns, channels = out.slices, *out.intervals[1:]
-        batch = slice(*columns)
-        # The previous row of the output, the last input, holds the states after the step before.
-        if first > 0:
-            before: Floats = inputs[len(site.inputs)][0, first - 1, batch]
-            states = tuple(np.split(before, self.STATES, axis=-1))
-        else:
-            states = tuple(state[batch] for state in inputs[1 : 1 + self.STATES])
-        constants = inputs[1 + self.STATES : len(site.inputs)]
-        rows: list[Array] = []
-        with np.errstate(all="ignore"):
-            for row in x[0, first:end, batch]:
-                gates = tuple(np.split(row, self.GATES, axis=-1))
-                states = self.step(states, gates, constants)
-                rows.append(np.concatenate(states, axis=-1))
-        return np.stack(rows)[np.newaxis, ..., slice(*channels)]
-
-    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
-        """The states after a step, given those before and the weighted inputs of each gate."""
-        raise NotImplementedError
+    def weighted(self, x: Array, site: Site) -> Floats:
+        return x
 
     def work(self, site: Site, out: Region) -> Work:
         units = site.inputs[1].shape[1]

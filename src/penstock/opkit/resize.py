@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array
 from penstock.opkit.checks import require, require_elements
 from penstock.opkit.onnx_constants import real_numbers
+from penstock.opkit.selection import Form
 
 
 class Sampling(Enum):
@@ -42,6 +46,26 @@ def foreign_resize(node: ForeignNode) -> tuple[int, int, Sampling]:
     if align:
         return sizes[0], sizes[1], Sampling.ALIGN_CORNERS
     return sizes[0], sizes[1], Sampling.HALF_PIXEL if half else Sampling.LEGACY
+
+
+class Needing(Protocol):
+    """The reads along one axis."""
+
+    def needs(self, out: Interval, /) -> Interval:
+        """Input interval that an output interval reads."""
+        ...
+
+
+def image_needs(rows: Needing, columns: Needing, out: Region) -> Region:
+    """The region of an image that a region of one with other rows and columns reads."""
+    n, h, w, c = out.intervals
+    return Region.of(n, rows.needs(h), columns.needs(w), c)
+
+
+def image_affine(rows: Form, columns: Form) -> Affine:
+    """Affine form of images whose rows and columns have these forms."""
+    factors, extra, offset = zip((1, 0, 0), rows, columns, (1, 0, 0), strict=True)
+    return Affine.diagonal(factors, extra, offset)
 
 
 Positions = NDArray[np.float32]

@@ -254,8 +254,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
             require_int8(value.type, f'constant "{value.name}"')
     transposed = bool(node.integer("transA")), bool(node.integer("transB"))
     op = BatchMatmul(*transposed, stated=stated_multipliers(node, 1))
-    rank = max(3, *(value.type.rank for value in values))
-    shapes = ((1,) * (rank - value.type.rank) + value.type.shape for value in values)
+    rank, shapes = _stacked(values)
     types = tuple(v.type.with_shape(shape) for v, shape in zip(values, shapes, strict=True))
     shape = op.result_type(types).shape
     if max(value.type.rank for value in values) == 2:
@@ -263,6 +262,12 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     y = node.output()
     type = TensorType(shape, DType.INT8, y.type.quantisation)
     yield from product_nodes(op, values, rank, replace(y, type=type))
+
+
+def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """A rank of at least 3, and the shapes of two tensors of matrices with that rank."""
+    rank = max(3, *(value.type.rank for value in values))
+    return rank, tuple((1,) * (rank - v.type.rank) + v.type.shape for v in values)
 
 
 def _has_several_scales(value: Value) -> bool:
@@ -273,8 +278,7 @@ def _has_several_scales(value: Value) -> bool:
 def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
     """Products of real numbers."""
     real = RealNodes(node)
-    rank = max(3, *(value.type.rank for value in values))
-    shapes = ((1,) * (rank - value.type.rank) + value.type.shape for value in values)
+    _, shapes = _stacked(values)
     matrices = [real.reshape(real.input(k), shape) for k, shape in enumerate(shapes)]
     op = PlainBatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
     total = real.apply(op, *matrices)

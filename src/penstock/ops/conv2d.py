@@ -38,7 +38,7 @@ from penstock.opkit.layers import (
     WindowedLayer,
     foreign_layer,
     in_quads,
-    layer_node,
+    onnx_layer,
 )
 from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -319,7 +319,7 @@ def grouped_nodes(
     yield from made
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns, stated=stated_multipliers(node, outputs))
-    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
+    yield onnx_layer(op, node, x, w, b)
 
 
 _STATED = Multipliers((514, -577, 901, 700), (15,) * 4, (-90000, 2**21, 77, -40000))

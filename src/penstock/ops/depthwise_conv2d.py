@@ -38,7 +38,7 @@ from penstock.opkit.layers import (
     WeightedOp,
     WindowedLayer,
     foreign_layer,
-    layer_node,
+    onnx_layer,
 )
 from penstock.opkit.nodes import is_real
 from penstock.opkit.real_nodes import RealNodes
@@ -209,7 +209,7 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
     channels = w.type.shape[3]
     b = onnx_constants.bias(node, 2, x, w, channels)
     op = DepthwiseConv2D(rows, columns, multiplier, stated=stated_multipliers(node, channels))
-    return layer_node(op, node.typed(op, x, w, b), x, w, b)
+    return onnx_layer(op, node, x, w, b)
 
 
 def plain_nodes(
@@ -232,7 +232,7 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
     )
     b = onnx_constants.of_real_bias(node, f"{node.output().name}/offsets", offsets, x, w)
     op = DepthwiseConv2D(Window(1), Window(1))
-    return layer_node(op, node.typed(op, x, w, b), x, w, b)
+    return onnx_layer(op, node, x, w, b)
 
 
 def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int) -> Made:
@@ -244,7 +244,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
     op = DepthwiseConv2D(rows, columns)
-    return layer_node(op, node.typed(op, x, w, b), x, w, b)
+    return onnx_layer(op, node, x, w, b)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -45,6 +45,7 @@ from penstock.opkit.layers import (
     foreign_layer,
     in_quads,
     layer_node,
+    onnx_layer,
     with_bias,
 )
 from penstock.opkit.nodes import reshaped
@@ -313,7 +314,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from _real_products(node, x, w)
         return
     b = onnx_constants.bias(node, 2, x, w, outputs)
-    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
+    yield onnx_layer(op, node, x, w, b)
 
 
 def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:

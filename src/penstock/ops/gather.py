@@ -45,13 +45,8 @@ class GatherNd(FollowingAxes):
 
     def result_type(self, inputs: Types) -> TensorType:
         x, indices = require_count(inputs, 2, "GatherNd")
-        require_dtype(indices, (DType.INT32,), "indices")
         require(indices.rank > 0, "indices are a scalar, must have a last axis")
-        depth = indices.shape[-1]
-        require(
-            0 < depth <= x.rank,
-            f"positions have {depth} indices, must have 1 to {x.rank}, the rank of the input",
-        )
+        depth = position_depth(x, indices)
         return TensorType((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -71,7 +66,6 @@ class GatherNd(FollowingAxes):
     def kernel(self, site: Site) -> Kernel:
         x, indices = site.inputs
         depth = indices.shape[-1]
-        strides = [math.prod(x.shape[k + 1 :]) * x.dtype.size_bytes for k in range(depth)]
         return Kernel(
             "gather_nd",
             params=(
@@ -79,11 +73,28 @@ class GatherNd(FollowingAxes):
                 ("depth", depth),
                 ("slice_bytes", math.prod(x.shape[depth:]) * x.dtype.size_bytes),
             ),
-            tables=(
-                ("extents", Table.of(np.array(x.shape[:depth], np.int32))),
-                ("strides", Table.of(np.array(strides, np.int32))),
-            ),
+            tables=position_tables(x, depth),
         )
+
+
+def position_tables(x: TensorType, depth: int) -> tuple[tuple[str, Table], ...]:
+    """Tables of kernels that find slices: extents of the first axes, and their strides in bytes."""
+    strides = [math.prod(x.shape[k + 1 :]) * x.dtype.size_bytes for k in range(depth)]
+    return (
+        ("extents", Table.of(np.array(x.shape[:depth], np.int32))),
+        ("strides", Table.of(np.array(strides, np.int32))),
+    )
+
+
+def position_depth(x: TensorType, indices: TensorType) -> int:
+    """The number of indices of each position.  Raises ModelError unless x has so many axes."""
+    require_dtype(indices, (DType.INT32,), "indices")
+    depth = indices.shape[-1] if indices.rank else 0
+    require(
+        0 < depth <= x.rank,
+        f"positions have {depth} indices, must have 1 to {x.rank}, the rank of the input",
+    )
+    return depth
 
 
 def _inner(site: Site, out: Region) -> tuple[slice, ...]:

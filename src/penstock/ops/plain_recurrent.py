@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.ir.op import Arrays, Kernel, Params, Site, Table
+from penstock.ir.op import Kernel, Params, Site, Table
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.float_functions import Floats, logistic, tanh
@@ -38,8 +38,8 @@ class PlainRnn(PlainRecurrence):
     STATES = 1
     KERNEL = "rnn_f32"
 
-    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
-        total = gates[0] + products(states[0], constants[0])
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
+        total = weighted + products(states[0], site.constant(2))
         return (np.where(total < 0, np.float32(0), total) if self.rectified else tanh(total),)
 
     def parameters(self) -> Params:
@@ -66,17 +66,17 @@ class PlainGru(PlainRecurrence):
     def extra(self) -> int:
         return int(self.reset_after)
 
-    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
-        (hidden,), r = states, constants[0]
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
+        (hidden,), r = states, site.constant(2)
         units = hidden.shape[1]
         first, last = r[: 2 * units], r[2 * units :]
-        sums = np.concatenate(gates[:2], axis=-1) + products(hidden, first)
+        sums = weighted[:, : 2 * units] + products(hidden, first)
         update, reset = np.split(logistic(sums), 2, axis=-1)
         if self.reset_after:
-            recurrent = reset * (products(hidden, last) + constants[1])
+            recurrent = reset * (products(hidden, last) + site.constant(3))
         else:
             recurrent = products(reset * hidden, last)
-        candidate = (np.float32(1) - update) * tanh(gates[2] + recurrent)
+        candidate = (np.float32(1) - update) * tanh(weighted[:, 2 * units :] + recurrent)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
 
     def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
@@ -115,11 +115,11 @@ class PlainLstm(PlainRecurrence):
     def extra(self) -> int:
         return 3 if self.peepholes else 0
 
-    def step(self, states: Gates, gates: Gates, constants: Arrays) -> Gates:
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
         cell, hidden = states
-        sums = np.concatenate(gates, axis=-1) + self._products(hidden, constants[0])
+        sums = weighted + self._products(hidden, site.constant(3))
         into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
-        peepholes = np.split(constants[1], 3) if self.peepholes else None
+        peepholes = np.split(site.constant(4), 3) if self.peepholes else None
         if peepholes is not None:
             into, kept = into + peepholes[0] * cell, kept + peepholes[2] * cell
         added = logistic(into) * tanh(candidate)

@@ -32,6 +32,8 @@ from penstock.opkit.resize import (
     ResizedAxis,
     Sampling,
     foreign_resize,
+    image_affine,
+    image_needs,
     real_positions,
     resized_axes,
     rounding_of,
@@ -81,6 +83,11 @@ class RealTaps:
         seen = self.indices[out[0] * self.size : out[1] * self.size]
         return (min(seen), max(seen) + 1) if seen else (0, 0)
 
+    def affine(self, extent: int) -> Form:
+        """Affine form of `needs`."""
+        reads = [(o, *self.needs((o, o + 1))) for o in range(self.outputs)]
+        return fitted(reads, Fraction(extent, self.outputs))
+
 
 @dataclass(frozen=True, slots=True)
 class PlainResample(OperatorDefaults):
@@ -127,16 +134,11 @@ class PlainResample(OperatorDefaults):
         return total
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        n, h, w, c = out.intervals
-        return (Region.of(n, self.rows.needs(h), self.columns.needs(w), c),)
+        return (image_needs(self.rows, self.columns, out),)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        forms: list[Form] = [(1, 0, 0)]
-        for axis, extent in zip((self.rows, self.columns), site.inputs[0].shape[1:3], strict=True):
-            reads = [(o, *axis.needs((o, o + 1))) for o in range(axis.outputs)]
-            forms.append(fitted(reads, Fraction(extent, axis.outputs)))
-        factors, extra, offset = zip(*forms, (1, 0, 0), strict=True)
-        return (Affine.diagonal(factors, extra, offset),)
+        _, height, width, _ = site.inputs[0].shape
+        return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 2 * out.elements * self.rows.size * self.columns.size)

@@ -74,12 +74,27 @@ def divides_image(op: Sliding, site: Site) -> bool:
     )
 
 
+def _relay(function: str, *others: str) -> tuple[RelayName, ...]:
+    """The names of a pooling operator in Relay."""
+    return (
+        *relay(f"nn.{function}_pool2d", *others),
+        RelayName(f"nn.global_{function}_pool2d", condition=covers_image),
+        RelayName(f"nn.adaptive_{function}_pool2d", condition=divides_image),
+    )
+
+
 def windows(node: ForeignNode) -> tuple[Window, Window]:
     """The node's windows along rows and columns."""
     x = node.input(0).type
     require_rank(x, (4,), "input")
     size = (node.integer("filter_height"), node.integer("filter_width"))
     return foreign_windows(node, x.shape[1:3], size)
+
+
+def _stated(node: OnnxNode) -> OnnxNode:
+    """The node without the cells that `ceil_mode` adds beyond the padding."""
+    kept = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
+    return replace(node, attributes=kept)
 
 
 def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
@@ -194,11 +209,7 @@ class AveragePool2D(_QuantisedPool):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "AveragePool") | onnx(
         OnnxName(AxisOrder.CHANNELS_LAST, floats=True), "LpPool", "GlobalLpPool"
     )
-    RELAY = (
-        *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
-        RelayName("nn.global_avg_pool2d", condition=covers_image),
-        RelayName("nn.adaptive_avg_pool2d", condition=divides_image),
-    )
+    RELAY = _relay("avg", "qnn.avg_pool2d")
     KERNEL = "average_pool2d_s8"
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -262,8 +273,7 @@ def _onnx_average(node: OnnxNode) -> Iterable[Made]:
     QLinearAveragePool (`count_beyond_pads`) with `count_include_pad` they do: there onnxruntime
     always divides by the size of the window."""
     x = node.input(0)
-    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
-    rows, columns = onnx_pooling_windows(replace(node, attributes=plain))
+    rows, columns = onnx_pooling_windows(_stated(node))
     full_rows, full_columns = onnx_pooling_windows(node)
     if node.integer("count_beyond_pads"):
         rows, columns = full_rows, full_columns
@@ -286,8 +296,7 @@ def _plain_average(node: OnnxNode) -> Iterable[Made]:
     """ONNX AveragePool of real numbers; see `_onnx_average`."""
     real = RealNodes(node)
     x = real.input(0)
-    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
-    windows = onnx_pooling_windows(replace(node, attributes=plain))
+    windows = onnx_pooling_windows(_stated(node))
     (rows, columns), divisor = onnx_pooling_windows(node), 0
     if node.integer("count_include_pad"):
         if windows == (rows, columns):
@@ -404,11 +413,7 @@ class MaxPool2D(_QuantisedPool):
     ONNX = onnx(
         OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "MaxPool", "GlobalMaxPool"
     )
-    RELAY = (
-        *relay("nn.max_pool2d"),
-        RelayName("nn.global_max_pool2d", condition=covers_image),
-        RelayName("nn.adaptive_max_pool2d", condition=divides_image),
-    )
+    RELAY = _relay("max")
     KERNEL = "max_pool2d_s8"
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -441,11 +446,7 @@ class PlainAveragePool2D(_PlainPool):
 
     KERNEL = "average_pool2d_f32"
 
-    RELAY = (
-        *relay("nn.avg_pool2d"),
-        RelayName("nn.global_avg_pool2d", condition=covers_image),
-        RelayName("nn.adaptive_avg_pool2d", condition=divides_image),
-    )
+    RELAY = _relay("avg")
 
     def result_type(self, inputs: Types) -> TensorType:
         y = _Pool.result_type(self, inputs)
@@ -474,11 +475,7 @@ class PlainMaxPool2D(_PlainPool):
 
     KERNEL = "max_pool2d_f32"
 
-    RELAY = (
-        *relay("nn.max_pool2d"),
-        RelayName("nn.global_max_pool2d", condition=covers_image),
-        RelayName("nn.adaptive_max_pool2d", condition=divides_image),
-    )
+    RELAY = _relay("max")
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         largest = np.full(out.shape, self.limits.array(self.ELEMENTS)[0])
@@ -516,13 +513,10 @@ def _volume_pool(node: OnnxNode) -> Iterable[Made]:
     total = volumes.pooled(new, x, image, planes[0], op)
     if is_norm:
         return new.result(new.apply(Power(), total, 1 / p))
-    plain = {key: value for key, value in node.attributes.items() if key != "ceil_mode"}
     stated = [
         window
         for axes in (volumes.PLANES, volumes.IMAGE)
-        for window in onnx_pooling_windows(
-            volumes.of_axes(replace(node, attributes=plain), axes, x)
-        )[: len(axes)]
+        for window in onnx_pooling_windows(volumes.of_axes(_stated(node), axes, x))[: len(axes)]
     ]
     counts = np.ones((), np.int64)
     for window, told, extent in zip((planes[0], *image), stated, x.type.shape[1:4], strict=True):

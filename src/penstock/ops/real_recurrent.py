@@ -34,6 +34,7 @@ from penstock.opkit.float_functions import Floats, logistic, tanh
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.recurrence import (
+    Gates,
     PlainRecurrence,
     RealRecurrence,
     hidden_products,
@@ -420,21 +421,21 @@ class Gru(RealRecurrence):
         sums = of_inputs[:-last] + of_hidden[:-last]
         return np.concatenate((sums, of_inputs[-last:], of_hidden[-last:]))
 
-    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
         (hidden,) = states
         r, b, type = site.constant(3), site.constant(4), site.inputs[3]
         units, scales = hidden.shape[-1], hidden_scales(site, self.STATES)
         gates, last = slice(None, 2 * units), slice(2 * units, None)
         bias, after = b[: self.GATES * units], b[self.GATES * units :]
         first, rest = (scales, scales) if scales.size == 1 else (scales[gates], scales[last])
-        sums = products[:, gates] + hidden_products(hidden, r[gates], type, first) + bias[gates]
+        sums = weighted[:, gates] + hidden_products(hidden, r[gates], type, first) + bias[gates]
         update, reset = np.split(logistic(sums), 2, axis=-1)
         if self.reset_after:
             recurrent = reset * (hidden_products(hidden, r[last], type, rest) + after)
-            sums = products[:, last] + bias[last] + recurrent
+            sums = weighted[:, last] + bias[last] + recurrent
         else:
             recurrent = hidden_products(reset * hidden, r[last], type, rest)
-            sums = products[:, last] + recurrent + bias[last]
+            sums = weighted[:, last] + recurrent + bias[last]
         candidate = (np.float32(1) - update) * tanh(sums)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
 
@@ -475,11 +476,11 @@ class RealLstm(RealRecurrence):
 
     ONNX = names(2, "LSTM")
 
-    def step(self, states: tuple[Floats, ...], products: Floats, site: Site) -> tuple[Floats, ...]:
+    def step(self, states: Gates, weighted: Floats, site: Site) -> Gates:
         cell, hidden = states
         r, b = site.constant(4), site.constant(5)
         scales = hidden_scales(site, self.STATES)
-        sums = products + hidden_products(hidden, r, site.inputs[4], scales) + b
+        sums = weighted + hidden_products(hidden, r, site.inputs[4], scales) + b
         into, shown, kept, candidate = np.split(sums, self.GATES, axis=-1)
         added = logistic(into) * tanh(candidate)
         after = np.add(logistic(kept) * cell, added, dtype=np.float32)

@@ -21,11 +21,11 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.checks import require, require_count, require_int8, require_rank
+from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
 from penstock.opkit.nodes import (
     in_shape_of_output,
     is_plain_foreign,
@@ -39,6 +39,8 @@ from penstock.opkit.resize import (
     Sampling,
     coordinates_of,
     foreign_resize,
+    image_affine,
+    image_needs,
     resized_axes,
     rounding_of,
 )
@@ -105,12 +107,6 @@ class Taps:
         return fitted(reads, Fraction(extent, len(self.first)))
 
 
-def _affine(rows: Form, columns: Form) -> Affine:
-    """Affine form of images whose rows and columns have these forms."""
-    factors, extra, offset = zip((1, 0, 0), rows, columns, (1, 0, 0), strict=True)
-    return Affine.diagonal(factors, extra, offset)
-
-
 @dataclass(frozen=True, slots=True)
 class Resample(ExchangedPair, OperatorDefaults):
     """Each output row and column is a weighted sum of adjacent input rows and columns.
@@ -159,12 +155,11 @@ class Resample(ExchangedPair, OperatorDefaults):
         return np.clip(scaled, -128, 127).astype(np.int8)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        n, h, w, c = out.intervals
-        return (Region.of(n, self.rows.needs(h), self.columns.needs(w), c),)
+        return (image_needs(self.rows, self.columns, out),)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         _, height, width, _ = site.inputs[0].shape
-        return (_affine(self.rows.affine(height), self.columns.affine(width)),)
+        return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements * self.rows.size * (self.columns.size + 1))
@@ -305,6 +300,15 @@ class _Axis:
         return fitted(reads, Fraction(self.extent, outputs))
 
 
+def _resized(inputs: Types, rows: int, columns: int) -> tuple[int, int, int, int]:
+    """The shape of the output.  Raises ModelError unless the input is an image, and it has rows and
+    columns."""
+    (x,) = require_count(inputs, 1, "resizing")
+    n, _, _, channels = image_shape(x.shape)
+    require(min(rows, columns) > 0, f"output is {rows} x {columns}, is empty")
+    return n, rows, columns, channels
+
+
 @dataclass(frozen=True, slots=True)
 class ResizeBilinear(ExchangedPair, OperatorDefaults):
     """Resizes rows and columns by bilinear interpolation.
@@ -324,19 +328,15 @@ class ResizeBilinear(ExchangedPair, OperatorDefaults):
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: Types) -> TensorType:
-        (x,) = require_count(inputs, 1, "resizing")
+        (x,), shape = inputs, _resized(inputs, self.rows, self.columns)
         require_int8(x, "input")
-        require_rank(x, (4,), "input")
-        require(
-            min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
-        )
         largest = max(x.shape[1], x.shape[2], self.rows, self.columns)
         require(
             largest <= MOST_POSITIONS,
             f"an extent is {largest}, must be at most {MOST_POSITIONS}: positions have "
             f"{POSITION_BITS} fraction bits",
         )
-        return TensorType((x.shape[0], self.rows, self.columns, x.shape[3]), DType.INT8)
+        return TensorType(shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         rows, columns = self._axes(site)
@@ -352,13 +352,11 @@ class ResizeBilinear(ExchangedPair, OperatorDefaults):
         return (np.sign(total) * magnitude).astype(np.int8)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        rows, columns = self._axes(site)
-        n, h, w, c = out.intervals
-        return (Region.of(n, rows.needs(h), columns.needs(w), c),)
+        return (image_needs(*self._axes(site), out),)
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
         rows, columns = self._axes(site)
-        return (_affine(rows.affine(self.rows), columns.affine(self.columns)),)
+        return (image_affine(rows.affine(self.rows), columns.affine(self.columns)),)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 4 * out.elements)
@@ -368,11 +366,7 @@ class ResizeBilinear(ExchangedPair, OperatorDefaults):
         return Kernel(
             "resize_bilinear_s8",
             params=(
-                ("in_h", rows.extent),
-                ("in_w", columns.extent),
-                ("channels", site.inputs[0].shape[3]),
-                ("out_h", self.rows),
-                ("out_w", self.columns),
+                *self.shape_params(site),
                 ("scale_h", rows.scale),
                 ("scale_w", columns.scale),
                 ("offset_h", rows.offset),
@@ -380,6 +374,12 @@ class ResizeBilinear(ExchangedPair, OperatorDefaults):
             ),
             by_rows=True,
         )
+
+    def shape_params(self, site: Site) -> Params:
+        """Kernel parameters of the shapes."""
+        _, height, width, channels = site.inputs[0].shape
+        sizes = (height, width, channels, self.rows, self.columns)
+        return tuple(zip(("in_h", "in_w", "channels", "out_h", "out_w"), sizes, strict=True))
 
     def _axes(self, site: Site) -> tuple[_Axis, _Axis]:
         _, height, width, _ = site.inputs[0].shape
@@ -440,11 +440,7 @@ class UnsignedResizeBilinear(ResizeBilinear):
         return Kernel(
             "resize_bilinear_u8",
             params=(
-                ("in_h", rows.extent),
-                ("in_w", columns.extent),
-                ("channels", site.inputs[0].shape[3]),
-                ("out_h", self.rows),
-                ("out_w", self.columns),
+                *self.shape_params(site),
                 ("half", int(self.sampling is Sampling.HALF_PIXEL)),
             ),
             tables=(("scale", Table.of(np.array([rows.real, columns.real], np.float32))),),
@@ -483,12 +479,7 @@ class ResizeNearest(ExchangedPair, Selection):
     RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: Types) -> TensorType:
-        (x,) = require_count(inputs, 1, "resizing")
-        require_rank(x, (4,), "input")
-        require(
-            min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
-        )
-        return listed_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
+        return listed_type(inputs, _resized(inputs, self.rows, self.columns))
 
     def maps(self, site: Site) -> Maps:
         _, height, width, _ = site.inputs[0].shape

@@ -26,7 +26,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types
 from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -36,7 +36,7 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation, Select
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.gather import GatherNd
+from penstock.ops.gather import GatherNd, position_depth, position_tables
 from penstock.ops.integer_pairs import ADD, MOD, MUL, SUB
 from penstock.ops.transpose import Transpose
 
@@ -68,13 +68,8 @@ class ScatterNd(OperatorDefaults):
 
     def result_type(self, inputs: Types) -> TensorType:
         x, indices, updates = require_count(inputs, 3, "ScatterNd")
-        require_dtype(indices, (DType.INT32,), "indices")
+        depth = position_depth(x, indices)
         require_dtype(updates, (x.dtype,), "updates")
-        depth = indices.shape[-1] if indices.rank else 0
-        require(
-            0 < depth <= x.rank,
-            f"positions have {depth} indices, must have 1 to {x.rank}, the rank of the input",
-        )
         shape = (*indices.shape[:-1], *x.shape[depth:])
         require(
             updates.shape == shape, f"updates have shape {list(updates.shape)}, not {list(shape)}"
@@ -101,8 +96,6 @@ class ScatterNd(OperatorDefaults):
     def kernel(self, site: Site) -> Kernel:
         x, indices, _ = site.inputs
         depth = indices.shape[-1]
-        size = x.dtype.size_bytes
-        strides = [math.prod(x.shape[k + 1 :]) * size for k in range(depth)]
         return Kernel(
             "scatter_nd",
             params=(
@@ -110,15 +103,12 @@ class ScatterNd(OperatorDefaults):
                 ("count", indices.elements // depth),
                 ("depth", depth),
                 ("slice_elements", math.prod(x.shape[depth:])),
-                ("element_bytes", size),
+                ("element_bytes", x.dtype.size_bytes),
                 ("is_real", int(x.dtype is DType.FLOAT32)),
                 ("is_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
                 ("reduction", self.reduction.value),
             ),
-            tables=(
-                ("extents", Table.of(np.array(x.shape[:depth], np.int32))),
-                ("strides", Table.of(np.array(strides, np.int32))),
-            ),
+            tables=position_tables(x, depth),
             whole_in_place=(0,) if site.constants[0] is None else (),
         )
 
@@ -240,11 +230,19 @@ def _axis_places(new: RealNodes, x: Value) -> Value:
     """For each index in input 1 along an axis, the place of its element in the flattened x."""
     shape, indices = x.type.shape, new.plain(1)
     axis = resolved_axis(new.node.integer("axis"), len(shape))
-    grid = np.indices(indices.type.shape)
+    return _flat_places(new, shape, axis, wrapped(new, indices, shape[axis]), indices.type.shape)
+
+
+def _flat_places(
+    new: RealNodes, shape: tuple[int, ...], axis: int, indices: Value, given: tuple[int, ...]
+) -> Value:
+    """Places in a flattened tensor: along an axis at indices, along others at those of a grid of
+    the shape `given`."""
+    grid = np.indices(given)
     others = sum(grid[a] * math.prod(shape[a + 1 :]) for a in range(len(shape)) if a != axis)
     stride = new.typed_constant(np.array(math.prod(shape[axis + 1 :])), DType.INT32)
-    found = new.apply(MUL, wrapped(new, indices, shape[axis]), stride)
-    return new.apply(ADD, found, new.typed_constant(np.asarray(others), DType.INT32))
+    along = new.apply(MUL, indices, stride)
+    return new.apply(ADD, along, new.typed_constant(np.asarray(others), DType.INT32))
 
 
 def at_places(new: RealNodes, x: Value, places: Value) -> Value:
@@ -293,13 +291,8 @@ def _updated(new: RealNodes, x: Value) -> Value:
         places = new.apply(ADD, new.reshape(first, (shape[0], *(1,) * (len(shape) - 1))), places)
     if node.text("mode", "linear") == "circular":
         places = wrapped(new, places, shape[axis])
-    grid = np.indices(update.type.shape)
-    others = sum(grid[a] * math.prod(shape[a + 1 :]) for a in range(len(shape)) if a != axis)
-    stride = new.typed_constant(np.array(math.prod(shape[axis + 1 :])), DType.INT32)
-    base = new.typed_constant(np.asarray(others), DType.INT32)
-    return _scattered(
-        new, ScatterNd(), x, new.apply(ADD, new.apply(MUL, places, stride), base), update
-    )
+    places = _flat_places(new, shape, axis, places, update.type.shape)
+    return _scattered(new, ScatterNd(), x, places, update)
 
 
 SAMPLES = (

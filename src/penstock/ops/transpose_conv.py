@@ -51,7 +51,7 @@ from penstock.opkit.layers import (
     WeightedOp,
     foreign_layer,
     in_quads,
-    layer_node,
+    onnx_layer,
 )
 from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -339,7 +339,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from made
     b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
     op = TransposeConv(rows, columns)
-    yield layer_node(op, node.typed(op, x, w, b), x, w, b)
+    yield onnx_layer(op, node, x, w, b)
 
 
 def _volume_nodes(

@@ -52,8 +52,8 @@ MEMORIES = MemorySystem(
 MOST_STRIPE = 4
 
 # Every example is small, and a rare one is what finds the faults.
-many = settings(max_examples=examples(max(300, settings().max_examples)))
-some = settings(max_examples=examples(max(100, settings().max_examples)))
+many = settings(max_examples=examples(max(150, settings().max_examples)))
+some = settings(max_examples=examples(max(60, settings().max_examples)))
 
 
 NETWORKS = st.one_of(networks(), networks(5, images=2))

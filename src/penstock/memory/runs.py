@@ -76,8 +76,8 @@ def placed_in_runs(problem: PlacementProblem, every: Sequence[Series]) -> Iterat
     for k in range(MOST_CEILINGS):
         ceiling = round_up(bound + bound * k // GROWTH, int(np.lcm.reduce(alignments)))
         for others_high in (False, True):
-            bases, runs = _lay(tables, forward, following, ceiling, others_high)
-            mirrored, other = _lay(reversed_tables, backward, preceding, ceiling, others_high)
+            bases, runs = _lay(tables, forward, following, ceiling, others_high, fewest)
+            mirrored, other = _lay(reversed_tables, backward, preceding, ceiling, others_high, runs)
             if other < runs:
                 bases, runs = ceiling - extents - mirrored, other
             if runs < fewest:
@@ -117,18 +117,24 @@ def _order(tables: RowTables, following: Column) -> Column:
 
 @compiled
 def _lay(
-    tables: RowTables, order: Column, following: Column, ceiling: int, others_high: bool
+    tables: RowTables,
+    order: Column,
+    following: Column,
+    ceiling: int,
+    others_high: bool,
+    enough: int,
 ) -> tuple[Column, int]:
     """Place shapes under a ceiling, in an order in which they become live.
 
     following: for each shape, the next row of its series; -1 if there is none.
     others_high: whether shapes that are no rows of a series lie as high as possible, else as low.
+    enough: a number of runs that is of no use; shapes are not placed beyond it.
 
-    Returns the bases, and the number of runs; more than the number of rows if a shape does not fit.
+    Returns the bases, and the number of runs; at least `enough` if a shape does not fit.
     """
     rows, every = tables.rows, tables.shapes
     bases, expected = np.full(len(order), -1), np.full(len(order), -1)
-    live = np.empty((4, rows.shape[1]), np.int64)  # live range, bytes [low, high)
+    live = np.empty((5, rows.shape[1]), np.int64)
     count, runs, now = 0, 0, rows[ROW_LOWER].min()
     for shape in order:
         first, last = every[SHAPE_FIRST, shape], every[SHAPE_LAST, shape]
@@ -141,17 +147,41 @@ def _lay(
             high = others_high and not is_row
             base = _start(tables, shape, following, ceiling, high, live[:, :count])
             runs += 1
-        if base < 0:
-            return bases, rows.shape[1] + 1
+        if base < 0 or runs >= enough:
+            return bases, enough
         bases[shape] = base
         for row in range(first, last):
-            low = base + rows[ROW_DISTANCE, row]
-            live[0, count], live[1, count] = rows[ROW_LOWER, row], rows[ROW_UPPER, row]
-            live[2, count], live[3, count] = low, low + rows[ROW_SIZE, row]
+            _insert(live, count, rows[:, row], base)
             count += 1
         if following[shape] >= 0:
             expected[following[shape]] = base + rows[ROW_SIZE, first]
     return bases, runs
+
+
+# Rows of a table of live rows, which are in ascending order of their lowest byte: the live range
+# [LIVE_LOWER, LIVE_UPPER), the bytes [LIVE_LOW, LIVE_HIGH), and the highest LIVE_HIGH so far.
+LIVE_LOWER, LIVE_UPPER, LIVE_LOW, LIVE_HIGH, LIVE_REACH = range(5)
+
+
+@compiled
+def _insert(live: Table, count: int, row: Column, base: int) -> None:
+    """Add a row, a column of the table of rows, to `count` live rows."""
+    low = base + row[ROW_DISTANCE]
+    k = count
+    while k > 0 and live[LIVE_LOW, k - 1] > low:
+        for field in range(LIVE_REACH):
+            live[field, k] = live[field, k - 1]
+        k -= 1
+    live[LIVE_LOWER, k], live[LIVE_UPPER, k] = row[ROW_LOWER], row[ROW_UPPER]
+    live[LIVE_LOW, k], live[LIVE_HIGH, k] = low, low + row[ROW_SIZE]
+    _update_reach(live[:, : count + 1], k)
+
+
+@compiled
+def _update_reach(live: Table, first: int) -> None:
+    for k in range(first, live.shape[1]):
+        before = live[LIVE_REACH, k - 1] if k > 0 else 0
+        live[LIVE_REACH, k] = max(before, live[LIVE_HIGH, k])
 
 
 @compiled
@@ -159,10 +189,11 @@ def _forget(live: Table, count: int, now: int) -> int:
     """Remove the rows that are dead at a tick; return the number of the others."""
     kept = 0
     for k in range(count):
-        if live[1, k] > now:
-            for field in range(4):
+        if live[LIVE_UPPER, k] > now:
+            for field in range(LIVE_REACH):
                 live[field, kept] = live[field, k]
             kept += 1
+    _update_reach(live[:, :kept], 0)
     return kept
 
 
@@ -176,18 +207,22 @@ def _start(
     """
     rows, alignment = tables.rows, tables.shapes[SHAPE_ALIGNMENT, shape]
     best, longest = -1, 0
+    most, row_after = 1, following[shape]
+    while row_after >= 0:
+        most, row_after = most + 1, following[row_after]
     for row in range(tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]):
         size, distance = rows[ROW_SIZE, row], rows[ROW_DISTANCE, row]
         for k in range(-1, live.shape[1]):
             if high:
-                end = ceiling if k < 0 else live[2, k]
+                end = ceiling if k < 0 else live[LIVE_LOW, k]
                 base = (end - size - distance) // alignment * alignment
             else:
-                base = 0 if k < 0 else -(-(live[3, k] - distance) // alignment) * alignment
-            if base < 0:
+                end = 0 if k < 0 else live[LIVE_HIGH, k] - distance
+                base = -(-end // alignment) * alignment
+            better = base > best if high else base < best
+            if base < 0 or (longest == most and not better):
                 continue
             length = _length(tables, shape, following, base, ceiling, live)
-            better = base > best if high else base < best
             if length > longest or (0 < length == longest and better):
                 best, longest = base, length
     return best
@@ -224,12 +259,13 @@ def _fits(tables: RowTables, shape: int, base: int, ceiling: int, live: Table) -
         high = low + rows[ROW_SIZE, row]
         if high > ceiling:
             return False
-        for k in range(live.shape[1]):
+        for k in range(np.searchsorted(live[LIVE_REACH], low, side="right"), live.shape[1]):
+            if live[LIVE_LOW, k] >= high:
+                break
             if (
-                (live[0, k] < upper)
-                & (live[1, k] > lower)
-                & (live[2, k] < high)
-                & (live[3, k] > low)
+                (live[LIVE_LOWER, k] < upper)
+                & (live[LIVE_UPPER, k] > lower)
+                & (live[LIVE_HIGH, k] > low)
             ):
                 return False
     return True

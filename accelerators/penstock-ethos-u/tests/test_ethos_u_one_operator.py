@@ -12,10 +12,12 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.opkit.activation import Activation
 from penstock.opkit.resize import Sampling
 from penstock.opkit.sliding import Window
-from penstock.ops.axis_extremes import ReduceMax, ReduceMin
-from penstock.ops.binary import Maximum, Minimum, Mul, Prelu
+from penstock.ops.axis_extremes import ArgMax, ReduceMax, ReduceMin
+from penstock.ops.batch_matmul import BatchMatmul
+from penstock.ops.binary import Maximum, Minimum, Mul, Prelu, SquaredDifference
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
@@ -309,7 +311,50 @@ def softmaxes(draw: st.DrawFn) -> Graph:
     return finished(draw, net, net.softmax(x, draw(st.sampled_from((1.0, 0.5))), name="y"))
 
 
+@st.composite
+def indices(draw: st.DrawFn) -> Graph:
+    """The index of the largest channel; of equal ones, if the convolution has few results."""
+    net = GraphBuilder("index", seed=draw(st.integers(0, 99)))
+    x = net.input((1, draw(st.integers(1, 5)), draw(st.integers(1, 5)), 2))
+    made = Quantisation((draw(st.sampled_from((0.01, 0.1, 1.0))),), (draw(zeros),))
+    depth = draw(st.sampled_from((1, 2, 19, 32, 256)))
+    x = net.conv2d(x, depth, 1, quantisation=made, name="x")
+    return net.build(net.apply(ArgMax(3), x, name="y"))
+
+
+@st.composite
+def squares(draw: st.DrawFn) -> Graph:
+    """A squared difference of an image and of something that may be broadcast."""
+    net = GraphBuilder("square", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(channels))
+    shape = (1, *(draw(st.sampled_from((1, n))) for n in x.type.shape[1:]))
+    y = net.input(shape, scale=draw(st.floats(0.01, 0.3)), zero_point=draw(zeros), name="other")
+    pair = (x, y) if draw(st.booleans()) else (y, x)
+    z = net.apply(SquaredDifference(), *pair, quantisation=drawn_range(draw), name="z")
+    return finished(draw, net, z)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> Graph:
+    """Products of matrices, of which one may be the same for all."""
+    net = GraphBuilder("product", seed=draw(st.integers(0, 99)))
+    m, n, depth, images = (draw(st.integers(1, most)) for most in (9, 9, 40, 3))
+    op = BatchMatmul(draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from(Activation)))
+    factors = list[Value]()
+    for k, (shape, is_turned) in enumerate(
+        zip(((m, depth), (depth, n)), (op.a_transposed, op.b_transposed), strict=True)
+    ):
+        count = draw(st.sampled_from((1, images)))
+        matrix = shape[::-1] if is_turned else shape
+        factors.append(net.input((1, count, *matrix), zero_point=draw(zeros), name=f"x{k}"))
+    y = net.apply(op, *factors, quantisation=drawn_range(draw), name="y")
+    return finished(draw, net, y)
+
+
 KINDS = {
+    "indices of maxima": indices(),
+    "squared differences": squares(),
+    "products of matrices": products(),
     "softmax": softmaxes(),
     "large totals": large_totals(),
     "other ranks": other_ranks(),

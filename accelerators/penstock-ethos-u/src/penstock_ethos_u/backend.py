@@ -58,13 +58,14 @@ from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
 from penstock_ethos_u.operators import (
+    ARG_MAX,
     COMPOSED,
     EXTREMES,
     LOOKUPS,
+    MATRIX_PRODUCT,
     MOVEMENTS,
     PRELU,
-    RESIZE,
-    SOFTMAX,
+    SQUARE,
 )
 from penstock_ethos_u.programs import encode, encode_calls, submission, submit_parts
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
@@ -78,8 +79,9 @@ LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
-# Operators with one input that several operations compute.
-COMPOSED_UNARY = tuple(kind for kind in COMPOSED if kind not in ("Concatenation", PRELU))
+# Operators with two inputs, and with one input, that several operations compute.
+COMPOSED_BINARY = (PRELU, MATRIX_PRODUCT, SQUARE)
+COMPOSED_UNARY = tuple(kind for kind in COMPOSED if kind not in ("Concatenation", *COMPOSED_BINARY))
 MOST_CONCATENATED = 8  # Maximum number of inputs of a concatenation.
 SUMS = ("add", "subtract", "multiply", "maximum", "minimum")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
@@ -127,14 +129,14 @@ class EthosU(UMABackend):
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *COMPOSED_UNARY):
             self._register_pattern(op, is_op(op)(wildcard()))
-        for op in (*SUMS, PRELU):
+        for op in (*SUMS, *COMPOSED_BINARY):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         self._register_pattern(CONCATENATION, concatenation())
         for rule in RULES:
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
         every = (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, *COMPOSED_UNARY)
-        for op in (*every, PRELU, CONCATENATION):
+        for op in (*every, *COMPOSED_BINARY, CONCATENATION):
             self._register_operator_strategy(op, strategy_of(op))
         driver = StreamDriver(
             submission(self.name),
@@ -180,9 +182,9 @@ def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
     def takes_blocks(node: Node) -> bool:
         offloaded = Offloaded(node, target)
         kind = offloaded.main.kind
-        if kind in (RESIZE, SOFTMAX, *EXTREMES) or folded_window(offloaded):
-            return False
-        return kind not in MOVEMENTS or is_natural(offloaded)
+        if kind in MOVEMENTS:
+            return is_natural(offloaded)
+        return (kind == PRELU or kind not in COMPOSED) and not folded_window(offloaded)
 
     return packed(
         graph,
@@ -234,7 +236,7 @@ def strategy_of(op: str) -> Any:
                 filled_cost=variant.filled_cost,
                 tables=variant.tables,
                 by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
-                by_columns=op not in (*COMPOSED_UNARY, PRELU, CONCATENATION)
+                by_columns=op not in (*COMPOSED_UNARY, *COMPOSED_BINARY, CONCATENATION)
                 and all(type.layout is None for type in (*inputs, out_type)),
                 scratch_bytes=variant.scratch_bytes,
                 placed_scratch=variant.placed_scratch,
@@ -242,7 +244,7 @@ def strategy_of(op: str) -> Any:
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
                 cache_line_bytes=cast(int, target.attrs["cache_line"]),
-                element_types=types if op in (*MOVEMENTS, CONCATENATION) else None,
+                element_types=types if op in (*MOVEMENTS, CONCATENATION, ARG_MAX) else None,
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:

@@ -126,6 +126,7 @@ WINDOW_PART = 8
 # The internal memory stores inputs and accumulators with their channels rounded up to a multiple of
 # this number.
 GRANULE = 8
+WORD_BYTES = 4  # Elements of this size occupy twice the granule of banks.
 
 
 @cache
@@ -235,7 +236,8 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
     blocks: array of shape (n, 3): rows, columns and channels of each block size."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE) * work.element_bytes
-    input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
+    granule = chip.input_granule * (2 if work.element_bytes == WORD_BYTES else 1)
+    input_banks = _round_up(2 * -(-bytes // BANK_BYTES), granule)
     end_banks = max(chip.end_banks, LOOKUP_BANKS if work.lookup else 0)
     free = chip.banks - OUTPUT_BANKS - end_banks
     if work.kind is ComputeKind.ELEMENTWISE:

@@ -131,7 +131,7 @@ class EthosUConfiguration:
         a time.
     banks: number of 1 KiB banks of the internal memory of a core, which holds the inputs and
         accumulators of blocks; with separate memories, look-up tables only.
-    input_granule: inputs occupy a multiple of this number of banks.
+    input_granule: inputs of int8 elements occupy a multiple of this number of banks.
     sum_granule: accumulators occupy a multiple of this number of banks.
     rates: cycles per output element in the output unit, which scales and writes results.
     features: port of the memory that holds tensors.

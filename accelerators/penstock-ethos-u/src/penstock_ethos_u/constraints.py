@@ -12,21 +12,24 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.uma import Array, DType, Offloaded, double_rounding, multiply
+from penstock.uma import Array, DType, Offloaded, double_rounding, multiply, row_count
 from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
 from penstock_ethos_u.movement import MOST_BOXES
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, reciprocal
 from penstock_ethos_u.operators import (
+    ARG_MAX,
     ELEMENTWISE,
     EXTREMES,
     LOOKUPS,
+    MATRIX_PRODUCT,
     MOVEMENTS,
     POOLS,
     PRELU,
     REDUCTIONS,
     RESIZE,
     SOFTMAX,
+    SQUARE,
     WEIGHTED,
     extents,
     operands,
@@ -169,6 +172,7 @@ def _scaled(x: Array, scale: int, shift: int) -> Array:
 
 
 LARGEST_EXTENT = 65536
+MOST_PRODUCTS = (1 << 31) // 255**2  # Sums of more products of int8 elements may overflow int32.
 LARGEST_STRIDE = 3
 LARGEST_DILATION = 2
 LARGEST_UPSCALE = 2
@@ -182,14 +186,16 @@ MOST_PADDING = 127
 def int8_images(offloaded: Offloaded) -> bool | str:
     """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
     above 65536; their rank may be any if elements are only moved or looked up, and their type any
-    if elements are only moved. A dense layer must have a single row of outputs, or as many as its
-    input has.
+    if elements are only moved. Indices of maxima are int32. A dense layer must have a single row of
+    outputs, or as many as its input has.
 
     Return True, or else the reason why the node violates this rule."""
     kind = offloaded.main.kind
     output = offloaded.main.output.type
-    for type in (*(value.type for value in offloaded.main.variable_inputs), output):
-        if type.dtype is not DType.INT8 and kind not in MOVEMENTS:
+    inputs = [value.type for value in offloaded.main.variable_inputs]
+    for type in (*inputs, output):
+        computed = DType.INT32 if kind == ARG_MAX and type is output else DType.INT8
+        if type.dtype is not computed and kind not in MOVEMENTS:
             return f"one has elements of type {type.dtype.value}"
         one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         one = one or (type.rank > 0 and kind in (*MOVEMENTS, *LOOKUPS))
@@ -294,6 +300,36 @@ def softmax(offloaded: Offloaded) -> bool | str:
     return min(height, width) <= MOST_BOXES or f"it has {height} x {width} x {depth} elements"
 
 
+def indices(offloaded: Offloaded) -> bool | str:
+    """The index of a maximum must be that of a channel, of at most 256; of an image of at most 64
+    rows or columns.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind != ARG_MAX:
+        return True
+    height, width, depth = image = extents(offloaded.main.inputs[0].type.shape)
+    if reduced_extents(offloaded) != (1, 1, depth):
+        return "it is that of a row or column"
+    small = depth <= len(ELEMENTS) and min(height, width) <= MOST_BOXES
+    return small or f"the image has {' x '.join(map(str, image))} elements"
+
+
+def products(offloaded: Offloaded) -> bool | str:
+    """Both matrices of a product must be computed, and have one multiplier. Products must have at
+    most 64 rows or columns, of all matrices together, and sums of at most 33025 products.
+
+    Return True, or else the reason why the node violates this rule."""
+    if offloaded.main.kind != MATRIX_PRODUCT:
+        return True
+    p, images = offloaded.parameters, row_count(offloaded.main.output.type.shape)
+    if any(value.data is not None for value in offloaded.main.inputs):
+        return "one is constant"
+    if "multiplier" not in p:
+        return "columns have multipliers of their own"
+    few = images * min(p["m"], p["n"]) <= MOST_BOXES and p["depth"] <= MOST_PRODUCTS
+    return few or f"it has {images} x {p['m']} x {p['n']} sums of {p['depth']} products"
+
+
 def reduced_axes(offloaded: Offloaded) -> bool | str:
     """Maxima and minima must reduce rows, columns and channels: not images, and channels only alone
     or with columns; of at most 64 rows if they reduce channels alone. They must cover at most 256
@@ -354,6 +390,8 @@ def shifts(offloaded: Offloaded) -> bool | str:
     if offloaded.main.kind in WEIGHTED:
         _, multipliers, every = channel_scaling(offloaded)
         found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
+    elif offloaded.main.kind == MATRIX_PRODUCT:
+        found = [31 - offloaded.parameters["shift"]]
     elif "out_shift" in offloaded.parameters:
         found = [31 - offloaded.parameters["out_shift"]]
     elif offloaded.main.kind == PRELU:
@@ -365,16 +403,18 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """One input of a sum, difference, product, maximum or minimum must have the shape of the
-    output. The other input is broadcast along axes where its extent is 1, and must have the extent
-    of the output along all others. One of the two may be constant.
+    """One input of a sum, difference, product, maximum, minimum or squared difference must have the
+    shape of the output. The other input is broadcast along axes where its extent is 1, and must
+    have the extent of the output along all others. One of the two may be constant, but not of a
+    squared difference.
 
     Return True, or else the reason why the node violates this rule."""
-    if offloaded.main.kind not in ELEMENTWISE:
+    if offloaded.main.kind not in (*ELEMENTWISE, SQUARE):
         return True
     main, (first, second) = offloaded.main, operands(offloaded)
-    if main.inputs[first].data is not None and main.inputs[second].data is not None:
-        return "both are constant"
+    constants = sum(value.data is not None for value in main.inputs)
+    if constants > (main.kind != SQUARE):
+        return "both are constant" if constants > 1 else "one is constant"
     if main.inputs[first].type.shape != main.output.type.shape:
         return f"input {first} has shape {list(main.inputs[first].type.shape)}"
     other = main.inputs[second]
@@ -428,6 +468,8 @@ RULES = (
     few_boxes,
     resizing,
     softmax,
+    indices,
+    products,
     reduced_axes,
     constant_weights,
     double_rounding,

@@ -49,7 +49,8 @@ MOVEMENTS = (
 # Other operators that several operations compute.
 PRELU, RESIZE, SOFTMAX = "Prelu", "ResizeBilinear", "Softmax"
 EXTREMES = ("ReduceMax", "ReduceMin")
-COMPOSED = (*MOVEMENTS, PRELU, RESIZE, SOFTMAX, *EXTREMES)
+ARG_MAX, MATRIX_PRODUCT, SQUARE = "ArgMax", "BatchMatmul", "SquaredDifference"
+COMPOSED = (*MOVEMENTS, PRELU, RESIZE, SOFTMAX, *EXTREMES, ARG_MAX, MATRIX_PRODUCT, SQUARE)
 # Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 # results are exact for all `Numerics`.
 LOOKUPS = (
@@ -210,7 +211,7 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
     be exchanged: only the second input of the NPU may be smaller than the output, and it should be
     the constant one. For other operators, the result is (0, 0); its second element has no
     meaning."""
-    if offloaded.main.kind not in ELEMENTWISE:
+    if offloaded.main.kind not in (*ELEMENTWISE, SQUARE):
         return 0, 0
     left, right = offloaded.main.inputs
     whole = offloaded.main.output.type.shape

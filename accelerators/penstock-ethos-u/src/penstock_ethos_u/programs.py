@@ -90,7 +90,7 @@ def _computation(action: Compute) -> Any:
         )
         made.padding = api.NpuPadding(*op.padding(*rows))
         made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
-    if op.out_bytes > 1 or op.in_bytes > 1:
+    if op.out_bytes > 1 or op.in_bytes > 1 or op.function is NpuFunction.LOOKUP_DIFFERENCE:
         _widen(api, op, made)
     if part.place is not None:
         weights = Place(part.place.base, part.place.offset_bytes + part.segment.bias_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +16,19 @@ from penstock_ethos_u.encoding import HIGH_BITS, WeightOrder, encoded
 from penstock_ethos_u.movement import FILL, Box, Lines, boxes
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, row_bytes
 from penstock_ethos_u.operators import (
+    ARG_MAX,
     EXTREMES,
+    MATRIX_PRODUCT,
     MOVEMENTS,
     PRELU,
     REDUCTIONS,
     RESIZE,
     SOFTMAX,
+    SQUARE,
     extents,
     hardware,
     is_packed,
+    operands,
     reduced_extents,
 )
 from penstock_ethos_u.schedule import scheduled
@@ -477,21 +482,12 @@ def _softmax_steps(offloaded: Offloaded) -> Steps:
             op = replace(op, second=SecondInput(one, scalar=second, is_left=is_left))
         found.append(Step(op, view(source), view(target), other))
 
-    found += _largest_channels(offloaded, image, view("largest"))
-    table = offloaded.tables["exp"].astype("<i4")[::-1].tobytes()
-    difference = Operation(
-        hardware(offloaded),
-        NpuFunction.LOOKUP_DIFFERENCE,
-        *image,
-        *image,
-        out_zero=127,
-        second=SecondInput(pixels),
-        out_bytes=4,
-    )
     image_view = View(0, WHOLE, image.depth)
-    found.append(
-        Step(difference, image_view, view("exponential"), view("largest"), constants=table)
-    )
+    found += _largest_channels(offloaded, image, image_view, view("largest"))
+    table = offloaded.tables["exp"].astype("<i4")[::-1]
+    shifted = _tabulated(offloaded, image_view, view("exponential"), table, image)
+    difference = replace(shifted.op, second=SecondInput(pixels), out_zero=127)
+    found.append(replace(shifted, op=difference, second=view("largest")))
     add(NpuFunction.SHIFT_RIGHT, "reduced", "exponential", SUM_BITS)
     add(NpuFunction.CHANNEL_SUM, "sum", "reduced")
     add(NpuFunction.LEADING_ZEROS, "zeros", "sum")
@@ -518,7 +514,9 @@ def _softmax_steps(offloaded: Offloaded) -> Steps:
     )
 
 
-def _largest_channels(offloaded: Offloaded, image: MapShape, target: View) -> Iterator[Step]:
+def _largest_channels(
+    offloaded: Offloaded, image: MapShape, source: View, target: View
+) -> Iterator[Step]:
     """Steps that compute the largest channel of each pixel: of each row or each column at a time,
     whose channels are columns of one channel."""
     (height, width, depth), config = image, hardware(offloaded)
@@ -530,12 +528,174 @@ def _largest_channels(offloaded: Offloaded, image: MapShape, target: View) -> It
             count = width
             lines = Lines(k, 0, 0, depth, 1), Lines(k, 0, 0, 1, 1)
         op = Operation(config, NpuFunction.MAXIMUM, count, depth, 1, count, 1, 1, kernel_w=depth)
-        yield Step(op, View(0, lines[0], 1), target._replace(lines=lines[1], stride=1))
+        one, other = (
+            view._replace(lines=line, stride=1)
+            for view, line in zip((source, target), lines, strict=True)
+        )
+        yield Step(op, one, other)
+
+
+def _tabulated(
+    offloaded: Offloaded, source: View, target: View, table: Array, shape: MapShape
+) -> Step:
+    """The step that replaces each element of a tensor by its entry in a table of int8 or int32."""
+    op = Operation(
+        hardware(offloaded),
+        NpuFunction.LOOKUP_DIFFERENCE,
+        *shape,
+        *shape,
+        second=SecondInput(MapShape(1, 1, 1), scalar=0),
+        out_bytes=table.itemsize,
+    )
+    return Step(op, source, target, constants=table.tobytes())
+
+
+def _index_steps(offloaded: Offloaded) -> Steps:
+    """The index of the first of the largest channels. A channel less than the largest counts as
+    -128, any other as 127 less its index. The largest of these numbers determines the result."""
+    of = _Tensors(offloaded)
+    image = of.inputs[0]
+    source, pixels = View(0, WHOLE, image.depth), image._replace(depth=1)
+    largest, numbers = View(SCRATCH, WHOLE, 1), View(SCRATCH - 1, WHOLE, image.depth)
+    is_largest = np.where(ELEMENTS[-1] == ELEMENTS, ELEMENTS[-1], ELEMENTS[0]).astype(np.int8)
+    equal = _tabulated(offloaded, source, numbers, is_largest, image)
+    difference = replace(equal.op, second=SecondInput(pixels), out_zero=127)
+    every = SecondInput(MapShape(1, 1, image.depth))
+    numbered = replace(
+        of.copy(image, packed_in=False, packed_out=False),
+        function=NpuFunction.SMALLER,
+        second=every,
+        constant_bytes=image.depth,
+    )
+    constant = View(CONSTANTS, WHOLE._replace(row_step=0), image.depth)
+    index = (ELEMENTS[-1] - ELEMENTS).astype("<i4")
+    found = (
+        *_largest_channels(offloaded, image, source, largest),
+        replace(equal, op=difference, second=largest),
+        Step(numbered, numbers, numbers, constant),
+        *_largest_channels(offloaded, image, numbers, largest),
+        _tabulated(offloaded, largest, View(RESULT, WHOLE, 4), index, pixels),
+    )
+    scratch = Scratch(image.width), Scratch(image.width * image.depth)
+    descending = ELEMENTS[::-1].astype(np.int8)[: image.depth].tobytes()
+    return replace(of.steps(found, scratch), numbers=descending + bytes(-image.depth % 16))
+
+
+def _square_steps(offloaded: Offloaded) -> Steps:
+    """The difference of both terms, which are looked up as int32, times itself."""
+    p, of, found = offloaded.parameters, _Tensors(offloaded), list[Step]()
+    image, (first, second) = of.output, operands(offloaded)
+    type = offloaded.main.inputs[second].type
+    small = extents((1,) * (offloaded.main.output.type.rank - type.rank) + type.shape)
+    terms = View(SCRATCH, WHOLE, 4 * image.depth), View(SCRATCH - 1, WHOLE, 4 * small.depth)
+    for k, term, shape in zip((first, second), terms, (image, small), strict=True):
+        scaled = (ELEMENTS - p[f"zero{k}"]) << SQUARED_BITS
+        table = multiply(scaled, p[f"multiplier{k}"], p[f"shift{k}"]).astype("<i4")
+        step = _tabulated(offloaded, View(k, WHOLE, shape.depth), term, table, shape)
+        found.append(replace(step, whole=shape.height < image.height))
+    difference = replace(
+        of.copy(image, packed_in=False, packed_out=False),
+        function=NpuFunction.SUBTRACT,
+        second=SecondInput(small),
+        in_bytes=4,
+        out_bytes=4,
+    )
+    square = replace(
+        difference,
+        function=NpuFunction.MULTIPLY,
+        second=SecondInput(image),
+        out_multiplier=1,
+        out_shift=HIGH_BITS,
+    )
+    found.append(Step(difference, terms[0], terms[0], terms[1]))
+    found.append(Step(square, terms[0], terms[0], terms[0]))
+    found.append(_scaled(square, p["out_shift"], p, terms[0], View(RESULT, WHOLE, image.depth)))
+    height = 0 if small.height == image.height else 1
+    sizes = (4 * shape.width * shape.depth for shape in (image, small))
+    steps = of.steps(found, tuple(map(Scratch, sizes, (0, height))))
+    return replace(steps, numbers=_number(p["out_multiplier"]))
+
+
+def _scaled(op: Operation, shift: int, p: Mapping[str, int], source: View, target: View) -> Step:
+    """The step that requantises int32 elements, the result of an operation, to int8: the NPU
+    multiplies them by the first number of the constants, and shifts.
+
+    shift: TFLite's shift.
+    p: parameters of the operator, by name."""
+    made = replace(
+        op,
+        function=NpuFunction.MULTIPLY,
+        in_h=op.out_h,
+        in_w=op.out_w,
+        in_c=op.out_c,
+        second=SecondInput(MapShape(1, 1, 1)),
+        constant_bytes=1,
+        out_multiplier=1,
+        out_shift=shift,
+        out_bytes=1,
+        out_zero=p["out_zero"],
+        least=p.get("least", -128),
+        most=p.get("most", 127),
+    )
+    return Step(made, source, target, View(CONSTANTS, WHOLE._replace(row_step=0), 4))
+
+
+def _number(x: int) -> bytes:
+    """An int32 number as the constants of steps begin with it."""
+    return np.int32(x).tobytes() + bytes(12)
+
+
+SQUARED_BITS = 7  # Bits by which terms are shifted left before they are scaled.
+
+
+def _product_steps(offloaded: Offloaded) -> Steps:
+    """Each row or column of the products, whichever are fewer: the products of the elements of one
+    matrix and a line of the other as int32, their sums over channels, and the requantisation."""
+    p, of, found = offloaded.parameters, _Tensors(offloaded), list[Step]()
+    depth, config = p["depth"], hardware(offloaded)
+    counts, outer = (p["m"], p["n"]), (p["row0"], p["column1"])
+    inner, results = (p["inner0"], p["inner1"]), (p["n"], 1)
+    one = 0 if counts[1] <= counts[0] else 1  # the matrix that is multiplied by lines of the other
+    other, width = 1 - one, counts[one]
+    adjacent = inner == (1, 1)
+    image = MapShape(1, width, depth) if adjacent else MapShape(depth, width, 1)
+    multiplied = Operation(
+        config,
+        NpuFunction.MULTIPLY,
+        *image,
+        *image,
+        in_zero=p[f"zero{one}"],
+        second=SecondInput(image._replace(width=1), p[f"zero{other}"]),
+        out_multiplier=1,
+        out_shift=HIGH_BITS,
+        out_bytes=4,
+    )
+    total = Operation(config, NpuFunction.CHANNEL_SUM, 1, width, depth, 1, width, 1)
+    total = replace(total, in_bytes=4, out_bytes=4)
+    output = offloaded.main.output.type.shape[:-2]
+    shapes = (value.type.shape[:-2] for value in offloaded.main.inputs)
+    images = [np.broadcast_to(np.arange(prod(s)).reshape(s), output).ravel() for s in shapes]
+    for r, k in product(range(of.output.height), range(counts[other])):
+        lines = [
+            Lines(int(images[n][r]), 0, k * outer[n] * (n == other), inner[n], 0) for n in range(2)
+        ]
+        at = Lines(r, 0, 0, 4, 0)
+        products, sums = View(SCRATCH, at, 4 * depth), View(SCRATCH - 1, at, 4)
+        target = View(RESULT, Lines(r, 0, k * results[other], 0, 0), results[one])
+        factors = View(one, lines[one], outer[one]), View(other, lines[other], depth)
+        found.append(Step(multiplied, factors[0], products, factors[1]))
+        found.append(Step(total, products, sums))
+        found.append(_scaled(total, p["shift"], p, sums, target))
+    steps = of.steps(found, (Scratch(4 * width * depth), Scratch(4 * width)))
+    return replace(steps, numbers=_number(p["multiplier"]))
 
 
 FINDERS = {
     PRELU: _prelu_steps,
     RESIZE: _resize_steps,
     SOFTMAX: _softmax_steps,
+    ARG_MAX: _index_steps,
+    SQUARE: _square_steps,
+    MATRIX_PRODUCT: _product_steps,
     **dict.fromkeys(EXTREMES, _extreme_steps),
 }

@@ -64,10 +64,15 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
         return
     most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     under_way: dict[CommandQueue, list[Accesses]] = {queue: [] for queue in CommandQueue}
+    before: Compute | None = None
     for action in actions:
         mine, other = CommandQueue.COPIES, CommandQueue.OPERATIONS
         if isinstance(action, Compute):
             mine, other = other, mine
+            if before is not None and overtakes(action, before):
+                yield QueueWait(mine, 0)
+                under_way[mine].clear()
+            before = action
         used = accesses_of(action)
         earlier = under_way[other]
         for k in range(len(earlier) - 1, -1, -1):

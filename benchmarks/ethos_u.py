@@ -55,6 +55,8 @@ ACCELERATORS = {
     "ethos_u55:macs=256": "ethos-u55-256",
     "ethos_u65_256": "ethos-u65-256",
     "ethos_u65:macs=512": "ethos-u65-512",
+    "ethos_u85:macs=256": "ethos-u85-256",
+    "ethos_u85:macs=1024": "ethos-u85-1024",
 }
 """Vela's name of each accelerator."""
 BOUNDS = (("Size", 0.75), ("Size", 1.0), ("Performance", 1.0))

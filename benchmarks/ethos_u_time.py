@@ -3,12 +3,14 @@
 The decoder of the functional model reads a stream, whoever emitted it. The timing model
 (`accelerators/ethos_u/timeline.py`) then times every operation, copy and wait, and so every stripe
 of a cascade. Its formulas assume 8-bit elements; wider ones (in softmax) are timed as 8-bit
-elements.
+elements, but for the output unit of Ethos-U85. The operations of a chain take the time of the first
+one, with the cycles of all in the output unit; the second inputs of the others are free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from math import ceil, prod
 
 import numpy as np
@@ -24,7 +26,6 @@ from penstock_ethos_u.interpreter.hardware import find_hardware
 from penstock_ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
-    Operation,
 )
 from penstock_ethos_u.interpreter.registers import Registers
 from penstock_ethos_u.performance import cycles
@@ -142,6 +143,7 @@ def work_of(
         second_elements=second_elements,
         constant_bytes=constant_bytes,
         biases_in_tensor_memory=any(span.region not in constants for span in operation.scales),
+        element_bytes=operation.ifm.element_bytes,
     )
 
 
@@ -153,6 +155,8 @@ def _rate(operation: BlockOperation, rates: OutputRates) -> float:
         "sub": rates.add,
         "max_pool": rates.maximum,
     }.get(operation.kind, rates.other)
+    if max(operation.ifm.element_bytes, operation.ofm.element_bytes) > 1:
+        own = max(own, rates.wide)
     activation, limits = operation.activation, np.iinfo(operation.ofm.dtype)
     if activation.table is not None:
         return max(own, rates.lookup)
@@ -172,7 +176,7 @@ def placed_steps(
 ) -> Iterator[tuple[int, Step]]:
     """Operations, copies and waits of a stream, each with the index of its word."""
     hardware = find_hardware(chip.name)
-    registers = Registers(hardware)
+    registers, chain = Registers(hardware), list[BlockOperation]()
     for number, command in enumerate(decode_commands(words, hardware.family)):
         name = command.format.name
         if name.startswith(SET):
@@ -180,12 +184,23 @@ def placed_steps(
         elif name in WAITS:
             yield command.word, QueueWait(WAITS[name], command.fields["outstanding"])
         elif name not in NOT_TIMED:
-            yield command.word, _job(registers.operation(command, number), chip, constants)
+            operation = registers.operation(command, number)
+            if isinstance(operation, DmaOperation):
+                home = chip if operation.source.region in constants else chip.in_sram
+                yield command.word, copy_job(home, operation.source.upper - operation.source.lower)
+                continue
+            chain.append(operation)
+            if not operation.ofm.chained:
+                yield command.word, _job(chain, chip, constants)
+                chain.clear()
 
 
-def _job(operation: Operation, chip: EthosUConfiguration, constants: Collection[int]) -> Job:
-    if isinstance(operation, DmaOperation):
-        home = chip if operation.source.region in constants else chip.in_sram
-        return copy_job(home, operation.source.upper - operation.source.lower)
-    work = work_of(operation, chip, constants)
-    return operation_job(cycles(work, np.array([operation.block])), work.chip)
+def _job(
+    chain: Sequence[BlockOperation], chip: EthosUConfiguration, constants: Collection[int]
+) -> Job:
+    work = replace(
+        work_of(chain[0], chip, constants),
+        rate=sum(_rate(operation, chip.rates) for operation in chain),
+        packed_output=chain[-1].ofm.nhcwb16,
+    )
+    return operation_job(cycles(work, np.array([chain[0].block])), work.chip)

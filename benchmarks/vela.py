@@ -20,7 +20,11 @@ from penstock.errors import ToolError
 from penstock.ir.tensor import Array
 from penstock_ethos_u.interpreter import driver_payload
 
-SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Mid_End"}
+SYSTEMS = {
+    "u55": "Ethos_U55_High_End_Embedded",
+    "u65": "Ethos_U65_Mid_End",
+    "u85": "Ethos_U85_SYS_DRAM_Low",
+}
 """Vela's system configuration of each family."""
 
 

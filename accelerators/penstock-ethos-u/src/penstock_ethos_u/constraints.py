@@ -130,7 +130,7 @@ def average_is_exact(op: Operation) -> bool | str:
     """Return True if the NPU's average equals TFLite's for all elements in all windows of the
     operation, or else the reason why it does not."""
     counts = {r * c for r in _window_extents(op, 0) for c in _window_extents(op, 1)}
-    odd = sorted(n for n in counts if not _reciprocal_is_exact(n, op.average_bits))
+    odd = sorted(n for n in counts if not _reciprocal_is_exact(n, scales_sum=op.scales_sum))
     return not odd or f"averages of {odd[0]} elements differ"
 
 
@@ -146,9 +146,11 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _reciprocal_is_exact(count: int, precision: int) -> bool:
-    """Whether the NPU computes every average of `count` int8 elements as TFLite does, with a
-    reciprocal of this precision in bits; False if `count` is not positive."""
+def _reciprocal_is_exact(count: int, *, scales_sum: bool) -> bool:
+    """Whether the NPU computes every average of `count` int8 elements as TFLite does; False
+    if `count` is not positive.
+
+    scales_sum: whether it scales a sum, `Operation.scales_sum`."""
     # The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds.  TFLite
     # divides the sum by `count` and rounds.
     if count < 1:
@@ -158,15 +160,15 @@ def _reciprocal_is_exact(count: int, precision: int) -> bool:
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2
     near = np.unique((halves[:, None] + np.arange(-2, 3)).ravel())
     sums = near[abs(near) <= 128 * count]
-    scale, shift = reciprocal(count, precision)
+    scale, shift = reciprocal(count, scales_sum=scales_sum)
     quotient = np.sign(sums) * ((2 * abs(sums) + count) // (2 * count))
-    return bool((_scaled(sums, scale, shift) == quotient).all())
+    return bool((_scaled(sums, scale, shift, once=scales_sum) == quotient).all())
 
 
-def _scaled(x: Array, scale: int, shift: int) -> Array:
+def _scaled(x: Array, scale: int, shift: int, *, once: bool) -> Array:
     """Return `x * scale / 2**shift` with the NPU's rounding, which rounds twice if `shift` exceeds
-    31."""
-    twice = np.where(x >= 0, 1, -1) * (1 << 30) * (shift > 31)
+    31, unless it rounds once, to nearest, ties upwards."""
+    twice = np.where(x >= 0, 1, -1) * (1 << 30) * (shift > 31 and not once)
     product = x.astype(object) * scale
     return np.array((product + ((1 << shift) >> 1) + twice) >> shift, dtype=np.int64)
 

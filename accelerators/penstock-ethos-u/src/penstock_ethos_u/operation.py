@@ -190,11 +190,6 @@ class Operation:
         return self.function is NpuFunction.AVERAGE and large and separate
 
     @property
-    def average_bits(self) -> int:
-        """Precision of the reciprocal of an average in bits."""
-        return 30 if self.scales_sum else 31
-
-    @property
     def constants_in_sram(self) -> bool:
         """Whether constants are stored in the memory that holds tensors, as in memory mode
         sram_only."""
@@ -446,12 +441,12 @@ def row_bytes(width: int, channels: int, packed: bool) -> int:
     return width * depth
 
 
-def reciprocal(count: int, bits: int) -> tuple[int, int]:
+def reciprocal(count: int, *, scales_sum: bool) -> tuple[int, int]:
     """Return (scale, shift) such that `scale` / 2 ** `shift` is the reciprocal by which the NPU
     multiplies the sum of `count` elements to compute an average.
 
-    bits: its precision."""
-    more = (count - 1).bit_length()
+    scales_sum: whether the factor is that of a sum, `Operation.scales_sum`, which has 31 bits."""
+    more, bits = (count - 1).bit_length(), 30 if scales_sum else 31
     return ((1 << (bits + more)) + (1 << more)) // count, bits + more
 
 

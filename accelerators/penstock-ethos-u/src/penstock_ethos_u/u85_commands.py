@@ -122,8 +122,8 @@ def _computation(action: Compute, made: Any) -> Settings:
     else:
         yield from _window(op, made)
         count = op.kernel_h * op.kernel_w
-        scale, shift = reciprocal(count, op.average_bits) if op.scales_sum else (1, 0)
-        yield "OFM_SCALE", {"scale": scale, "shift": shift}
+        scale, shift = reciprocal(count, scales_sum=True) if op.scales_sum else (1, 0)
+        yield "OFM_SCALE", {"scale": scale, "shift": shift, "rounding": NATURAL * op.scales_sum}
     yield from _activation(op)
     if op.weighted:
         yield from _constants(made)

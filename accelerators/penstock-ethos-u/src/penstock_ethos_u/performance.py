@@ -98,6 +98,8 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
     constants = constant_bytes(work, blocks) / _constant_rate(work)
     if chip.features is chip.constants:
         features = constants = features + constants
+    if chip.memories is not None:  # Vela's figures for Ethos-U85 are whole
+        npu, features, constants = (np.floor(each) for each in (npu, features, constants))
     return Cycles(multipliers, output, commands, npu, features, constants)
 
 

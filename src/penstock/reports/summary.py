@@ -9,7 +9,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
@@ -27,6 +26,7 @@ from penstock.reports.formats import (
 )
 from penstock.reports.phrases import alternative_words, goal_words, verdicts
 from penstock.reports.report import EngineWork, FallbackReport, Report, has_simulated, shares
+from penstock.reports.tables import figure_table
 
 
 def summary(
@@ -126,12 +126,9 @@ def _engine_tables(report: Report) -> Iterator[RenderableType]:
 
 def _engine_table(engines: Sequence[EngineWork]) -> Table:
     simulated = has_simulated(engines)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("engine")
-    for header in ("nodes", "calls", "MACs", "cycles\nestimated", "share"):
-        table.add_column(header, justify="right", no_wrap=True)
-    if simulated:
-        table.add_column("cycles\nsimulated", justify="right", no_wrap=True)
+    headers = ("nodes", "calls", "MACs", "cycles\nestimated", "share")
+    more = ("cycles\nsimulated",) if simulated else ()
+    table = figure_table("engine", figures=(*headers, *more), show_edge=False)
     for engine, share in zip(engines, shares(engines), strict=True):
         counts = (engine.nodes, engine.calls, engine.macs, engine.cycles.estimated)
         cells = [*map(number, counts), percent(share)]
@@ -156,7 +153,7 @@ def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
 
 
 def _left_table(left: Sequence[FallbackReport]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table = figure_table(figures=(), show_edge=False)
     nodes = "1 node falls" if len(left) == 1 else f"{number(len(left))} nodes fall"
     table.add_column(f"{nodes} back\nto the CPU", overflow="fold")
     table.add_column("cycles\nestimated", justify="right", no_wrap=True)

@@ -47,10 +47,20 @@ _TOTALS = {
 }
 
 
+def figure_table(*texts: str, figures: Iterable[str], show_edge: bool = True) -> Table:
+    """Return a table with columns of text and, after them, columns of figures."""
+    table = Table(
+        *texts, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=show_edge
+    )
+    for header in figures:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
+
+
 def node_table(nodes: Sequence[NodeLine]) -> Table:
     """Return a table of nodes. Long names are shortened."""
     names = short_names(node.name for node in nodes)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table = figure_table(figures=(), show_edge=False)
     for header in ("operator", "output", "engine", "name"):
         table.add_column(header, overflow="ellipsis")
     for node in nodes:
@@ -79,10 +89,7 @@ def choice_table(choices: FrontierReport, named: CompileCommand) -> RenderableTy
 def partition_table(found: PartitionsReport) -> RenderableType:
     """Return a table of the partitions of a network."""
     title = Text.assemble((printable(found.model), "bold"), f" for {printable(found.target)}")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("partition")
-    for head in PARTITION_HEADS:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = figure_table("partition", figures=PARTITION_HEADS)
     for one in found.partitions:
         table.add_row(one.name, *partition_cells(found, one))
     return Group(title, table)
@@ -91,27 +98,16 @@ def partition_table(found: PartitionsReport) -> RenderableType:
 def _point_table(
     choices: FrontierReport, points: Sequence[FrontierPoint], chosen: int | None
 ) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("")
     elsewhere = any(point.static_bytes for point in points)
     others = ("other\nmemories",) if elsewhere else ()
     clock_hz = choices.clock_hz
     timed = () if clock_hz is None else (f"ms at\n{clock_hz / 1e6:g} MHz",)
-    for header in (
-        "RAM",
-        "KiB",
-        "arena",
-        "live",
-        *others,
-        "cycles",
-        *timed,
-        "above\nfastest",
-        "calls",
-        "F",
-    ):
-        table.add_column(header, justify="right", no_wrap=True)
-    for memory in points[0].moved_bytes:
-        table.add_column(f"moved\n{memory}", justify="right", no_wrap=True)
+    moved = (f"moved\n{memory}" for memory in points[0].moved_bytes)
+    headers = (
+        *("RAM", "KiB", "arena", "live", *others, "cycles", *timed),
+        *("above\nfastest", "calls", "F", *moved),
+    )
+    table = figure_table("", figures=headers)
     table.add_column("cascades: layers×rows")
     for k, point in enumerate(points):
         cells = (
@@ -245,10 +241,7 @@ def _verdict(found: ReportComparison) -> Iterator[RenderableType]:
 
 def ladder_table(rungs: Iterable[RungReport]) -> Table:
     """Return a table of the rungs of the verification ladder."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("rung")
-    for header in ("tensors", "elements", "mismatches"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table = figure_table("rung", figures=("tensors", "elements", "mismatches"))
     table.add_column("")
     for rung in rungs:
         was_run = rung.mismatches is not None

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
-from penstock.hardware.core_access import CoreAccess
+from penstock.hardware.core_access import CoreAccess, Trap
 from penstock.simulators.cortex_m_timing import BasicBlock, Timing
+from penstock.toolchains.elf_file import ElfImage
 
 # Counts of executed instructions, from block records and decoded blocks.
 
@@ -105,6 +107,40 @@ class CallOutcome:
     def address(self) -> int:
         """The return value as a pointer."""
         return self.return_value & 0xFFFF_FFFF
+
+
+class Trapping(CoreAccess, Protocol):
+    """A core that executes traps."""
+
+    def set_trap(self, address: int, trap: Trap, /) -> None:
+        """Executes `trap` when the core reaches that address, then returns from the function."""
+        ...
+
+
+_Core = TypeVar("_Core", bound=Trapping)
+
+
+class Simulated(Generic[_Core]):
+    """Base of simulators: a core with a program in its memory."""
+
+    image: ElfImage
+    _cpu: _Core
+
+    def symbol(self, name: str) -> int:
+        """Address of a function or object.  Raises ToolError unless there is exactly one."""
+        return self.image.symbol(name).address
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """The current contents of memory."""
+        return self._cpu.read(address, size_bytes)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Writes memory, including flash."""
+        self._cpu.write(address, content)
+
+    def set_trap(self, name: str, trap: Trap) -> None:
+        """Executes `trap` in place of a function when the program calls it."""
+        self._cpu.set_trap(self.symbol(name), trap)
 
 
 def prepare(core: CoreAccess, arguments: Sequence[int], stack_top: int) -> int:

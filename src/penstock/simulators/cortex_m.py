@@ -31,7 +31,7 @@ import numpy.typing as npt
 from penstock.errors import InternalError
 from penstock.hardware.core_access import Trap
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, counts_by_phase
+from penstock.simulators.calling import CallOutcome, Simulated, counts_by_phase
 from penstock.simulators.cortex_m_timing import BasicBlock, Core, core_named, decode
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.command import extra
@@ -309,7 +309,7 @@ DEFAULT_STACK_LIMIT_BYTES = 64 << 10
 DEFAULT_BUDGET_HALFWORDS = 20_000_000_000
 
 
-class Simulator:
+class Simulator(Simulated[Cpu]):
     """One core with one program in its memory, which persists between calls."""
 
     def __init__(
@@ -327,18 +327,6 @@ class Simulator:
         )
         self._cpu.add_block_hook(self._hook.function, self._hook.state)
         self._blocks: dict[tuple[int, int], BasicBlock] = {}
-
-    def symbol(self, name: str) -> int:
-        """Address of a function or object.  Raises ToolError unless there is exactly one."""
-        return self.image.symbol(name).address
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """The current contents of memory."""
-        return self._cpu.read(address, size_bytes)
-
-    def write(self, address: int, content: bytes) -> None:
-        """Writes memory, including flash."""
-        self._cpu.write(address, content)
 
     def call(
         self,
@@ -373,10 +361,6 @@ class Simulator:
             before=before,
             phases=tuple(counts),
         )
-
-    def set_trap(self, name: str, trap: Trap) -> None:
-        """Executes `trap` in place of a function when the program calls it."""
-        self._cpu.set_trap(self.symbol(name), trap)
 
     def _markers(self, phases: Sequence[str]) -> tuple[int, ...]:
         addresses = tuple(self.symbol(name) for name in phases)

@@ -21,7 +21,7 @@ import numpy as np
 from penstock.errors import InternalError, ToolError
 from penstock.hardware.core_access import Trap
 from penstock.simulators import calling
-from penstock.simulators.calling import CallOutcome, ExecutionCounts
+from penstock.simulators.calling import CallOutcome, ExecutionCounts, Simulated
 from penstock.simulators.host_library import host_library
 from penstock.toolchains.cortex_m import MemoryLayout
 from penstock.toolchains.elf_file import ElfImage, read_image
@@ -305,7 +305,7 @@ DEFAULT_BUDGET_INSTRUCTIONS = 20_000_000_000
 NAME = "cortex-m55"
 
 
-class Simulator55:
+class Simulator55(Simulated[Qemu]):
     """One core with one program in its memory, which persists between calls."""
 
     def __init__(self, elf: Path, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES) -> None:
@@ -317,18 +317,6 @@ class Simulator55:
         self._counter.begin((), DEFAULT_BUDGET_INSTRUCTIONS)
         self._cpu = Qemu(elf, self.image, folder, f"{self._counter.library},counts={file}")
         self._stack_lower = STACK_TOP - stack_limit_bytes
-
-    def symbol(self, name: str) -> int:
-        """Address of a function or object.  Raises ToolError unless there is exactly one."""
-        return self.image.symbol(name).address
-
-    def read(self, address: int, size_bytes: int) -> bytes:
-        """The current contents of memory."""
-        return self._cpu.read(address, size_bytes)
-
-    def write(self, address: int, content: bytes) -> None:
-        """Writes memory, including flash."""
-        self._cpu.write(address, content)
 
     def call(
         self,
@@ -359,10 +347,6 @@ class Simulator55:
             before=before,
             phases=tuple(counts),
         )
-
-    def set_trap(self, name: str, trap: Trap) -> None:
-        """Executes `trap` in place of a function when the program calls it."""
-        self._cpu.set_trap(self.symbol(name), trap)
 
     def _run(self, name: str) -> None:
         try:

@@ -193,7 +193,7 @@ def _sign(new: RealNodes, x: Value) -> Value:
 
 
 _OF_ONE: Mapping[str, Callable[[RealNodes, Value], Value]] = {
-    "Abs": lambda new, x: new.apply(MAX, x, new.apply(SUB, 0, x)),
+    "Abs": lambda new, x: new.apply(MAX, x, new.apply(SUB, 0, x) if x.type.dtype.lower else 0),
     "BitwiseNot": lambda new, x: new.apply(XOR, x, -1 if x.type.dtype.lower else 255),
     "Clip": _clipped,
     "Neg": lambda new, x: new.apply(SUB, 0, x),

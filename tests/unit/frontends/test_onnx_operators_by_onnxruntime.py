@@ -1079,3 +1079,15 @@ MANY_AXES: dict[str, Grow] = {
 def test_operators_take_more_axes_than_kernels(name: str) -> None:
     model = Model()
     assert worst_steps(model.raw(MANY_AXES[name](model))) <= 1
+
+
+@pytest.mark.parametrize("operator", ["Abs", "Sign"])
+@pytest.mark.parametrize("kind", ["UINT8", "INT8"])
+def test_functions_of_one_integer(operator: str, kind: str) -> None:
+    code = onnx.TensorProto.DataType.Value(kind)
+    x = onnx.helper.make_tensor_value_info("x", code, (1, 3, 8, 4))
+    y = onnx.helper.make_tensor_value_info("y", code, None)
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["x"], ["y"])], "g", [x], [y])
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    raw = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    assert judged_by_onnxruntime(raw).steps == 0

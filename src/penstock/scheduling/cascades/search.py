@@ -37,7 +37,13 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import AUTO, BEST, CASCADES, CYCLES, LEAST, RESIDENT, Options
-from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
+from penstock.scheduling.order.order import (
+    BEAM_WIDTH,
+    Order,
+    OrderOptions,
+    find_order,
+    order_by,
+)
 from penstock.scheduling.order.steps import order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
@@ -324,8 +330,10 @@ def _peak_and_time(one: Proposal | Candidate) -> tuple[int, int]:
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[PartOrder, ...]]:
     """(the order whose gap schedules report, the orders to split into cascades)."""
     problem = order_problem(parts, keep_inputs=options.keep_input)
-    found = find_order(problem, OrderOptions(max_states=options.order_states))
-    if options.order == LEAST:
+    is_least = options.order == LEAST
+    width = BEAM_WIDTH if is_least else 0  # only the bound is of use
+    found = find_order(problem, OrderOptions(options.order_states, width))
+    if is_least:
         # also the order of the model file, if it is another one
         file_order = tuple(range(len(parts.parts)))
         return found, tuple(dict.fromkeys((found.order, file_order)))

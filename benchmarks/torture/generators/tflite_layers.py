@@ -15,8 +15,11 @@ from benchmarks.torture.tflite_judge import operators_verdict, values_of
 from penstock import api
 from penstock.errors import PenstockError
 from penstock.pipeline.compilation import compile_request
+from penstock.scheduling.options import Options
 
-AT_ONCE = 10
+AT_ONCE = 20
+IN_ORDER = Options(order="file", order_states=1)
+"""Layers that share nothing have no better order, and the search for it takes most of the time."""
 OperatorsVerdict = Callable[[bytes, Mapping[str, Array]], tuple[Verdict | None, bool]]
 
 
@@ -50,7 +53,7 @@ def judge(case: Case, deep: bool, operators: OperatorsVerdict = operators_verdic
         path = Path(folder) / f"layers{case.suffix}"
         path.write_bytes(case.raw)
         try:
-            done = compile_request(api.request(path, case.target))
+            done = compile_request(api.request(path, case.target, options=IN_ORDER))
             sets = api.drawn_sets(done, 1)
             wrong, _ = operators(case.raw, values_of(done, sets[0]))
             return wrong or ladder_verdict(done, sets, deep)

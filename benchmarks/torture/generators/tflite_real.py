@@ -7,7 +7,7 @@ from benchmarks.operators.real import REAL_FAMILIES, models
 from benchmarks.torture.case import Case, Generator, target_of
 from benchmarks.torture.generators import tflite_layers
 
-AT_ONCE = 10
+AT_ONCE = 20
 
 
 def draw(seed: int) -> Case | None:

@@ -12,7 +12,7 @@ from benchmarks.torture.case import Case, Generator, Verdict, target_of
 from benchmarks.torture.generators import tflite_layers
 from benchmarks.torture.tflite_judge import tensorflow_verdict
 
-AT_ONCE = 10
+AT_ONCE = 20
 FAMILIES = tuple(name for name in UNSIGNED_FAMILIES if name != "FULLY_CONNECTED")
 
 

@@ -6,14 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from benchmarks.torture.case import Generator, Outcome, Verdict
 from benchmarks.torture.minimise import SECONDS as MINIMISING_SECONDS
-from benchmarks.torture.worker import DRAWN, Answer, Task, serve
+from benchmarks.torture.minimise import same
+from benchmarks.torture.worker import Answer, Drawn, Task, serve
 from benchmarks.watched_process import Lost, WatchedProcess
 
+CRASH = "crash"
 DRAWING_SECONDS = 120.0
 TURN_SECONDS = (10.0, 120.0)
 SMALLER_PER_CLASS = 3
@@ -122,28 +124,27 @@ class Run:
 
     def _answer(self, process: WatchedProcess, generator: Generator, task: Task) -> Answer:
         process.send(task)
-        seconds = DRAWING_SECONDS
-        while True:
-            answer: Answer | str | Lost = process.receive(seconds)
-            if isinstance(answer, Answer):
-                return answer
-            if isinstance(answer, Lost):
-                return _lost(task, answer, drawing=seconds == DRAWING_SECONDS)
-            if answer == DRAWN:
-                extra = MINIMISING_SECONDS * 2 if task.verdict else 0.0
-                seconds = generator.limits.seconds + extra + 1e-6
+        answer: Answer | Drawn | Lost = process.receive(DRAWING_SECONDS)
+        if isinstance(answer, Lost):  # no finding: the tools of others crash
+            return Answer(task.seed, Verdict(Outcome.NOT_JUDGED))
+        if isinstance(answer, Answer):
+            return answer
+        drawn, extra = answer.answer, MINIMISING_SECONDS * 2 if task.verdict else 0.0
+        judged: Answer | Lost = process.receive(generator.limits.seconds + extra)
+        return _lost(drawn, judged) if isinstance(judged, Lost) else judged
 
     def _found(self, process: WatchedProcess, generator: Generator, answer: Answer) -> None:
         verdict = answer.verdict
         with self._lock:
             self._classes[verdict.signature] += 1
             many = self._classes[verdict.signature] > SMALLER_PER_CLASS
-        if many or not answer.raw or not self._plan.minimise:
+        is_lost = verdict.outcome is Outcome.TIME or verdict.code == CRASH
+        if many or is_lost or not answer.raw or not self._plan.minimise:
             self._on_finding(generator, answer)
             return
         task = Task(answer.seed, False, answer.raw, verdict)
         smaller = self._answer(process, generator, task)
-        self._on_finding(generator, smaller if smaller.raw else answer)
+        self._on_finding(generator, smaller if same(smaller.verdict, verdict) else answer)
 
 
 def _seeds(plan: Plan) -> Iterator[int]:
@@ -153,13 +154,10 @@ def _seeds(plan: Plan) -> Iterator[int]:
         seed += 1
 
 
-def _lost(task: Task, lost: Lost, *, drawing: bool) -> Answer:
-    """The answer for a process that gave none.  While it draws, that is no finding: the tools of
-    others crash."""
-    if drawing:
-        return Answer(task.seed, Verdict(Outcome.NOT_JUDGED))
+def _lost(drawn: Answer, lost: Lost) -> Answer:
+    """The answer for a process that gave none on a case."""
     if lost.exit_code is None:
         verdict = Verdict(Outcome.TIME, note="computed for longer than the limit")
     else:
-        verdict = Verdict(Outcome.INTERNAL, "crash", str(lost.exit_code), "the process ended")
-    return Answer(task.seed, verdict, 1)
+        verdict = Verdict(Outcome.INTERNAL, CRASH, str(lost.exit_code), "the process ended")
+    return replace(drawn, verdict=verdict)

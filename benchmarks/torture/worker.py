@@ -14,9 +14,6 @@ from benchmarks.torture.minimise import minimised
 from benchmarks.torture.registry import every_generator
 from benchmarks.watched_process import READY, limit_memory
 
-DRAWN = "drawn"
-"""Said before the judgement begins: the limit on time is that of a judgement."""
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -41,6 +38,14 @@ class Answer:
     suffix: str = ""
     target: str = ""
     judge: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Said before the judgement begins: from now on, the limit on time is that of a judgement.
+    `answer` has the case, and is the answer if the process ends."""
+
+    answer: Answer
 
 
 def serve(pipe: Connection, name: str) -> None:
@@ -69,7 +74,7 @@ def _answer(pipe: Connection, generator: Generator, task: Task) -> Answer:
     case = generator.draw(task.seed)
     if case is None:
         return Answer(task.seed, Verdict(Outcome.NOT_JUDGED))
-    pipe.send(DRAWN)
+    pipe.send(Drawn(_answered(case, task, Verdict(Outcome.NOT_JUDGED), case.raw)))
     if task.verdict is not None:
         return _smaller(case, task, task.verdict)
     limit_memory(generator.limits.memory_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -12,13 +13,13 @@ import pytest
 
 from benchmarks.torture import __main__ as torture
 from benchmarks.torture import compiling, onnx_judge
-from benchmarks.torture.case import Case, Generator, Outcome, Verdict
+from benchmarks.torture.case import Case, Generator, Limits, Outcome, Verdict
 from benchmarks.torture.faults import SOURCES, Fault, faults
 from benchmarks.torture.judging import verdict_on
 from benchmarks.torture.log import Log, pasted_test
 from benchmarks.torture.minimise import minimised
 from benchmarks.torture.registry import every_generator
-from benchmarks.torture.run import Tally
+from benchmarks.torture.run import Plan, Run, Tally
 from benchmarks.torture.worker import Answer
 from penstock.api import compiling as api_compiling
 from penstock.errors import InternalError, ModelError, UsageError
@@ -164,6 +165,17 @@ def test_the_command_runs_in_worker_processes(
     words = ["--generator", "onnx-mutants", "--count", "3", "--seed", "0", "--workers", "1"]
     assert torture.main([*words, "-o", str(tmp_path)]) == 0, capsys.readouterr().out
     assert "onnx-mutants" in capsys.readouterr().out
+
+
+def test_a_case_that_takes_too_long_is_kept() -> None:
+    (generator,) = (g for g in OURS if g.name == "onnx-grammar")
+    hasty = replace(generator, limits=Limits(seconds=0.0))
+    found: list[Answer] = []
+    plan = Plan([hasty], seed=0, seconds=600.0, count=1, workers=1)
+    Run(plan, lambda _, answer: found.append(answer), lambda *_: None).finish()
+    drawn = generator.draw(0)
+    assert drawn is not None
+    assert [(one.verdict.outcome, one.raw) for one in found] == [(Outcome.TIME, drawn.raw)]
 
 
 @pytest.mark.parametrize("fault", faults(), ids=lambda f: f.name)

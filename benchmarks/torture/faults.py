@@ -123,7 +123,7 @@ def _records(path: Path, process: subprocess.Popen[bytes]) -> Iterator[dict[str,
         lines = path.read_text().splitlines() if path.is_file() else []
         for line in lines[seen:]:
             record = json.loads(line)
-            if "generator" in record:
+            if "outcome" in record:
                 yield record
         seen = len(lines)
         if ended:

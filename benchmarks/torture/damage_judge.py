@@ -16,23 +16,24 @@ from penstock import api, ladder
 from penstock.errors import PenstockError
 from penstock.frontends.open import unpacked
 from penstock.optional import strict
-from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.compilation import Compilation, compile_request
 
 
 def judge(case: Case, deep: bool) -> Verdict:
     """The verdict on a file that may be no model.
 
-    Warnings of Python, which a user would see, are findings.  C takes seconds and is run if
-    `deep`."""
+    Warnings of Python, which a user would see, are findings.  The report is made, and the C is
+    run, if `deep`."""
     with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
         path = Path(folder) / f"mutant{case.suffix}"
         path.write_bytes(case.raw)
         try:
             with strict(), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                made = api.compile(
-                    path, case.target, assume_int8=case.suffix == ASSUMED, cache=False
-                )
+                wanted = api.request(path, case.target, assume_int8=case.suffix == ASSUMED)
+                if not deep:
+                    return _exactness(case, compile_request(wanted), deep)
+                made = api.compile(wanted)
                 made.write(Path(folder) / "out")
                 return _exactness(case, made.compilation, deep)
         except PenstockError as error:
@@ -59,8 +60,8 @@ def _exactness(case: Case, done: Compilation, deep: bool) -> Verdict:
             return wrong
         if rung.step == "machine":
             limit_memory(None)  # the address sanitizer reserves terabytes
-            if not deep:
-                break
+        if rung.step == ("host" if deep else "machine"):
+            break
     if case.suffix != TFLITE:
         return Verdict(Outcome.EXACT)
     raw = unpacked(case.raw, f"mutant{case.suffix}")

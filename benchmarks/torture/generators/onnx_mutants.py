@@ -22,4 +22,4 @@ def _subjects() -> tuple[Subject, ...]:
     return tuple(Subject.of(name, raw) for name, raw in onnx_subjects().items())
 
 
-GENERATOR = Generator("onnx-mutants", draw, limits=LIMITS, deep=40)
+GENERATOR = Generator("onnx-mutants", draw, limits=LIMITS, deep=10)

@@ -23,4 +23,4 @@ def _subjects() -> tuple[Subject, ...]:
     return tuple(Subject.of(path.name, path.read_bytes()) for path in tflite_subjects())
 
 
-GENERATOR = Generator("tflite-mutants", draw, ("tflite_micro",), LIMITS, deep=40)
+GENERATOR = Generator("tflite-mutants", draw, ("tflite_micro",), LIMITS, deep=10)

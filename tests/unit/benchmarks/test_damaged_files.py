@@ -136,7 +136,7 @@ def test_the_judge_tells_right_from_wrong(
         raise raised
 
     monkeypatch.setattr(compiling, "compile_request", broken)
-    assert verdict_on(case(relu6()), deep=False).outcome is outcome
+    assert verdict_on(case(relu6()), deep=True).outcome is outcome
 
 
 @pytest.mark.parametrize(("size", "outcome"), [(None, "exact"), (50, "refused")])

@@ -3,6 +3,7 @@ units, not beside it."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
+from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
@@ -42,9 +44,63 @@ def test_a_relu_of_one_scale_and_a_relu6_run_in_c(zero: int) -> None:
     same = Quantisation((0.05,), (zero,))
     for activation in (Activation.RELU, Activation.RELU6):
         done = compiled(clamps(activation, zero, 0.05, same), "nvdla:extension=False")
-        if activation is Activation.RELU:
-            assert claimed(done.graph)
+        assert claimed(done.graph)
         assert_exact(done, "host")
+
+
+@settings(max_examples=12)
+@given(
+    op=st.sampled_from((Add, Sub, Mul)),
+    activation=st.sampled_from((Activation.NONE, Activation.RELU, Activation.RELU6)),
+    is_scalar=st.booleans(),
+    is_first=st.booleans(),
+    zeros=st.tuples(st.integers(-128, 100), st.integers(-128, 100), st.integers(-10, 10)),
+    ratio=st.floats(0.3, 3),
+    config=st.sampled_from(("small", "large")),
+    seed=st.integers(0, 99),
+)
+def test_sums_and_products_with_constants_run_on_sdp(
+    op: type[Add] | type[Sub] | type[Mul],
+    activation: Activation,
+    is_scalar: bool,
+    is_first: bool,
+    zeros: tuple[int, int, int],
+    ratio: float,
+    config: str,
+    seed: int,
+) -> None:
+    """Constants of one element or one per channel, of both signs, in either place."""
+    net = GraphBuilder("constant", seed=seed)
+    x = net.input((1, 5, 6, 11), scale=0.04, zero_point=zeros[0])
+    shape = (1, 1, 1, 1) if is_scalar else (1, 1, 1, 11)
+    elements = np.random.default_rng(seed).integers(-100, 100, shape).astype(np.int8)
+    scale = Quantisation((1 / 100 if op is Mul else 0.03,), (zeros[2],))
+    constant = net.constant(elements, scale, "constant")
+    both = (constant, x) if is_first else (x, constant)
+    target = Quantisation((0.04 * ratio,), (zeros[1],))
+    graph = net.build(net.apply(op(activation), *both, quantisation=target, name="found"))
+    done = compiled(graph, f"nvdla:config={config},extension=False")
+    assert len(claimed(done.graph)) == 1
+    assert_exact(done, "machine")
+
+
+def test_a_batch_normalisation_runs_in_c() -> None:
+    """A product and a sum with a number for each channel; two passes, and scratch for some rows."""
+    net = GraphBuilder("normalised", seed=8)
+    x = net.input((1, 40, 30, 70), scale=0.04, zero_point=-20)
+    random = np.random.default_rng(1)
+    factors, addends = (
+        net.constant(
+            random.integers(low, 120, (1, 1, 1, 70)).astype(np.int8), Quantisation((0.01,), (0,)), s
+        )
+        for s, low in (("factors", -40), ("addends", -120))
+    )
+    y = net.apply(Mul(), x, factors, quantisation=Quantisation((0.04,), (-30,)), name="scaled")
+    last = Quantisation((0.03,), (-128,))
+    graph = net.build(net.apply(Add(Activation.RELU), y, addends, quantisation=last, name="norm"))
+    done = compiled(graph, "nvdla:extension=False")
+    assert [node.kind for node in claimed(done.graph).values()] == ["multiply", "add"]
+    assert_exact(done, "host")
 
 
 def test_concatenations_of_whole_packs_are_copied_by_sdp() -> None:

@@ -61,10 +61,12 @@ from penstock_nvdla.configurations import (
 )
 from penstock_nvdla.cut import LATE_CYCLES
 from penstock_nvdla.dataflow import cycles, traffic
-from penstock_nvdla.kernels import ELEMENTWISE, constant_operand, factors
+from penstock_nvdla.kernels import factors
 from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
 from penstock_nvdla.unextended_kernels import (
+    ELEMENTWISE,
     SLICE,
+    constant_operand,
     own_layer_of_sums,
     plain_scratch_bytes,
     reason_against,
@@ -265,19 +267,19 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Neither input of a sum, difference or product may be constant, and both must have the shape
-    of the output. As an exception, penstock's extension supports a constant that is a scalar or has
-    one value per channel. A constant factor must be in [-127, 127] after subtraction of its zero
-    point.
+    """Both inputs of a sum, difference or product must have the shape of the output, or one is a
+    constant that is a scalar or has one value per channel. With penstock's extension, a constant
+    factor must be in [-127, 127] after subtraction of its zero point, and a tensor must not be
+    subtracted from a constant.
 
     Return True, or the reason why `offloaded` violates this rule."""
     main = offloaded.main
     if main.kind not in ELEMENTWISE:
         return True
-    constant = constant_operand(main) if kernels.is_extended(offloaded) else None
-    if constant == 0 and main.kind == "Sub":
+    constant, extended = constant_operand(main), kernels.is_extended(offloaded)
+    if extended and constant == 0 and main.kind == "Sub":
         return "a tensor is subtracted from a constant"
-    if constant is not None and main.kind == "Mul":
+    if extended and constant is not None and main.kind == "Mul":
         largest = int(np.abs(factors(main, constant)).max())
         if largest > 127:
             return f"a factor is {largest} without its zero point"

@@ -31,6 +31,8 @@ from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.task import Task, operator_task
 from penstock_nvdla.unextended_kernels import (
     CONCATENATION,
+    ELEMENTWISE,
+    constant_operand,
     copies,
     plain_hardware,
     plain_tables,
@@ -39,24 +41,6 @@ from penstock_nvdla.unextended_kernels import (
 
 # Constant operands of sums, differences and products that have one value per
 # channel, or one value for all channels.
-
-
-ELEMENTWISE = ("Add", "Sub", "Mul")
-
-
-def constant_operand(node: Node) -> int | None:
-    """Return the index of the constant input of a sum, difference or product: 0 or 1.
-
-    The result is None if the operator is another one, or if no input is a constant that is a scalar
-    or has one value per channel."""
-    if node.kind not in ELEMENTWISE:
-        return None
-    channels = node.output.type.shape[-1]
-    for k, value in enumerate(node.inputs):
-        by_channel = value.type.shape[-1:] == (channels,) and value.type.elements == channels
-        if value.data is not None and (value.type.elements == 1 or by_channel):
-            return k
-    return None
 
 
 def channel_values(node: Node, constant: int) -> Array:
@@ -124,7 +108,8 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
         return tuple(TaskInputs(task, (offloaded.input_index(k),)) for k, task in enumerate(every))
     if not is_extended(offloaded):
         task = plain_task(offloaded)
-        return (TaskInputs(task, tuple(map(offloaded.input_index, task.operands))),)
+        operands = (constant_operand(offloaded.main) == 0,) if task.function else task.operands
+        return (TaskInputs(task, tuple(map(offloaded.input_index, operands))),)
     task = _single_task(offloaded)
     addend = fused_addend(offloaded)
     if addend is not None and not task.post.by_channel:

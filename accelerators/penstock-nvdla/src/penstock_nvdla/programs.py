@@ -250,8 +250,8 @@ class _Encoder:
         """The register writes of each hardware layer that computes output rows [first, end)
         without the extension."""
         places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
-        for base, table in zip((Base.WEIGHTS, Base.OPERANDS), self.call.tables, strict=False):
-            places[base] = table
+        for name, table in zip(task.tables, self.call.tables, strict=True):
+            places[Base.WEIGHTS if name == "weights" else Base.OPERANDS] = table
         if self.call.scratch is not None:
             places[Base.SCRATCH] = self.call.scratch
         for other in self.call.inputs[1:]:

@@ -114,7 +114,8 @@ class PassSettings:
     left1, right1: how far X1 shifts its addend left and its product right; for X2, left2, right2.
     origin, sign: the output element is origin + sign * y; y is the result of X2, `sign` 1 or -1.
     one_sided: whether negative values of y become 0, so that all elements are on one side of
-        `origin`."""
+        `origin`.
+    clamps_first: whether negative values of x become 0, too."""
 
     left1: int
     right1: int
@@ -123,6 +124,7 @@ class PassSettings:
     origin: int
     sign: int
     one_sided: bool
+    clamps_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +143,7 @@ class Pass:
         s = self.settings
         addend1, factor1, addend2, factor2 = self.operands.T[:, :, None]
         x = shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
+        x = np.maximum(x, 0) if s.clamps_first else x
         y = shifted((x + (addend2 << s.left2)) * factor2, s.right2)
         y = np.maximum(y, 0) if s.one_sided else y
         return np.clip(s.origin + s.sign * y, LOWEST, HIGHEST)
@@ -154,15 +157,6 @@ class Passes:
     are therefore first + second - origin."""
 
     passes: tuple[Pass, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """The constants of a pass over elements of one scale: what all channels share, and addend1,
-    factor1, addend2, factor2."""
-
-    settings: PassSettings
-    operands: tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +192,6 @@ def find_passes(sums: Sums) -> Passes | Unproved:
     if proved.all():
         return Passes((above, below))
     return Unproved(int((~proved).sum()), len(proved), "no proved constants were found")
-
-
-def find_scaling(channels: Channels, table: Int64s) -> Scaling | None:
-    """Return the constants of a pass that computes a function of int8 elements, a clamp with
-    requantisation; None if none are found.
-
-    channels: the requantisation, of one channel, of elements minus their zero point.
-    table: the function's results for -128 to 127; the constants are proved for all of them."""
-    inputs = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
-    found = find_passes(Sums(channels, channels.lower - LOWEST))
-    if isinstance(found, Unproved):
-        return None
-    only, *others = found.passes
-    if others or (only.elements(inputs[None, :])[0] != table).any():
-        return None
-    first, second, third, fourth = map(int, only.operands[0])
-    return Scaling(only.settings, (first, second, third, fourth))
 
 
 def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
@@ -366,8 +343,8 @@ def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[
     right = right1 + right2
     addends = steps.addends(slopes)
     most_factors = np.minimum(2.0 ** (RANGE_BITS + right1) / steps.farthest(addends), MOST_FACTOR)
-    left1 = _bits_above(float(np.abs(addends).max(initial=0)))
-    left2 = _bits_above(2.0 ** (left1 - 1 - right1) * MOST_FACTOR)
+    left1 = bits_above(float(np.abs(addends).max(initial=0)))
+    left2 = bits_above(2.0 ** (left1 - 1 - right1) * MOST_FACTOR)
     settings = PassSettings(left1, right1, left2, right2, steps.origin, steps.sign, steps.one_sided)
     operands, proved = np.zeros((len(slopes), 4), np.int64), np.zeros(len(slopes), np.bool_)
     least, upper = steps.bounds(slopes)
@@ -386,7 +363,7 @@ def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[
     return Pass(settings, operands), proved
 
 
-def _bits_above(largest: float) -> int:
+def bits_above(largest: float) -> int:
     """Return by how many bits a 16-bit operand must be shifted left to reach `largest`."""
     return max(0, int(np.ceil(np.log2(max(largest, 1.0) / MOST_FACTOR))))
 
@@ -417,13 +394,13 @@ def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
     factor1, factor2 = factors.T
     slopes = factor1 * factor2 / 2.0 ** (settings.right1 + settings.right2)
     addends = steps.addends(slopes)
-    addend1 = _operand(addends / 2.0**settings.left1)
+    addend1 = operand(addends / 2.0**settings.left1)
     rest = (addends - addend1 * 2.0**settings.left1) * factor1 / 2.0**settings.right1
-    addend2 = _operand(steps.sign * rest / 2.0**settings.left2)
+    addend2 = operand(steps.sign * rest / 2.0**settings.left2)
     return np.stack([addend1, steps.sign * factor1, addend2, factor2], axis=1)
 
 
-def _operand(values: Reals) -> Int64s:
+def operand(values: Reals) -> Int64s:
     """Return real numbers rounded to integers and saturated to 16 bits."""
     return np.clip(np.rint(values), -MOST_FACTOR - 1, MOST_FACTOR).astype(np.int64)
 

@@ -15,6 +15,7 @@ from penstock.uma import (
     DType,
     Node,
     Offloaded,
+    Region,
     quantise_multiplier,
     reachable,
 )
@@ -26,12 +27,11 @@ from penstock_nvdla.sdp_constants import (
     Int64s,
     Pass,
     Passes,
-    Scaling,
     Sums,
     Unproved,
     find_passes,
-    find_scaling,
 )
+from penstock_nvdla.sdp_functions import ELEMENTS, find_function
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
 from penstock_nvdla.task import operator_task
 from penstock_nvdla.unextended_task import (
@@ -46,7 +46,9 @@ from penstock_nvdla.unextended_task import (
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
+ELEMENTWISE = (*SUMS, "Mul")
 CLAMP, CONCATENATION, SLICE, PAD = "Relu", "Concatenation", "Slice", "Pad"
+NO_FUNCTION = "no constants were found that are proved for all elements"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
 
@@ -58,11 +60,11 @@ def reason_against(offloaded: Offloaded) -> str | None:
     kind, p = offloaded.main.kind, offloaded.parameters
     if kind in POOLS:
         return _reason_against_pool(offloaded)
+    if computes_elements(offloaded.main):
+        return None if function(offloaded) else NO_FUNCTION
     if kind in SUMS:
         found = summation(offloaded)
         return None if found else NO_SUM
-    if kind == CLAMP:
-        return None if clamping(offloaded) else "no constants were found that are proved exact"
     if kind == CONCATENATION:
         return None
     if kind == SLICE:
@@ -85,7 +87,7 @@ def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
     """Return the reason, for a message, why a sum is not fused with a convolution."""
     # NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
     # found, the message says so, too.
-    found = _proved_sum(dict(node.op.kernel(node.site).params), chip)
+    found = computes_elements(node) or _proved_sum(dict(node.op.kernel(node.site).params), chip)
     runs = "" if found else f", and {NO_SUM}"
     return f"without the extension, SDP adds tensors in a layer of its own{runs}"
 
@@ -183,25 +185,54 @@ def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
     return offloaded.cache[key]
 
 
-def clamping(offloaded: Offloaded) -> Scaling | None:
-    """Return constants with which SDP computes a clamp exactly as TFLite does; None if the search
-    finds none."""
-    key = "clamping"
+def constant_operand(node: Node) -> int | None:
+    """Return the index of the constant input of a sum, difference or product: 0 or 1.
+
+    The result is None if the operator is another one, or if no input is a constant that is a scalar
+    or has one value per channel."""
+    if node.kind not in ELEMENTWISE:
+        return None
+    channels = node.output.type.shape[-1]
+    for k, value in enumerate(node.inputs):
+        by_channel = value.type.shape[-1:] == (channels,) and value.type.elements == channels
+        if value.data is not None and (value.type.elements == 1 or by_channel):
+            return k
+    return None
+
+
+def computes_elements(node: Node) -> bool:
+    """Return whether a node computes a function of one element: a clamp, or a sum, difference or
+    product with a constant."""
+    return node.kind == CLAMP or constant_operand(node) is not None
+
+
+def function(offloaded: Offloaded) -> Passes | None:
+    """Return the passes of SDP that compute a function of one element exactly as TFLite does; None
+    if the search finds none.  They have one channel if all channels have the same function."""
+    key = "function"
     if key not in offloaded.cache:
-        x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
-        table = offloaded.tables["table"].astype(np.int64).ravel()
-        multiplier, shift = quantise_multiplier(x.scale / y.scale)
-        channels = Channels(
-            multiplier=np.array([multiplier]),
-            shift=np.array([shift]),
-            lower=np.array([LOWEST - x.zero_point]),
-            upper=np.array([HIGHEST + 1 - x.zero_point]),
-            zero=y.zero_point,
-            least=int(table.min()),
-            most=int(table.max()),
-        )
-        offloaded.cache[key] = find_scaling(channels, table)
+        node = offloaded.main
+        variable = constant_operand(node) == 0
+        zeros = node.inputs[variable].type.zero_point, node.output.type.zero_point
+        offloaded.cache[key] = find_function(_results(node, int(variable)), *zeros)
     return offloaded.cache[key]
+
+
+def _results(node: Node, variable: int) -> Int64s:
+    """The results of a function of one element, of shape (channels or 1, 256), as the operator
+    itself defines them for an image with all elements in each channel.
+
+    variable: the index of the input that is not constant."""
+    constants = [value.type.elements for value in node.inputs if value.data is not None]
+    shape = (1, 1, len(ELEMENTS), max(constants, default=1))
+    types = list(node.site.inputs)
+    types[variable] = replace(types[variable], shape=shape)
+    output = replace(node.site.output, shape=shape)
+    site = replace(node.site, inputs=tuple(types), output=output)
+    every = np.broadcast_to(ELEMENTS.astype(np.int8)[:, None], shape)
+    inputs = (every if k == variable else site.constant(k) for k in range(len(types)))
+    found = node.op.evaluate(site, tuple(inputs), Region.whole(shape))
+    return found[0, 0].T.astype(np.int64)
 
 
 def copies(offloaded: Offloaded) -> tuple[UnextendedTask, ...]:
@@ -239,12 +270,11 @@ def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings |
 def _task(offloaded: Offloaded) -> UnextendedTask:
     """Compute the result of `plain_task`, which caches it."""
     kind, chip = offloaded.main.kind, plain_hardware(offloaded)
+    if computes_elements(offloaded.main):
+        return _function_task(offloaded)
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape
         return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
-    if kind == CLAMP:
-        _, h, w, c = offloaded.main.output.type.shape
-        return UnextendedTask(chip, None, w, h, c, w, h, c, scaling=clamping(offloaded))
     if kind == SLICE:
         return _slicing_task(offloaded)
     if kind == PAD:
@@ -285,6 +315,21 @@ def _sizes(offloaded: Offloaded) -> Mapping[str, int]:
     ):  # strides that the core does not have, if there is a single output
         p |= {f"stride_{d}": 1 for d in ("h", "w") if p[f"out_{d}"] == 1}
     return p
+
+
+def _function_task(offloaded: Offloaded) -> UnextendedTask:
+    found = function(offloaded)
+    assert found is not None
+    _, h, w, c = offloaded.main.output.type.shape
+    every = [one.operands for one in found.passes]
+    shared = tuple(tuple(map(int, one[0])) for one in every if len(one) == 1)
+    return UnextendedTask(
+        plain_hardware(offloaded),
+        None,
+        *(w, h, c, w, h, c),
+        function=tuple(one.settings for one in found.passes),
+        shared=shared,
+    )
 
 
 def _slicing_task(offloaded: Offloaded) -> UnextendedTask:
@@ -409,10 +454,13 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     task = plain_task(offloaded)
     if task.spreads:
         return {"weights": _spreading_weights(task)}
-    if not task.passes:
+    if not task.tables:
         return {}
-    found = requantisation(offloaded)
+    found = function(offloaded) if task.function else requantisation(offloaded)
     assert isinstance(found, Passes)
+    post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
+    if task.function:
+        return {"post": post}
     weights, _ = _weights_and_bias(offloaded)
     if task.by_pack:
         packs = tuple(task.packs())
@@ -421,7 +469,6 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
         packed = b"".join(_diagonal(weights[first : first + count], task) for first, count in packs)
     else:
         packed = pack_weights(weights, task.hardware)
-    post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
     return {"weights": np.frombuffer(packed, np.int8), "post": post}
 
 

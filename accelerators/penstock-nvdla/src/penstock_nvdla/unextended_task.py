@@ -46,7 +46,7 @@ from penstock_nvdla.sdp import (
     per_channel,
     scaled,
 )
-from penstock_nvdla.sdp_constants import PassSettings, Scaling
+from penstock_nvdla.sdp_constants import PassSettings
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
 from penstock_nvdla.stream import (
     Write,
@@ -136,11 +136,14 @@ SECOND_REGISTERS = (
     "SDP_RDMA.D_EW_BASE_ADDR_LOW",
 )
 OUTPUT_REGISTERS = ("SDP.D_DST_BASE_ADDR_LOW", "PDP.D_DST_BASE_ADDR_LOW")
+TABLE_BASES = {
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OPERANDS,
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
+}
 CONVOLUTION_BASES = {
     "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
     "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
-    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OPERANDS,
-    "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
+    **TABLE_BASES,
 }
 OUTPUT_REGISTER = "SDP.D_DST_BASE_ADDR_LOW"
 MOVING_BASES = {
@@ -170,7 +173,9 @@ class UnextendedTask(Task):
     alike: whether the convolutions of all whole packs read the same weights.
     method: what PDP computes; None unless the operator is a pool.
     total: the constants of a sum of two tensors; None for other operators.
-    scaling: the constants of a clamp; None for other operators and for copies.
+    function: the settings of the passes of a function of one element; empty for other operators.
+    shared: for each of these passes, the four operands of all channels; empty if each channel has
+        operands of its own, in a table.
     gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0.
     lead: for an input of a concatenation, the number of channels of earlier inputs in the first
         pack that the task writes; `out_c` includes them.
@@ -184,7 +189,8 @@ class UnextendedTask(Task):
     alike: bool = False
     method: PoolingMethod | None = None
     total: SumSettings | UnitYSum | None = None
-    scaling: Scaling | None = None
+    function: tuple[PassSettings, ...] = ()
+    shared: tuple[tuple[int, ...], ...] = ()
     gathered_bytes: int = 0
     lead: int = 0
     moves: bool = False
@@ -196,6 +202,8 @@ class UnextendedTask(Task):
         """The names of the constant arrays that the task reads: weights and operands of SDP."""
         if self.moves or self.spreads:
             return ("weights",)
+        if self.function and not self.shared:
+            return ("post",)
         return ("weights", "post") if self.passes else ()
 
     @property
@@ -218,7 +226,8 @@ class UnextendedTask(Task):
     @property
     def scratch_bytes(self) -> int:
         """The size of the scratch memory of the task in bytes."""
-        rows = min(self.rows_at_once, self.out_h) if self.lead or len(self.passes) > 1 else 0
+        twice = len(self.passes or self.function) > 1
+        rows = min(self.rows_at_once, self.out_h) if self.lead or twice else 0
         return self.gathered_bytes + rows * self.kept_row_bytes
 
     @property
@@ -275,7 +284,7 @@ class UnextendedTask(Task):
                 surfaces = self._surfaces(start * in_lines, start * out_lines, in_lines, out_lines)
                 yield from self._moving_steps(rows, *surfaces)
         elif not self.passes:
-            yield self._copy_step(first, end, in_lines, out_lines)
+            yield from self._function_steps(end - first, in_lines, out_lines)
         elif len(self.passes) == 1:
             surfaces = self._surfaces(0, 0, in_lines, out_lines)
             yield from self._pass_steps(first, end, (surfaces,))
@@ -288,7 +297,7 @@ class UnextendedTask(Task):
                 surfaces = self._surfaces(source, target, in_lines, out_lines)
                 kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
                 yield from self._pass_steps(lower, upper, (surfaces, kept))
-                yield self._sum(upper - lower, kept[1], surfaces[1])
+                yield self._sum(self.passes[0], upper - lower, kept[1], surfaces[1])
 
     def _surfaces(
         self, source: int, target: int, in_lines: int, out_lines: int
@@ -325,16 +334,23 @@ class UnextendedTask(Task):
         self, index: int, pack: tuple[int, int], layer: ConvolutionLayer
     ) -> UnextendedStep:
         """A hardware layer of pass `index`, which computes the output channels of `pack`."""
-        settings, atom = self.passes[index], self.hardware.memory_atom_bytes
-        at = 2 * index * self.unit_bytes + pack[0] * OPERAND_BYTES
-        x1 = per_channel(settings.left1, settings.right1, at, one_sided=False)
-        x2 = per_channel(
-            settings.left2, settings.right2, at + self.unit_bytes, one_sided=settings.one_sided
-        )
+        atom = self.hardware.memory_atom_bytes
         table = 2 * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
         moved = replace(traffic_of_convolution(layer, atom), table=table)
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: Base.SCRATCH if index else Base.OUTPUT}
-        return UnextendedStep(layer, moved, bases, SdpOperations(x1, x2))
+        operations = self._channel_operations(self.passes[index], index, pack[0])
+        return UnextendedStep(layer, moved, bases, operations)
+
+    def _channel_operations(
+        self, settings: PassSettings, index: int, channel: int = 0
+    ) -> SdpOperations:
+        """What units X1 and X2 do in pass `index`, from a channel on, with operands in memory."""
+        at = 2 * index * self.unit_bytes + channel * OPERAND_BYTES
+        s, other = settings, at + self.unit_bytes
+        return SdpOperations(
+            per_channel(s.left1, s.right1, at, one_sided=s.clamps_first),
+            per_channel(s.left2, s.right2, other, one_sided=s.one_sided),
+        )
 
     def _moving_steps(
         self, rows: int, source: Surface, output: Surface
@@ -421,8 +437,10 @@ class UnextendedTask(Task):
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
         return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
 
-    def _sum(self, rows: int, second: Surface, output: Surface) -> UnextendedStep:
-        conversion = Conversion(offset=self.passes[0].origin)
+    def _sum(
+        self, settings: PassSettings, rows: int, second: Surface, output: Surface
+    ) -> UnextendedStep:
+        conversion = Conversion(offset=settings.origin)
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, second=size, output=size)
@@ -447,17 +465,39 @@ class UnextendedTask(Task):
         moved = LayerTraffic(features=size, second=size * len(added), output=size)
         return UnextendedStep(layer, moved, {**COPY_BASES, **added}, operations)
 
-    def _copy_step(self, first: int, end: int, in_lines: int, out_lines: int) -> UnextendedStep:
-        """The layer that copies output rows [first, end) from the input, or clamps them."""
-        source, output = self._surfaces(0, 0, in_lines, out_lines)
-        operations, conversion = SdpOperations(), UNCHANGED
-        if self.scaling is not None:
-            operations = _scaling_operations(self.scaling)
-            conversion = pass_conversion(self.scaling.settings)
-        copy = SdpLayer(self.in_w, end - first, self.in_c, source, output, conversion)
-        size = packed_bytes(end - first, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
-        moved = LayerTraffic(features=size, output=size)
-        return UnextendedStep(copy, moved, COPY_BASES, operations)
+    def _function_steps(self, rows: int, in_lines: int, out_lines: int) -> Iterator[UnextendedStep]:
+        """The layers that compute a function of each element of some rows, or copy them."""
+        most = self.rows_at_once if len(self.function) > 1 else rows
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
+            places = (start * in_lines, start * out_lines)
+            source, output = self._surfaces(*places, in_lines, out_lines)
+            yield self._single_step(count, source, output, 0)
+            if len(self.function) > 1:
+                kept = Surface(self.out_row_bytes, output.surface_stride)
+                yield self._single_step(count, source, kept, 1)
+                yield self._sum(self.function[0], count, kept, output)
+
+    def _single_step(
+        self, rows: int, source: Surface, output: Surface, index: int
+    ) -> UnextendedStep:
+        """The layer of SDP that computes pass `index` of a function of each element, or copies some
+        rows.  The second pass writes to scratch."""
+        operations, conversion, table = SdpOperations(), UNCHANGED, 0
+        if self.function:
+            settings = self.function[index]
+            conversion = pass_conversion(settings)
+            if self.shared:
+                operations = _shared_operations(settings, self.shared[index])
+            else:
+                operations, table = self._channel_operations(settings, index), 2 * self.unit_bytes
+        layer = SdpLayer(self.in_w, rows, self.in_c, source, output, conversion)
+        size = packed_bytes(rows, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, table=table, output=size)
+        bases = {**COPY_BASES, **TABLE_BASES} if table else COPY_BASES
+        if index:
+            bases = {**bases, OUTPUT_REGISTER: Base.SCRATCH}
+        return UnextendedStep(layer, moved, bases, operations)
 
     def _pooling_steps(
         self, method: PoolingMethod, first: int, end: int, in_lines: int, out_lines: int
@@ -596,11 +636,12 @@ def _sum_operations(
     return SdpOperations(x1, x2), added
 
 
-def _scaling_operations(scaling: Scaling) -> SdpOperations:
-    settings, (addend1, factor1, addend2, factor2) = scaling.settings, scaling.operands
+def _shared_operations(settings: PassSettings, operands: Sequence[int]) -> SdpOperations:
+    addend1, factor1, addend2, factor2 = operands
+    s = settings
     return SdpOperations(
-        scaled(addend1, settings.left1, factor1, settings.right1, one_sided=False),
-        scaled(addend2, settings.left2, factor2, settings.right2, one_sided=settings.one_sided),
+        scaled(addend1, s.left1, factor1, s.right1, one_sided=s.clamps_first),
+        scaled(addend2, s.left2, factor2, s.right2, one_sided=s.one_sided),
     )
 
 

@@ -28,7 +28,6 @@ from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import (
     ExpandedSchedule,
-    block_name,
     placement_problems,
     scratch_name,
 )
@@ -358,7 +357,8 @@ def _labels(
     """Return the names for messages, by buffer name: those of tensors, or "NAME (scratch)"."""
     schedule = expanded.schedule
     labels = {buffer.name: _first_name(buffer.name) for buffer in problem.buffers}
-    labels |= {block_name(schedule, block): names[block.storage] for block in expanded.blocks()}
+    named = zip(expanded.block_names, expanded.blocks(), strict=True)
+    labels |= {name: names[block.storage] for name, block in named}
     for plan in schedule.plans:
         last = schedule.parts.parts[plan.parts[-1]]
         labels[scratch_name(schedule, plan)] = f"{names[last.name]} (scratch)"

@@ -38,7 +38,6 @@ from penstock.scheduling.model.stripe import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import (
     ExpandedCascade,
     ExpandedSchedule,
-    block_name,
     prefetch_name,
     scratch_name,
     table_name,
@@ -69,12 +68,15 @@ def laid_storages(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[s
     rows = expanded.schedule.parts.rows
     starts = expanded.live_ranges.starts
     places = np.zeros(starts[-1], np.int64)
-    for block in expanded.blocks():
-        s = rows.number[block.storage]
-        storage = rows.storages[s]
-        offset = addresses.offsets[block_name(expanded.schedule, block)]
-        mine = np.arange(block.upper - block.lower)
-        places[starts[s] + block.lower + mine] = offset + mine % storage.slots * storage.row_bytes
+    offsets = np.array([addresses.offsets[name] for name in expanded.block_names], np.int64)
+    slots = np.array([storage.slots for storage in rows.storages], np.int64)
+    row_bytes = np.array([storage.row_bytes for storage in rows.storages], np.int64)
+    table = expanded.block_table
+    lengths = table[:, 2] - table[:, 1]
+    block = np.repeat(np.arange(len(table)), lengths)
+    mine = np.arange(len(block)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    s, lower = table[block, 0], table[block, 1]
+    places[starts[s] + lower + mine] = offsets[block] + mine % slots[s] * row_bytes[s]
     owner, _ = expanded.row_blocks
     row = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
     places = places[starts[owner] + row]

@@ -225,6 +225,20 @@ class ExpandedSchedule:
         placed = (owner[begins] == s) & has_memory[s]
         return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[placed]
 
+    @cached_property
+    def block_names(self) -> tuple[str, ...]:
+        """The name under which the placement lists each block of `block_table`.
+
+        A block that contains all rows of a storage has the name of the storage.  A block of only
+        rows [first, end) is named "storage[first:end]", with a number appended if a value has this
+        name.
+        """
+        storages = self.schedule.parts.rows.storages
+        return tuple(
+            _rows_name(self.schedule, storages[s], lower, upper)
+            for s, lower, upper, _, _ in self.block_table.tolist()
+        )
+
     def blocks(self) -> Iterator[MemoryBlock]:
         """Yield all memory blocks, storage by storage."""
         storages = self.schedule.parts.rows.storages
@@ -310,16 +324,15 @@ def row_series(
         for value in (*part.variable_inputs, part.output)
     }
     table = expanded.block_table
-    single = table[table[:, 2] - table[:, 1] == 1]
     found: dict[str, list[Series]] = {}
-    for s, count in enumerate(np.bincount(single[:, 0], minlength=len(storages)).tolist()):
+    counts = np.bincount(table[:, 0], minlength=len(storages))
+    begins = np.cumsum(counts) - counts
+    for s, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
         storage = storages[s].name
         if addressed and storages[s].contiguous:
             continue
         if 1 < count == storages[s].rows and storage not in excluded:
-            names = tuple(
-                _rows_name(expanded.schedule, storages[s], row, row + 1) for row in range(count)
-            )
+            names = expanded.block_names[begin : begin + count]
             found.setdefault(memory.region(storage), []).append(names)
     return tuple((name, tuple(series)) for name, series in found.items())
 
@@ -333,17 +346,6 @@ def live_bytes(expanded: ExpandedSchedule, memory: str | None = None) -> Numbers
     memory = memory or expanded.schedule.memory.default
     others = [buffer for region, buffer in _other_buffers(expanded) if region == memory]
     return expanded.live_bytes(others, memory)
-
-
-def block_name(schedule: Schedule, block: MemoryBlock) -> str:
-    """Return the name under which the placement lists a block.
-
-    A block that contains all rows of a storage has the name of the storage.  A block of only rows
-    [first, end) is named "storage[first:end]", with a number appended if a value has this name.
-    """
-    rows = schedule.parts.rows
-    storage = rows.storages[rows.number[block.storage]]
-    return _rows_name(schedule, storage, block.lower, block.upper)
 
 
 def _rows_name(schedule: Schedule, storage: Storage, lower: int, upper: int) -> str:
@@ -401,14 +403,13 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
     schedule = expanded.schedule
     storages, memory = schedule.parts.rows.storages, schedule.memory
     alignments = storage_alignments(schedule.parts)
-    by_storage = groupby(expanded.block_table.tolist(), key=lambda block: block[0])
-    for s, blocks in by_storage:
+    named = zip(expanded.block_table.tolist(), expanded.block_names, strict=True)
+    for s, blocks in groupby(named, key=lambda block: block[0][0]):
         storage = storages[s]
         region = memory.region(storage.name)
         alignment = alignments.get(storage.name, ALIGNMENT_BYTES)
         anchor, first = None, 0
-        for _, lower, upper, born, dead in blocks:
-            name = _rows_name(schedule, storage, lower, upper)
+        for (_, lower, upper, born, dead), name in blocks:
             size = min(upper - lower, storage.slots) * storage.row_bytes
             if anchor is None:
                 yield region, LiveBuffer(name, born, dead, size, alignment)

@@ -145,12 +145,26 @@ def breakdown_of(
     """Return `cost(*arguments)`; messages quote the call as `expression`.
 
     Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown."""
-    result = with_plain_numbers(_call(cost, arguments, where, _HELP_CALL))
+    found = _call(cost, arguments, where, _HELP_CALL)
+    if isinstance(found, Breakdown) and _is_plain(found):
+        return found
+    result = with_plain_numbers(found)
     if not isinstance(result, Breakdown):
         raise _bad_cost(f"{expression} is {_shortened(result)}, not a Breakdown", where)
     _checked_cycles(result.cycles, expression, where)
     _check_breakdown(result, expression, where)
     return result
+
+
+def _is_plain(cost: Breakdown) -> bool:
+    """Whether the numbers of a valid breakdown are int or float: then nothing is to be done."""
+    macs, resources = cost.macs_per_cycle, cast(object, cost.by_resource)
+    if type(resources) is not dict or macs == 0:
+        return False
+    numbers = (cost.cycles, cost.cold_start, cost.memory_bytes, macs or 0, *resources.values())
+    return all(type(name) is str for name in resources) and all(
+        type(number) in (int, float) and 0 <= number < MOST_CYCLES for number in numbers
+    )
 
 
 def with_plain_numbers(cost: object) -> object:

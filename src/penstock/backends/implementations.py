@@ -155,6 +155,7 @@ class _BoundImplementation:
         if self.condition() is True:
             tables = self.tables().items()
             size_bytes, memory = self.scratch_bytes(), described.scratch_memory
+            most_bytes = self.scattered_scratch_bytes()
             facts = replace(
                 facts,
                 tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables),
@@ -163,8 +164,8 @@ class _BoundImplementation:
                 folded=self.folded(),
                 prefetch=self.prefetch(),
                 placed=self.placed if described.placed_cost else None,
-                placed_scratch=self.placed_scratch if described.placed_scratch else None,
-                scattered_scratch_bytes=self.scattered_scratch_bytes(),
+                placed_scratch=self.placed_scratch if most_bytes > size_bytes else None,
+                scattered_scratch_bytes=most_bytes,
                 filled=self.filled if described.filled_cost else None,
             )
         return offloading_kernel(self.offloaded, self.commands, facts)

@@ -8,6 +8,7 @@ even rows, and are checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -74,7 +75,11 @@ def place(
             points.append(point)
         if noticeably_faster(found.cost.cycles, than=point.schedule.cost.cycles):
             slowed.append(found)  # because rows are scattered in memory
-    adjacent = ((s, _Effort(in_runs=True)) for s in slowed if _may_survive(s, points, target))
+    adjacent = (
+        (s, _Effort(useful_bytes=_useful_bytes(s, points, target), in_runs=True))
+        for s in reversed(slowed)
+        if _may_survive(s, points, target)
+    )
     for _, point in _placed(adjacent, target, options, executor):
         points.append(point)
     return culled(_finished(culled(points, target), target, options, executor), target)
@@ -136,6 +141,20 @@ def _may_survive(schedule: Schedule, placed: Sequence[PlacedPoint], target: Targ
     return not kept or noticeably_faster(schedule.cost.cycles, kept[-1].schedule.cost.cycles)
 
 
+def _useful_bytes(schedule: Schedule, placed: Sequence[PlacedPoint], target: Target) -> float:
+    """Return the bytes from which on a placement of a schedule is of no use.
+
+    A point that needs no more is noticeably faster than the schedule with contiguous rows, which
+    are never noticeably slower than rows at addresses."""
+    rivals = (
+        point.height_bytes
+        for point in placed
+        if noticeably_faster(point.schedule.cost.cycles, than=schedule.cost.cycles)
+        and point.fits(target)
+    )
+    return min(rivals, default=math.inf)
+
+
 def _finished(
     points: Sequence[PlacedPoint], target: Target, options: Options, executor: Executor | None
 ) -> list[PlacedPoint]:
@@ -191,6 +210,9 @@ def _placed(
 
     def costed_points(task: _Task, every: tuple[_Placements, ...]) -> Iterator[PlacedPoint]:
         for placements in (*every, *_kept(task)):
+            counted = (p.height_bytes for memory, p in placements if memory not in unbudgeted)
+            if sum(counted) >= task.effort.useful_bytes:
+                continue
             scratched = _with_placed_scratch(task, placements, banks, place_options)
             if scratched is None:
                 continue
@@ -215,11 +237,13 @@ class _Effort:
     ceiling_bytes: of the default region, to which rows in rings or whole tensors may raise it.
     in_runs: whether the rows of each tensor are adjacent as far as possible, in several placements
         of different heights.
+    useful_bytes: placements that need as much, in all regions that count, are dropped.
     """
 
     known: _Placements | None = None
     ceiling_bytes: int = 0
     in_runs: bool = False
+    useful_bytes: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

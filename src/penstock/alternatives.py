@@ -114,7 +114,9 @@ def streamed(model: Graph, parts: Parts, request: Request) -> Planned | None:
     """The frontier with a streamed input; None if it is not planned.
 
     parts: those of the network without streaming."""
-    if not is_planned(len(parts.parts), request):
+    # Then each placement prices its calls anew: half of a compilation for Ethos-U55.
+    is_costly = any(part.kernel.placed for part in parts.parts)
+    if not is_planned(len(parts.parts), request) or (is_costly and not request.plan_streaming):
         return None
     wanted = replace(request, stream_input=True)
 

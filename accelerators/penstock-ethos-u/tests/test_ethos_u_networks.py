@@ -277,3 +277,14 @@ def test_without_the_package_the_error_names_the_extra() -> None:
     assert found.returncode != 0
     assert "error[ethosu-001]" in found.stderr
     assert "pip install 'penstock[ethos-u]'" in found.stderr
+
+
+def test_a_streamed_input_is_planned_only_if_asked_for() -> None:
+    """Cycles depend on addresses, so that its plan takes as long as the compilation."""
+    found = [
+        api.compile("zoo:lenet5", "host", accelerators=EVERY[2:3], plan_streaming=asked).report
+        for asked in (None, True)
+    ]
+    assert found[0].ram_bytes_streamed_input is None
+    assert found[1].ram_bytes_streamed_input is not None
+    assert found[0].frontier == found[1].frontier

@@ -32,6 +32,20 @@ class RowAccess(NamedTuple):
     upper: int
 
 
+Interval = tuple[int, int]
+"""Output rows [first, end)."""
+
+
+class Reads(NamedTuple):
+    """What the calls for some output rows have in common.
+
+    where: the part of cache keys that describes these rows.
+    bounds: the rows [lower, upper) of each input that they read."""
+
+    where: Hashable
+    bounds: tuple[Interval, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
     """The costs of the kernel calls of an operation, given the addresses of its tensors.
@@ -43,6 +57,7 @@ class PlacedCosts:
         windows have the same position relative to padding (`Operation.position`), and if the
         distances between consecutive rows are the same in each tensor.
     _scratch: cache of the sizes of scratch, by the interval of rows and the distances.
+    _reads: cache of what rows [first, end) read (`Reads`).
     _known: cache of costs. Calls have the same key if they agree in the number of rows, the
         position of their windows, the lengths in `_lengths` and the copies (`_copies`)."""
 
@@ -51,6 +66,7 @@ class PlacedCosts:
     _known: dict[Hashable, Breakdown] = field(default_factory=dict[Hashable, Breakdown])
     _lengths: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
     _scratch: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    _reads: dict[Interval, Reads] = field(default_factory=dict[Interval, Reads])
 
     @property
     def op(self) -> Operation:
@@ -61,10 +77,7 @@ class PlacedCosts:
         """Return the cost of a call: its elapsed cycles, and the busy cycles of each unit of the
         NPU (`cost_of`)."""
         interval, accesses = (call.first, call.end), self._accesses(call)
-        where = call.end - call.first, self.op.position(*interval)
-        if self.encoded.steps is not None:
-            where = interval
-        steps = _steps(accesses)
+        where, steps = self._reads[interval].where, _steps(accesses)
         if (where, steps) not in self._lengths:
             lengths = self._call(call, accesses).lengths(*interval)
             self._lengths[where, steps] = lengths
@@ -89,10 +102,13 @@ class PlacedCosts:
     def _accesses(self, call: PlacedCall) -> list[RowAccess]:
         """The rows of each tensor that a call accesses, the output last."""
         interval = call.first, call.end
-        accesses = [
-            RowAccess(call.inputs[source], *rows_read(self.encoded, k, *interval))
-            for k, source in enumerate(self.sources)
-        ]
+        if interval not in self._reads:
+            bounds = (rows_read(self.encoded, k, *interval) for k in range(len(self.sources)))
+            where = interval[1] - interval[0], self.op.position(*interval)
+            is_one = self.encoded.steps is None
+            self._reads[interval] = Reads(where if is_one else interval, tuple(bounds))
+        every = zip(self.sources, self._reads[interval].bounds, strict=True)
+        accesses = [RowAccess(call.inputs[source], *bounds) for source, bounds in every]
         return [*accesses, RowAccess(call.output, *interval)]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
@@ -106,12 +122,14 @@ class PlacedCosts:
         if self.op.buffered:
             assert call.scratch is not None
             copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
+        if not copied:
+            return
         placed = [
             (rows, lower, upper)
             for rows, lower, upper in accesses
             if rows is not None and lower < upper
         ]
-        if copied and any(self._overlaps(copied, *each) for each in placed):
+        if any(self._overlaps(copied, *each) for each in placed):
             yield call.scratch, call.prefetched, call.fills
             for rows, lower, upper in placed:
                 yield rows.memory, rows.addresses[lower:upper].tobytes()

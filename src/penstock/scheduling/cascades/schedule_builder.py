@@ -327,15 +327,15 @@ class _Selection:
         ):
             return
         prefetch = Prefetch.of(candidate.part, candidate.prefetch, self._memory, candidate.start)
-        extended = replace(plan, prefetches=(*plan.prefetches, prefetch))
-        scratch = self._scratch_bytes(plan, extended)
+        prefetches = (*plan.prefetches, prefetch)
+        scratch = self._scratch_bytes(plan, prefetches)
         ticks = _ticks(self._cascades[c])
         begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
         live = self.live[begin : ticks.stop] + candidate.prefetch.size_bytes
         live[ticks.start - begin :] += scratch - plan.scratch_bytes
         if live.max() > self._limit_bytes:
             return
-        self.plans[c] = replace(extended, scratch_bytes=scratch)
+        self.plans[c] = replace(plan, prefetches=prefetches, scratch_bytes=scratch)
         stalls = {k: self._stall(k) for k in ((c - 1, c) if candidate.early else (c,))}
         more = sum(cycles - self._stalls[k] for k, cycles in stalls.items())
         if candidate.saved_cycles <= more:
@@ -354,14 +354,15 @@ class _Selection:
         following = self.plans[c + 1] if c + 1 < len(self.plans) else None
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 
-    def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
+    def _scratch_bytes(self, plan: Plan, extended: Sequence[Prefetch]) -> int:
         """Return the scratch bytes that a cascade needs after one more prefetch has been added.
 
         The kernel that reads the copy may need more or less scratch memory than the kernel that it
         replaces.  Parts without prefetches run the same kernels as before.
-        plan, extended: the cascade's plan without and with the new prefetch.
+        plan: the cascade's plan without the new prefetch.
+        extended: its prefetches with the new one.
         """
-        prefetches = {one.part: one.copy for one in extended.prefetches}
+        prefetches = {one.part: one.copy for one in extended}
         return max(
             self._parts[k].kernel_for(prefetches[k]).scratch_bytes
             if k in prefetches

@@ -358,6 +358,6 @@ def _with_cold_starts(
         if part.kernel.cycles is not None:
             memory = schedule.memory.for_part(part, parts.owners)
             selected = plan.with_selected_kernel(k, part)
-            longer = count * model.cold_start_cycles(selected, rows, memory)
-            costs[place] = replace(costs[place], cycles=costs[place].cycles + longer)
-    return replace(plan, costs=tuple(costs))
+            if longer := count * model.cold_start_cycles(selected, rows, memory):
+                costs[place] = replace(costs[place], cycles=costs[place].cycles + longer)
+    return plan if tuple(costs) == plan.costs else replace(plan, costs=tuple(costs))

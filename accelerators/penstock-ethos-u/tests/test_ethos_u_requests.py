@@ -61,3 +61,22 @@ def test_rows_that_no_call_requests_are_computed_in_one_call_too() -> None:
         net.build(y), "cortex-m55", last_rung="machine", every_point=True, accelerators=[npu]
     )
     assert all(rung.compared.mismatches == 0 for rung in done.rungs if rung.compared)
+
+
+def test_a_layer_alone_computes_several_stripes_in_a_call_below_the_peak() -> None:
+    """Its output grows by more than its input shrinks, so the last call decides the peak."""
+    net = GraphBuilder("speech", seed=1)
+    x = net.conv2d(net.input((1, 49, 40, 1)), 8, (10, 8), stride=2, name="x")
+    done = compiled(net.build(net.fully_connected(x, 4)), "ethos_u55:macs=128")
+    heights = set[int]()
+    for schedule in done.frontier.schedules:
+        apart = tuple(replace(plan, whole_requests=False) for plan in schedule.plans)
+        equal = ExpandedSchedule(replace(schedule, plans=apart))
+        found = ExpandedSchedule(schedule)
+        assert live_bytes(found).max() == live_bytes(equal).max()
+        for cascade, other in zip(found.cascades, equal.cascades, strict=True):
+            if cascade.plan.whole_requests:
+                assert len(cascade.calls) < len(other.calls)
+                heights |= {end - first for first, end in cascade.calls[:, 1:3].tolist()}
+    assert len(heights) > 1
+    assert_exact(done, "points")

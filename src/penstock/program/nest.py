@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -69,10 +70,25 @@ class _Nests:
     def commands(self) -> Iterator[Command]:
         """The nests in the order in which `run_cascade` starts them."""
         t, positions = self.tables, range(self.cascade.lower, self.cascade.upper)
+        if self.cascade.plan.whole_requests and len(positions) == 1:
+            yield from self._calls_of_part_alone()
+            return
         sinks = [p for p in positions if not self._is_read(p)]
         yield from (c for p in sinks if not t.late[p] for c in self._root(p))
         yield from (c for p in reversed(sinks) for c in self._root(p))
         yield from (c for p in positions for c in self._root(p))
+
+    def _calls_of_part_alone(self) -> Iterator[Command]:
+        """The calls of the only part, which may compute different numbers of rows."""
+        rows = [call[:3] for call in self.cascade.calls.tolist()]
+        for height, run in groupby(rows, lambda call: call[2] - call[1]):
+            (position, lower, _), *_ = calls = list(run)
+            upper, first = calls[-1][2], Var(f"r{position}")
+            loop = Loop(first.name, lower, upper, height, ())
+            if len(calls) == 1:
+                yield from self._called(position, lower, upper)
+            else:
+                yield replace(loop, body=self._called(position, first, loop.after(first)))
 
     def _is_read(self, position: int) -> bool:
         """Whether the last reader of a part's output is in the cascade."""

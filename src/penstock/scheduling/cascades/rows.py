@@ -133,7 +133,8 @@ class UniformSearch:
         same_order = int(np.searchsorted(self._order_choices, self._order_choices[upper]))
         variants = [(False, False, upper), (True, False, max(least, same_order))]
         if self._reads_constants:  # saving a call saves reading constants
-            variants.append((False, True, max(least, upper - 1)))
+            variants.append((False, True, upper))
+        equal_stripes = dict[int, int]()  # cycles of the part that runs alone, by height
         for nearest_first, whole_requests, most in variants:
             tables = self._tables[nearest_first]
             found, calls = candidates(
@@ -153,6 +154,10 @@ class UniformSearch:
             _, _, peaks, _ = found.T
             found = found[peaks <= self._limit_bytes]
             for lower, stripe, peak, cycles in found[_relevant(found, upper)].tolist():
+                if lower == upper - 1:
+                    if whole_requests and cycles >= equal_stripes.get(stripe, UNBOUNDED):
+                        continue
+                    equal_stripes[stripe] = cycles
                 plan = Plan(
                     order[lower:upper], stripe, nearest_first, whole_requests=whole_requests
                 )

@@ -114,7 +114,8 @@ class Plan(Brief):
     in_tiles: whether an accelerator runs the parts as one, tile by tile; `costs` then has a single
         entry.
     whole_requests: whether a part computes all rows that a call of another part lacks in one call,
-        even if they are more than `stripe`.  They are live at the same time in any case.
+        even if they are more than `stripe`.  They are live at the same time in any case.  A part
+        that is a cascade of its own computes as many stripes in a call as do not raise the peak.
     """
 
     parts: tuple[int, ...]

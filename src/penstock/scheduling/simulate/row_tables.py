@@ -44,7 +44,8 @@ class RowTables(NamedTuple):
         rows are requested.  It starts the parts that are not late first, in order of p, and then
         the late ones, in descending order of p.
     at_once[p]: 1 if the part computes all rows that a call lacks in one call, even if they are more
-        than a stripe (`Plan.whole_requests`), else 0.
+        than a stripe, and several stripes in a call if it runs alone (`Plan.whole_requests`);
+        else 0.
     scratch[p]: scratch bytes of the part's kernel that needs the least.
     call_cycles[p]: overhead of each call, in cycles.
     reads[p]: the part has the reads e in [reads[p], reads[p + 1]).  If several reads lack rows,

@@ -3,9 +3,10 @@
 A cascade runs on demand.  Each part whose output is needed outside the cascade computes its rows in
 order, at most `stripe` rows per call; a call computes all rows, or some of one image.  Before a
 call, the missing input rows are computed in the same way by other parts of the cascade, or all in
-one call (`RowTables.at_once`).  So every row is computed once, as late as possible.  Rows that no
-call requests are computed at the end.  A row is live from its computation until its last read; a
-row that is read after the cascade stays live.
+one call (`RowTables.at_once`, which also lets a part that runs alone compute several stripes).  So
+every row is computed once, as late as possible.  Rows that no call requests are computed at the
+end.  A row is live from its computation until its last read; a row that is read after the cascade
+stays live.
 
 Names that many functions share:
 
@@ -269,18 +270,19 @@ def call_end(t: RowTables, a: int, first: int, end: int) -> int:
 
 
 @compiled
-def run_cascade(
-    t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
+def stripes_within(t: RowTables, s: int, stripe: int, free: int) -> int:
+    """The rows of the most whole stripes of storage `s`, at least one, that occupy `free` bytes."""
+    is_one = t.slots[s] < t.rows[s] or free < stripe * t.row_bytes[s]
+    return stripe if is_one else int(free // t.row_bytes[s] // stripe * stripe)
+
+
+@compiled
+def _run_cascade(
+    t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers, room: int
 ) -> tuple[int, int, int]:
-    """Simulates the parts at positions [lower, upper) as one cascade, in one memory region.
+    """Simulates a cascade as `run_cascade` does.
 
-    Some of them may be in chains (`RowTables.end`); no other function simulates these.
-
-    stripe: maximum number of rows per call.
-    ceiling: stop when the live bytes reach this number, and return them as the peak.
-    calls: receives the calls; if it has length 0, no call is recorded.
-
-    Returns the live bytes at the peak, the number of calls, and their overhead in cycles."""
+    room: a call computes several stripes if no more bytes are live then; 0: a single one."""
     region = np.zeros(t.rows.shape[0], np.int64)
     c = begun(t, lower, upper, region)
     stack = np.empty(upper - lower + 1, np.int64)  # parts whose rows are requested ..
@@ -298,7 +300,8 @@ def run_cascade(
                 depth -= 1
                 continue
             is_requested = depth > 1 or lower <= t.last[s] < upper  # or left over at the end
-            most = UNBOUNDED - first if is_requested and t.at_once[a] else stripe
+            at_once = is_requested and t.at_once[a]
+            most = UNBOUNDED - first if at_once else stripes_within(t, s, stripe, room - live)
             end = call_end(t, a, first, min(first + most, target))
             lacking, rows = missing_rows(t, c, a, end)
             if lacking >= 0:
@@ -327,6 +330,27 @@ def run_cascade(
                     live -= released_bytes(t, s, int(c.dead[s]), gone)
                     c.dead[s] = gone
     return int(peak), count, int(cycles)
+
+
+@compiled
+def run_cascade(
+    t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
+) -> tuple[int, int, int]:
+    """Simulates the parts at positions [lower, upper) as one cascade, in one memory region.
+
+    Some of them may be in chains (`RowTables.end`); no other function simulates these.
+
+    stripe: maximum number of rows per call, where `RowTables.at_once` permits no more.
+    ceiling: stop when the live bytes reach this number, and return them as the peak.
+    calls: receives the calls; if it has length 0, no call is recorded.
+
+    Returns the live bytes at the peak, the number of calls, and their overhead in cycles."""
+    room = 0
+    if upper - lower == 1 and t.at_once[lower] and stripe < t.rows[t.written[lower]]:
+        room = _run_cascade(t, lower, upper, stripe, ceiling, calls[:0], 0)[0]
+        if room >= ceiling:
+            return room, 0, 0
+    return _run_cascade(t, lower, upper, stripe, ceiling, calls, room)
 
 
 @compiled

@@ -163,7 +163,7 @@ def _constant_rate(work: NpuWork) -> float:
         return port.bytes_per_cycle
     biases = min(total, BIAS_BYTES * -(-work.output.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
     weights = (total - biases) / read_rate(port, memories.weight_words)
-    if work.biases_in_tensor_memory:
+    if work.biases_in_tensor_memory and port is not work.chip.features:
         biases = 0
     slowest = max(weights, biases / read_rate(port, memories.bias_words))
     return total / max(slowest, total / port.bytes_per_cycle)

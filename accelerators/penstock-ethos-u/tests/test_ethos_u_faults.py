@@ -67,7 +67,7 @@ ALIGNMENT_BYTES = 16
 HAZARD = "ethosu-110"
 """The code of what is not waited for."""
 DEEPEST = 3
-"""The highest BLOCKDEP."""
+"""The highest BLOCKDEP of Ethos-U55 and U65; that of Ethos-U85 is 7."""
 POINTS = 4
 """So many points of a frontier, from the one of least memory, have other rings."""
 
@@ -294,7 +294,7 @@ def with_raised_depths(submission: Submission) -> Iterator[tuple[str, bool, bool
     listed = commands(list(submission.words))
     starts = [k for k, c in enumerate(listed) if c[0] & 0xFFFF in (*KERNELS, DMA_START)]
     for k, (one, two) in enumerate(pairwise(every)):
-        if is_copy(one) or is_copy(two) or two[0][BLOCKDEP][0] >> 16 == DEEPEST:
+        if is_copy(one) or is_copy(two) or two[0][BLOCKDEP][0] >> 16 >= DEEPEST:
             continue
         columns, rows, channels = block_counts(one)
         if rows > 1 or channels > DEEPEST:
@@ -408,6 +408,8 @@ def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
         ("a residual", "ethos_u65_256", {"copy": 1, "end": 5}),
         ("a table", "ethos_u65:memory_mode=dedicated_sram", {"copy": 20}),
         ("put together", "ethos_u65_256", {"end": 10}),
+        ("a residual", "ethos_u85:macs=256", {"copy": 4, "end": 2}),
+        ("a table", "ethos_u85:macs=512,memory_mode=dedicated_sram", {"copy": 20}),
     ],
 )
 def test_a_wait_that_is_needed_and_removed_is_caught(
@@ -444,6 +446,7 @@ def test_a_wait_that_is_needed_and_removed_is_caught(
         ("pools", "ethos_u65_256", 4),
         ("a residual", "ethos_u65:memory_mode=dedicated_sram", 4),
         ("a table", "ethos_u55:macs=128", 4),
+        ("a residual", "ethos_u85:macs=128", 4),
     ],
 )
 def test_a_ring_one_row_too_small_is_caught(network: str, accelerator: str, least: int) -> None:

@@ -61,10 +61,11 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
 from penstock.scheduling.model.schedule import Frontier, Schedule
+from penstock.scheduling.model.stated import Cascade, StatedChain, StatedPrefetch, StatedSchedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
-from penstock.scheduling.stated import Cascade, StatedChain, StatedPrefetch, StatedSchedule
+from penstock.scheduling.stated import as_stated
 
 __all__ = [
     "Affine",
@@ -154,7 +155,7 @@ def make_schedule(
     if isinstance(cascades, Proposal):
         return costed_schedule(parts, [(p, ()) for p in cascades.plans], cascades.memory, chip)
     if isinstance(cascades, Schedule):
-        stated = StatedSchedule.of(cascades)
+        stated = as_stated(cascades)
     else:
         stated = StatedSchedule((cascades,) if isinstance(cascades, Cascade) else tuple(cascades))
     return stated_schedule(parts, stated, chip, lambda graph: assign(graph, chip))
@@ -162,7 +163,7 @@ def make_schedule(
 
 def cascades(schedule: Schedule) -> tuple[Cascade, ...]:
     """Return the cascades of a schedule, to be changed and compiled."""
-    return StatedSchedule.of(schedule).cascades
+    return as_stated(schedule).cascades
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,17 +247,35 @@ def tensor_configs(schedule: Schedule) -> tuple[TensorConfig, ...]:
     If stripes are nodes of their own, those of a tensor are listed together, in the place of the
     first one.  Copies, by which such nodes read and join boxes, are left out.
     """
-    boxes = {box.node: box for box in schedule.boxes}
-    computed = [box for box in schedule.boxes if not box.is_copy]
+    boxes, expanded = {box.node: box for box in schedule.boxes}, ExpandedSchedule(schedule)
+    ticks = _ticks(expanded)
     made: dict[str, TensorConfig] = {}
-    for config in configs.tensor_configs(ExpandedSchedule(schedule)):
+    stripes: dict[str, list[tuple[int, Region]]] = {}
+    for config in configs.tensor_configs(expanded):
         box = boxes.get(config.tensor)
         if box is None:
             made[config.tensor] = config
-        elif not box.is_copy and box.tensor not in made:
-            every = [one.region for one in computed if one.tensor == box.tensor]
-            made[box.tensor] = _config_of_boxes(box.tensor, every, config.memory, schedule)
+        elif not box.is_copy:
+            made.setdefault(box.tensor, config)
+            regions = (region.shift(box.region.lower) for region in config.regions())
+            known = ticks.get(config.tensor, [0])
+            if len(known) != config.count:  # in bands, whose calls are listed band by band
+                known = known[:1] * config.count
+            stripes.setdefault(box.tensor, []).extend(zip(known, regions, strict=True))
+    for tensor, every in stripes.items():
+        in_order = [region for _, region in sorted(every, key=lambda one: one[0])]
+        made[tensor] = _config_of_boxes(tensor, in_order, made[tensor].memory, schedule)
     return tuple(made.values())
+
+
+def _ticks(expanded: ExpandedSchedule) -> Mapping[str, list[int]]:
+    """Return the ticks of the calls of each part, by name."""
+    found: dict[str, list[int]] = {}
+    for cascade in expanded.cascades:
+        for call, position in enumerate(cascade.calls[:, 0].tolist(), cascade.tick):
+            name = cascade.parts.parts[cascade.plan.parts[position - cascade.lower]].name
+            found.setdefault(name, []).append(call)
+    return found
 
 
 def _config_of_boxes(

@@ -43,9 +43,9 @@ from penstock.pipeline.search import schedule
 from penstock.pipeline.stated_schedules import stated_schedule
 from penstock.reports.report import InterfaceTensor
 from penstock.scheduling.grouping.strategies import best
+from penstock.scheduling.model.stated import StatedSchedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
-from penstock.scheduling.stated import StatedSchedule
 from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
@@ -279,7 +279,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "cascader-008": lambda: _stated((Cascade(("wide0", "slim0"), (1, 2, 8)),)),
     "cascader-009": lambda: _stated((Cascade(("stem",), prefetches=(StatedPrefetch("stem"),)),)),
     "cascader-010": lambda: _stated((Cascade(("stem", "wide0"), (1, 2, 2, 16)),)),
-    "cascader-011": lambda: _stated((Cascade(("stem",), (1, 1, 1, 1)),), rows=70, columns=70),
+    "cascader-011": lambda: _stated((Cascade(("stem",), (1, 1, 1, 1)),), rows=2, columns=5000),
     "cascader-012": lambda: _stated((Cascade(("stem", "soft"), (1, 8, 4, 1)),), rows=8, columns=8),
     "cascader-013": lambda: _stated((Cascade(("stem",), memory={"stem": "tcm"}),)),
     "cascader-014": lambda: _stated((Cascade(("sum",), memory={"sum": "tcm"}),), "two-region"),

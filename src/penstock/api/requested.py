@@ -23,8 +23,8 @@ from penstock.ir.graph import Graph, Value
 from penstock.pipeline.graphs import read_request
 from penstock.pipeline.request import KEYWORDS, Request
 from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.model.stated import Cascade
 from penstock.scheduling.options import Options
-from penstock.scheduling.stated import Cascade
 
 Model = str | Path | Graph  # A model: a file, a zoo network `zoo:NAME`, or a graph built in Python.
 

@@ -16,7 +16,7 @@ from penstock.scheduling.options import Options
 
 if TYPE_CHECKING:  # help texts load no schedules
     from penstock.scheduling.model.schedule import Schedule
-    from penstock.scheduling.stated import Cascade
+    from penstock.scheduling.model.stated import Cascade
 
 
 class Settings(TypedDict, total=False):

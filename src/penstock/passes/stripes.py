@@ -10,8 +10,8 @@ Elements of a tensor between two nodes that several stripes need are either comp
 them, or once: the graph then computes only the boxes that no earlier stripe has computed, and joins
 boxes of several stripes where a node reads them.  Nodes are in the order in which they are to run.
 
-This is no pass of the stage `simplify`: the caller chooses the stripes.  Stripes of images, of rows
-of one, and bands of columns are plans of the scheduler, which need no copies (decision 39).
+This is no pass of the stage `simplify`: the caller chooses the stripes.  Loops over images and rows
+are plans of the scheduler, of the rewritten graph, too (decision 39).
 
 Source: the stripes of TVM's RFC 0037 (cascading scheduler).
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
 
 from penstock.errors import ModelError
@@ -50,29 +51,33 @@ class IndivisibleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StripedGraph:
-    """graph: with the stripes.  boxes: what the nodes that replace the cascade compute or copy, in
-    order."""
+    """graph: with the stripes.  groups: what the nodes that replace the cascade compute or copy, in
+    order: those of each group of stripes, and last those that join the groups."""
 
     graph: Graph
-    boxes: tuple[ComputedBox, ...]
+    groups: tuple[tuple[ComputedBox, ...], ...]
 
 
 def in_stripes(
-    graph: Graph, cascade: Sequence[Node], stripes: Sequence[Region], recomputed: Set[str]
+    graph: Graph, cascade: Sequence[Node], groups: Sequence[Sequence[Region]], recomputed: Set[str]
 ) -> StripedGraph:
     """Return the graph with a cascade in stripes.
 
     cascade: in execution order.  Only the output of the last node is read by other nodes.
-    stripes: disjoint boxes that cover this output, in the order in which they are to be computed.
+    groups: disjoint boxes that cover this output (stripes), in the order in which they are to be
+        computed.  Those of a group form a box; its last node computes or joins all of it.
     recomputed: names of the tensors between these nodes of which each stripe computes all it needs.
 
     Raises IndivisibleError.
     """
     writer = _Writer(cascade, set(graph.names()), recomputed)
-    for stripe in stripes:
-        writer.write(stripe)
-    output = cascade[-1].output
-    writer.join(output)
+    output, found = cascade[-1].output, list[tuple[ComputedBox, ...]]()
+    for group in (*groups, ()):
+        for stripe in group:
+            writer.write(stripe)
+        writer.join(reduce(Region.hull, group) if group else Region.whole(output.type.shape))
+        found.append(tuple(writer.boxes))
+        writer.boxes.clear()
     names = {node.name for node in cascade}
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -80,7 +85,7 @@ def in_stripes(
             nodes += writer.nodes
         elif node.name not in names:
             nodes.append(node)
-    return StripedGraph(graph.with_nodes(tuple(nodes)), tuple(writer.boxes))
+    return StripedGraph(graph.with_nodes(tuple(nodes)), tuple(found))
 
 
 def needed_boxes(cascade: Sequence[Node], stripe: Region) -> dict[str, Region]:
@@ -131,11 +136,15 @@ class _Writer:
                 value = self._computed(node, box)
                 self.pieces.setdefault(node.name, []).append((box, value))
 
-    def join(self, output: Value) -> None:
-        """Append the nodes that make the whole output of the boxes computed."""
+    def join(self, box: Region) -> None:
+        """Append the nodes that make a box of the output of the pieces computed; it replaces them
+        as a piece."""
         self.read.clear()
-        whole = Region.whole(output.type.shape)
-        self._value(output, whole, output)
+        output = self.cascade[-1].output
+        is_whole = box == Region.whole(output.type.shape)
+        value = self._value(output, box, output if is_whole else None)
+        others = [one for one in self.pieces[output.name] if not box.contains(one[0])]
+        self.pieces[output.name] = [*others, (box, value)]
 
     def _computed(self, node: Node, out: Region) -> Value:
         op = _divided(node, out)

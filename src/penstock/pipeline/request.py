@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.hardware.target import Target
     from penstock.ir.graph import Graph
     from penstock.scheduling.model.schedule import Schedule
-    from penstock.scheduling.stated import Cascade, StatedSchedule
+    from penstock.scheduling.model.stated import Cascade, StatedSchedule
 
 STAGE_NAMES: Final = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
 """The stages, in order, as `--stop-after` names them."""
@@ -67,10 +67,11 @@ _OPTIMIZE = choice(Optimize)
 def _stated(given: Cascade | Schedule | Sequence[Cascade], _: str) -> StatedSchedule:
     """Return what a user states about a schedule."""
     from penstock.scheduling.model.schedule import Schedule  # help texts need no schedules
-    from penstock.scheduling.stated import Cascade, StatedSchedule
+    from penstock.scheduling.model.stated import Cascade, StatedSchedule
+    from penstock.scheduling.stated import as_stated
 
     if isinstance(given, Schedule):
-        return StatedSchedule.of(given)
+        return as_stated(given)
     return StatedSchedule((given,) if isinstance(given, Cascade) else tuple(given))
 
 

@@ -2,14 +2,16 @@
 
 A cascade is a plan of the scheduler if its stripes are images, rows of one, or columns of these
 whose tensors between the parts are recomputed.  All others are rewritten as graphs in which each
-stripe of a part is a node (`passes/stripes.py`, decision 39).
+stripe of a part along channels and columns is a node (`passes/stripes.py`); loops over images and
+rows remain plans, if the order of the loops and the buffer modes allow it (decision 39).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
@@ -18,6 +20,7 @@ from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
 from penstock.passes.share_constants import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
@@ -29,10 +32,10 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Chain, Plan, Prefetch, PrefetchStart
 from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.model.stated import Cascade, StatedChain, StatedPrefetch, StatedSchedule
 from penstock.scheduling.model.stripe import ComputedBox, StripeConfig
 from penstock.scheduling.simulate.cost_accounting import CostAccounting, with_cold_starts
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
-from penstock.scheduling.stated import Cascade, StatedPrefetch, StatedSchedule
 
 MOST_STRIPES = 4096
 """Maximum number of stripes of a cascade that is rewritten, with a node for each stripe."""
@@ -65,16 +68,19 @@ def stated_schedule(
     every, boxes = list(_every(parts, cascades)), tuple[ComputedBox, ...]()
     plans = list(_plans(parts, every, source, start))
     if None in plans:
-        parts, every, boxes = _rewritten(parts, every, plans, reassign)
-        plans = list(_plans(parts, every, source, start))
+        able, original = [plan is not None for plan in plans], parts
+        for by_rows in (True, False):
+            parts, units, boxes = _rewritten(original, every, able, reassign, by_rows)
+            plans = list(_plans(parts, units, source, start))
+            if None not in plans:
+                break
     found = [plan for plan in plans if plan is not None]
     inside = {
         parts.parts[k].name for _, some in found for bands in some for k in bands.members[:-1]
     }
     memory = _assignment(parts, cascades, boxes, inside, memories)
-    return costed_schedule(
-        parts, found, memory, target, accelerators, keep_inputs=keep_inputs, boxes=boxes
-    )
+    schedule = costed_schedule(parts, found, memory, target, accelerators, keep_inputs=keep_inputs)
+    return replace(schedule, boxes=boxes, stated=stated) if boxes else schedule
 
 
 def costed_schedule(
@@ -85,7 +91,6 @@ def costed_schedule(
     accelerators: tuple[Accelerator, ...] = (),
     *,
     keep_inputs: bool = False,
-    boxes: tuple[ComputedBox, ...] = (),
 ) -> Schedule:
     """Return the schedule of some plans, each with its bands, in execution order."""
     model, memories = cost_model_and_memories(target)
@@ -101,7 +106,6 @@ def costed_schedule(
         updating=accounting.update_costs(memory),
         bands=bands,
         assigned=parts if bands else None,
-        boxes=boxes,
     )
     bare = band_source(target, accelerators).costed(bare)
     expanded = ExpandedSchedule(bare)
@@ -127,11 +131,43 @@ def _plans(
     """
     previous: Part | None = None
     for one in cascades:
-        stripes = _stripes(parts, one)
-        plan = _plan(parts, one, stripes, memory, previous)
+        plan = _plan(parts, one, _stripes(parts, one), memory, previous)
         bands = None if plan is None else _bands(parts, plan, source)
-        if plan is not None and bands is None and stripes is None:
-            columns = {chain.columns for chain in plan.chains} or {plan.columns}
+        previous = parts.parts[_numbers(parts, one)[0]]
+        yield None if plan is None or bands is None else (plan, bands)
+
+
+def _bands(parts: Parts, plan: Plan, source: BandSource) -> Sequence[Bands] | None:
+    if not plan.in_bands:
+        return ()
+    for one in plan.chains or (Chain(plan.parts, plan.columns or 0),):
+        if not can_run_in_bands(parts, one.parts, one.columns, plan.stripe):
+            return None
+    return source.bands(parts, plan)
+
+
+def _rewritten(
+    parts: Parts,
+    cascades: Sequence[Cascade],
+    have_plans: Sequence[bool],
+    reassign: Reassign,
+    by_rows: bool,
+) -> tuple[Parts, list[Cascade], tuple[ComputedBox, ...]]:
+    """Return parts in which stripes of the cascades without a plan are nodes, the cascades in terms
+    of them, and what these nodes compute.
+
+    by_rows: leave loops over images and rows to plans, where the order of loops and the buffer
+        modes permit it; these may turn out to be none.
+
+    Raises UnsupportedError."""
+    graph, boxes, found = parts.graph, tuple[ComputedBox, ...](), list[Cascade]()
+    for one, has_plan in zip(cascades, have_plans, strict=True):
+        if has_plan:
+            found.append(one)
+            continue
+        stripes, members = _stripes(parts, one), [parts.parts[k] for k in _numbers(parts, one)]
+        if stripes is None:
+            columns = {each.columns for each in one.chains} or {one.columns}
             raise UnsupportedError(
                 "cascader-001",
                 f'"{one.parts[-1]}" cannot run in bands of {_listed([*map(str, columns)])} columns',
@@ -140,46 +176,97 @@ def _plans(
                 "later parts may read them, and a band has at most the columns of the output",
                 help="cascade fewer parts, use fewer columns, or leave out `columns`",
             )
-        previous = parts.parts[_numbers(parts, one)[0]]
-        yield None if plan is None or bands is None else (plan, bands)
-
-
-def _bands(parts: Parts, plan: Plan, source: BandSource) -> Sequence[Bands] | None:
-    if not plan.in_bands:
-        return ()
-    for chain in plan.chains or (Chain(plan.parts, plan.columns or 0),):
-        if not can_run_in_bands(parts, chain.parts, chain.columns, plan.stripe):
-            return None
-    return source.bands(parts, plan)
-
-
-def _rewritten(
-    parts: Parts, cascades: Sequence[Cascade], plans: Sequence[object | None], reassign: Reassign
-) -> tuple[Parts, list[Cascade], tuple[ComputedBox, ...]]:
-    """Return parts in which each stripe of a cascade without a plan is a node, the cascades in
-    terms of them, and what these nodes compute.  Raises UnsupportedError."""
-    graph, boxes, found = parts.graph, tuple[ComputedBox, ...](), list[Cascade]()
-    for one, plan in zip(cascades, plans, strict=True):
-        if plan is not None:
-            found.append(one)
-            continue
-        stripes, members = _stripes(parts, one), [parts.parts[k] for k in _numbers(parts, one)]
-        assert stripes is not None
-        _check_can_be_rewritten(parts, one, members, stripes)
+        loops = _node_loops(one, stripes, by_rows)
+        _check_can_be_rewritten(parts, one, members, loops.count(stripes))
         nodes = [part.nodes[0] for part in members]
         recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
         try:
-            striped = in_stripes(graph, nodes, tuple(stripes.regions()), recomputed)
+            striped = in_stripes(graph, nodes, loops.groups(stripes), recomputed)
         except IndivisibleError as error:
             raise _indivisible(one, error.node.name, error.axis) from error
-        graph, boxes = striped.graph, (*boxes, *striped.boxes)
-        found += [Cascade((box.node,)) for box in striped.boxes]
+        graph, boxes = striped.graph, (*boxes, *chain.from_iterable(striped.groups))
+        *groups, joins = striped.groups
+        for group in groups:
+            found += _group_cascades(one, stripes, group, loops.planned)
+        found += [Cascade((box.node,)) for box in joins]
     new = replace(
         reassign(share_constants(graph)),
         accelerators=parts.accelerators,
         cpu_fallbacks=parts.cpu_fallbacks,
     )
     return new, found, boxes
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeLoops:
+    """Which loops of a cascade are unrolled to nodes, the outermost first.
+
+    outer: those around the loops of plans; each of their iterations is a group of stripes.
+    inner: those inside them; the stripes of a group run in turn for each stripe of the plan.
+    planned: the loops that remain in the plan of a group.
+    """
+
+    outer: tuple[int, ...]
+    inner: tuple[int, ...] = ()
+    planned: tuple[int, ...] = ()
+
+    def count(self, stripes: StripeConfig) -> int:
+        """Return the number of stripes that are nodes."""
+        return math.prod(stripes.stripes[axis] for axis in (*self.outer, *self.inner))
+
+    def groups(self, stripes: StripeConfig) -> list[list[Region]]:
+        """Return the boxes that are nodes, those that the same plan computes in a list."""
+        counts = enumerate(stripes.stripes)
+        first = tuple(1 if axis in self.planned else count for axis, count in counts)
+        every = list(replace(stripes, stripes=first).regions())
+        for axis in self.planned:
+            every = [box.replace(axis, (0, stripes.extent[axis])) for box in every]
+        size = math.prod(stripes.stripes[axis] for axis in self.inner)
+        return [every[k : k + size] for k in range(0, len(every), size)]
+
+
+def _node_loops(one: Cascade, stripes: StripeConfig, by_rows: bool) -> _NodeLoops:
+    nest, axis = _nest(stripes), row_axis(len(stripes.shape))
+    rows = tuple(a for a in nest if a <= axis)
+    modes = {one.modes.get(name, BufferMode.ROLLING) for name in one.parts[:-1]}
+    first = nest.index(rows[0]) if rows else len(nest)
+    outer, later = nest[:first], nest[first:]
+    is_plan = later[: len(rows)] == rows and _are_rows_of_images(stripes, rows)
+    if by_rows and rows and is_plan and len(stripes.shape) == IMAGE_RANK:
+        inner = later[len(rows) :]
+        if BufferMode.RECOMPUTE not in modes:
+            return _NodeLoops(outer, inner, rows)
+        is_last = inner[-1:] == (COLUMNS,)
+        inner = inner[:-1] if is_last else inner
+        if modes == {BufferMode.RECOMPUTE} and COLUMNS not in (*outer, *inner):
+            return _NodeLoops(outer, inner, (*rows, COLUMNS) if is_last else rows)
+    return _NodeLoops(nest)
+
+
+def _group_cascades(
+    one: Cascade, stripes: StripeConfig, group: Sequence[ComputedBox], planned: tuple[int, ...]
+) -> Iterator[Cascade]:
+    """Yield the cascades of the nodes that compute a group of stripes of a cascade.
+
+    planned: the loops of their plan, the outermost first."""
+    names = tuple(box.node for box in group)
+    if not planned:
+        yield from (Cascade((name,)) for name in names)
+    elif BufferMode.RECOMPUTE not in one.modes.values():
+        shape = group[-1].region.shape
+        sizes = (stripes.shape[k] if k in planned else n for k, n in enumerate(shape))
+        yield Cascade(names, tuple(sizes), planned, whole_requests=one.whole_requests)
+    else:  # a chain computes each stripe
+        read = tuple(box.node for box in group if box.is_copy and box.tensor not in one.parts)
+        chains, waiting = list[StatedChain](), list[str]()
+        for box in (box for box in group if box.node not in read):
+            waiting.append(box.node)
+            if box.tensor == one.parts[-1] and not box.is_copy:
+                chains.append(StatedChain(tuple(waiting), stripes.shape[COLUMNS]))
+                waiting.clear()
+        rest = tuple(name for name in names if name not in read)
+        rows = stripes.shape[row_axis(len(stripes.shape))]
+        yield Cascade((*read, *rest), rows=rows, chains=tuple(chains))
 
 
 # Names.
@@ -447,8 +534,7 @@ def _plan(
     nest, axis, width = _nest(stripes), row_axis(len(stripes.shape)), stripes.shape[-2]
     of_rows = tuple(a for a in nest if a <= axis)
     if of_rows:
-        # each stripe has rows of one image, and they are computed as they lie in memory
-        if of_rows != tuple(sorted(of_rows)) or math.prod(stripes.shape[:axis]) > 1:
+        if not _are_rows_of_images(stripes, of_rows):
             return None
         plan = replace(plan, stripe=stripes.shape[axis])
     modes = {one.modes.get(name, BufferMode.ROLLING) for name in one.parts[:-1]}
@@ -463,6 +549,14 @@ def _plan(
         return replace(plan, columns=width)
     is_chain = len(numbers) > 1 and nest in (of_rows, (*of_rows, COLUMNS))
     return replace(plan, chains=(Chain(numbers, width),)) if is_chain else None
+
+
+def _are_rows_of_images(stripes: StripeConfig, loops: tuple[int, ...]) -> bool:
+    """Whether each stripe has rows of one image, and they are computed as they lie in memory.
+
+    loops: those over images and rows, the outermost first."""
+    before = stripes.shape[: row_axis(len(stripes.shape))]
+    return loops == tuple(sorted(loops)) and math.prod(before) == 1
 
 
 def _prefetch(
@@ -500,9 +594,11 @@ def _prefetch(
 
 
 def _check_can_be_rewritten(
-    parts: Parts, one: Cascade, members: Sequence[Part], stripes: StripeConfig
+    parts: Parts, one: Cascade, members: Sequence[Part], count: int
 ) -> None:
-    """Raise UnsupportedError unless each part is a node of the processor, and is read as needed."""
+    """Raise UnsupportedError unless each part is a node of the processor, and is read as needed.
+
+    count: number of stripes that are nodes."""
     for part in members:
         if len(part.nodes) != 1 or part.engine in parts.accelerators:
             raise _indivisible(one, part.name, None)
@@ -518,15 +614,13 @@ def _check_can_be_rewritten(
                 why="stripes of it are in memory only while the cascade runs",
                 help="add its other readers to the cascade, or begin a cascade after it",
             )
-    count = math.prod(stripes.stripes)
     if count > MOST_STRIPES:
         raise UnsupportedError(
             "cascader-011",
-            f"the cascade has {count} stripes, at most {MOST_STRIPES} are possible",
+            f"{count} stripes are calls of their own, at most {MOST_STRIPES} are possible",
             where=_where(one),
-            why="stripes of other axes than rows, and of columns that are kept, are nodes of their "
-            "own",
-            help="use larger stripes",
+            why="loops over channels, and over columns whose elements are kept, are unrolled",
+            help="use larger stripes along these axes",
         )
 
 
@@ -537,8 +631,10 @@ def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
         f'"{part}" cannot be computed in these stripes{name}',
         where=_where(one),
         why="an operator must compute a box of its output by itself, from boxes of its inputs; "
-        "parts of accelerators are divided into rows, or into columns that are recomputed, alone",
-        help="divide other axes, or leave the part out of the cascade: it then runs as a whole",
+        "parts of accelerators are divided into rows, or into columns that are recomputed, alone, "
+        "and into rows alone if their tensors are stored in blocks of channels",
+        help="divide other axes, or leave the part out of the cascade: it then runs as a whole; to "
+        "divide columns, select a layout without blocks, if the accelerator has an option for it",
     )
 
 
@@ -572,7 +668,7 @@ def _assignment(
                 )
             nodes = [box.node for box in boxes if box.tensor == name] or [name]
             owners = [parts.owners.get(node, "") for node in nodes]
-            is_fixed = name in inside or any(owner in ends for owner in owners)
+            is_fixed = bool(inside & {*nodes}) or any(owner in ends for owner in owners)
             if name not in one.parts or (is_fixed and region != start.default):
                 raise UnsupportedError(
                     "cascader-014",

@@ -151,9 +151,10 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
         return ()
     cascades = ExpandedSchedule(schedule).cascades
     found = (costed_steps(schedule, cascade) for cascade in cascades)
+    layers = {box.node: box.tensor for box in schedule.boxes}
     return tuple(
         CascadeReport(
-            len({one.tensor for one in costed}),
+            len({layers.get(one.tensor, one.tensor) for one in costed}),
             max(highest_stripe(one.stripes) for one in costed),
             sum(count_stripes(one.stripes) for one in costed),
         )

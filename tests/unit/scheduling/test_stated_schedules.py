@@ -130,6 +130,47 @@ def test_the_search_divides_the_images_of_a_batch() -> None:
         assert {rung.compared.mismatches for rung in done.rungs if rung.compared} == {0}
 
 
+@pytest.mark.parametrize(
+    ("cascade", "plans"),
+    [
+        (Cascade(BOTH, (1, 3, 11, 2)), 1),
+        (Cascade(BOTH, (1, 3, 3, 4)), 1),
+        (Cascade(BOTH, (1, 3, 11, 2), loops=(3, 0, 1)), 2 + 1),
+        (Cascade(BOTH, (1, 3, 11, 2), modes=RECOMPUTE), 1),
+        (Cascade(BOTH, (1, 3, 3, 2), loops=(0, 1, 3, 2), modes=RECOMPUTE), 1),
+        (Cascade(BOTH, (1, 3, 3, 2), loops=(3, 0, 1, 2), modes=RECOMPUTE), 2 + 1),
+    ],
+)
+def test_loops_over_rows_remain_plans_beside_other_loops(cascade: Cascade, plans: int) -> None:
+    """Channels, and columns that are kept, are nodes; their rows are live as in any plan."""
+    graph = two(2)
+    schedule = cascader.make_schedule(cascader.parts(graph), cascade)
+    counted(graph, schedule)
+    assert len(schedule.plans) == plans
+    assert all(plan.stripe == 3 for plan in schedule.plans[:2] if len(plan.parts) > 1)
+    stripe = cascade.stripe
+    assert isinstance(stripe, tuple)
+    whole = replace(cascade, stripe=(1, 11, *stripe[2:]), loops=None)
+    assert schedule.peak_bytes < cascader.make_schedule(cascader.parts(graph), whole).peak_bytes
+    if not cascade.modes:  # those of bands are listed band by band
+        second = cascader.tensor_configs(schedule)[-1]
+        loops = cascade.loops or (0, 1, 2, 3)
+        order = [tuple(region.lower[axis] for axis in loops) for region in second.regions()]
+        assert order == sorted(order)
+    found = api.verify(graph, schedule=cascade, last_rung="host")
+    assert {rung.compared.mismatches for rung in found.rungs if rung.compared} == {0}
+
+
+def test_a_schedule_whose_stripes_are_nodes_can_be_changed_and_compiled() -> None:
+    graph = two()
+    parts, cascade = cascader.parts(graph), Cascade(BOTH, (1, 3, 11, 2))
+    schedule = cascader.make_schedule(parts, cascade)
+    assert cascader.cascades(schedule) == (cascade,)
+    report = api.compile(graph, "host", schedule=schedule).report
+    assert report == api.compile(graph, "host", schedule=cascade).report
+    assert [(one.layers, one.rows) for one in report.cascades] == [(2, 3)]
+
+
 def test_a_stripe_configuration_states_stripes_and_loops() -> None:
     config = StripeConfig(
         (1, 4, 4, 2), (1, 11, 11, 4), (1, 4, 4, 2), (0, 3, 2, 1), (1, 3, 3, 2), (0,) * 4

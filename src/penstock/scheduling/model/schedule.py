@@ -13,6 +13,7 @@ from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts, fused_members
 from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.stated import StatedSchedule
 from penstock.scheduling.model.stripe import ComputedBox
 
 
@@ -51,6 +52,7 @@ class Schedule(Brief):
     pace_cycles: for a schedule of an alternative for speed, the least cycles of others that need no
         more memory; None: its own.  See `pace`.
     boxes: if some stripes of the network's tensors are nodes of their own: what they compute.
+    stated: what the user stated, if there are `boxes`.
     """
 
     parts: Parts
@@ -64,6 +66,7 @@ class Schedule(Brief):
     assigned: Parts | None = None
     pace_cycles: int | None = field(default=None, compare=False)
     boxes: tuple[ComputedBox, ...] = ()
+    stated: StatedSchedule | None = None
 
     @property
     def assigned_parts(self) -> Parts:

@@ -1,0 +1,93 @@
+"""Cascades as users state them: by names, so that they apply to the parts of any target.
+
+`pipeline/stated_schedules.py` makes schedules of them, `scheduling/stated.py` states those of schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from penstock.brief import Brief, shortened
+from penstock.scheduling.model.plan import BufferMode
+from penstock.scheduling.model.stripe import StripeConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StatedChain:
+    """Consecutive parts of a cascade that recompute the tensors between them; see `plan.Chain`."""
+
+    parts: tuple[str, ...]
+    columns: int
+    keeps_halos: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StatedPrefetch:
+    """A copy of constants by the accelerator that runs a part; see `plan.Prefetch`.
+
+    table, size_bytes: the constant table, and how much of it is copied; None: as much as possible.
+    early: whether the copy starts in the previous cascade, whose first call must be of the same
+        accelerator; None: if that is so.
+    """
+
+    part: str
+    table: str | None = None
+    size_bytes: int | None = None
+    early: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cascade:
+    """Parts that run together, stripe by stripe.
+
+    parts: names of the parts, in execution order.  Only the output of the last one is read by parts
+        outside of the cascade.
+    stripe: shape of a stripe of the last part's output, one number per axis, or a configuration
+        with its order of loops; None: `rows` applies.
+    loops: the axes that are divided, the outermost loop first; by default in ascending order.
+    modes: buffer modes of tensors between the parts, by name; `ROLLING` if not stated.  `DOUBLE`
+        applies to the constants of the part of that name.
+    rows: instead of `stripe`: the most rows that each part computes per call, wherever it can
+        compute some rows; None: all rows.
+    memory: names of memory regions, by the name of a tensor that the parts compute; the first
+        memory of the target for others.
+    scratch_bytes: memory for the kernels, which determines those that run; None: as much as the
+        preferred kernels need.
+    nearest_first, chains, columns, whole_requests: with `rows`: see `plan.Plan`.
+    prefetches: copies of constants by the accelerator that runs the parts.
+    """
+
+    parts: tuple[str, ...]
+    stripe: tuple[int, ...] | StripeConfig | None = None
+    loops: tuple[int, ...] | None = None
+    modes: Mapping[str, BufferMode] = field(default_factory=dict[str, BufferMode])
+    rows: int | None = None
+    memory: Mapping[str, str] = field(default_factory=dict[str, str])
+    scratch_bytes: int | None = None
+    nearest_first: bool = False
+    chains: tuple[StatedChain, ...] = ()
+    columns: int | None = None
+    prefetches: tuple[StatedPrefetch, ...] = ()
+    whole_requests: bool = False
+
+    def __repr__(self) -> str:
+        """Return what differs from a cascade of which only the parts are stated."""
+        values = ((f.name, getattr(self, f.name), getattr(_PLAIN, f.name)) for f in fields(self))
+        shown = (f"{name}={value!r}" for name, value, default in values if value != default)
+        return shortened(f"Cascade({', '.join(shown)})")
+
+
+_PLAIN = Cascade(())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StatedSchedule(Brief):
+    """Cascades in execution order.  Parts that none of them names run alone, as whole layers.
+
+    alternative: number of the equivalent graph whose parts they name (`Parts.alternative`); 0: the
+        network's own.
+    """
+
+    cascades: tuple[Cascade, ...]
+    alternative: int = 0

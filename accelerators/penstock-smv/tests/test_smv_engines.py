@@ -1,4 +1,4 @@
-"""smv: several engines share the rows of a layer, and the port to memory."""
+"""smv: several engines share the rows of a layer, or images, and the port to memory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def every_kind() -> Graph:
     x = net.add(x, net.tanh(x))
     x = net.batch_norm(net.max_pool2d(x, 2, stride=1))
     vectors = net.fully_connected(net.input((13, 40), name="vectors"), 12)
-    batch = net.conv2d(net.input((3, 6, 6, 8), name="batch"), 8, 3)
+    batch = net.conv2d(net.input((5, 6, 6, 8), name="batch"), 8, 3)
+    batch = net.batch_norm(net.max_pool2d(net.depthwise_conv2d(batch, 3), 2))
+    batch = net.softmax(net.add(batch, net.tanh(batch)))
     return net.build(net.softmax(net.fully_connected(x, 20)), net.maximum(x, x), vectors, batch)
 
 
-def convolution(rows: int, channels: int, kernel: int = 3) -> Graph:
+def convolution(rows: int, channels: int, kernel: int = 3, images: int = 1) -> Graph:
     net = GraphBuilder("conv")
-    x = net.input((1, rows, rows, channels))
+    x = net.input((images, rows, rows, channels))
     return net.build(net.conv2d(x, channels=channels, kernel=kernel, name="conv"))
 
 
@@ -85,6 +87,16 @@ def test_the_functional_models_are_faster_by_as_much() -> None:
     one = simulated(graph, 1)
     for engines, least in ((2, 1.8), (4, 3.2), (8, 5.0)):
         assert least <= one / simulated(graph, engines) <= engines
+
+
+def test_engines_share_the_images_of_a_batch() -> None:
+    """Each computes whole images: no rows are read twice, as between intervals of rows."""
+    graph = convolution(24, 16, 7, images=8)
+    one = simulated(graph, 1)
+    for engines, least in ((2, 1.8), (4, 3.2), (8, 5.0)):
+        many = simulated(graph, engines)
+        assert least <= one / many <= engines
+        assert estimated(graph, engines) == pytest.approx(many, rel=0.02)
 
 
 @pytest.mark.parametrize("engines", [1, 2, 5, 8])

@@ -9,7 +9,7 @@ loop over tiles of rows visits only tiles that contain rows of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -32,6 +32,8 @@ class CallTiles:
     whole: the loop nest that computes the whole output, of which the call may compute only some
         rows.
     tiling: the tiling of a call with `call.rows` rows, the largest number that a call computes.
+    images: the interval of a batch of images that the tiles compute; None for all of the batch, or
+        if there is none.
 
     Methods describe the current tile, inside the loops over tiles that `nest` returns.  The
     intervals and offsets of this tile are expressions of the loop variables:
@@ -46,6 +48,7 @@ class CallTiles:
     call: KernelCall
     whole: Layer
     tiling: Tiling
+    images: Span | None = field(default=None, kw_only=True)
 
     @property
     def row_axis(self) -> str:
@@ -214,19 +217,19 @@ class CallTiles:
         # If there is only one tile along the axis, the interval contains all iterations of the
         # call, and the loop is None.
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
-        is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
-        bounds: Span = self.row_span if is_rows else (0, cut[-1])
+        varies, part = self._varies(name), cut[-1] < self.whole.axis(name).extent
+        bounds: Span = self._whole_axis(name) if varies else (0, cut[-1])
         if len(cut) == 2:
             return bounds, None
         lengths = [b - a for a, b in pairwise(cut)]
         step, at = max(lengths), Var(name)
         if part or lengths[:-1] == [step] * (len(lengths) - 1):
             upper = at + step
-            if is_rows or cut[-1] % step:
+            if varies or cut[-1] % step:
                 upper = minimum(upper, bounds[1])
             return (at, upper), Loop(name, *bounds, step, ())
         ends: Span = (TableEntry(cut, at), TableEntry(cut, at + 1))
-        if not is_rows:
+        if not varies:
             return ends, Loop(name, 0, len(lengths), 1, ())
         tile_of_row = tuple(k for k, length in enumerate(lengths) for _ in range(length))
         first, last = (_entry(tile_of_row, row) for row in (bounds[0], bounds[1] - 1))
@@ -251,9 +254,18 @@ class CallTiles:
                 found.append(self._needs(d, self._whole_axis(d.axis)))
         return tuple(found)
 
+    def _varies(self, axis: str) -> bool:
+        """Whether calls or commands compute different intervals of an axis."""
+        return axis == self.row_axis or self._is_of_images(axis)
+
+    def _is_of_images(self, axis: str) -> bool:
+        return self.images is not None and axis == self.whole.axes[0].name
+
     def _whole_axis(self, axis: str) -> Span:
         if axis == self.row_axis:
             return self.row_span
+        if self.images is not None and self._is_of_images(axis):
+            return self.images
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod

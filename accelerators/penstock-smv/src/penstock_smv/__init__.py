@@ -14,7 +14,7 @@ The accelerator has these attributes:
     tiler               how tile sizes are chosen: least_traffic for the fewest bytes copied, or
                         smaug for SMAUG's rule
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
-    engines             the number of engines, 1 to 8, that share the rows of each layer
+    engines             the number of engines, 1 to 8, that share the rows of each layer, or images
 
 Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
 version uses int8 with TFLite's arithmetic.  It also runs what SMAUG's engine does not: depthwise

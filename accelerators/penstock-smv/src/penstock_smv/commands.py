@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
+from typing import cast
 
 from penstock.uma import (
     Address,
@@ -17,6 +18,7 @@ from penstock.uma import (
     KernelCall,
     Loop,
     Span,
+    Tiling,
     Var,
     minimum,
     tiles_of_call,
@@ -26,6 +28,7 @@ from penstock_smv.drivers import drivers
 from penstock_smv.operations import SelectEngine, WaitForEngines
 from penstock_smv.tiling import (
     engine_count,
+    images_at_once,
     layer_on_engine,
     rows_at_once,
     scratchpads,
@@ -42,7 +45,7 @@ def tiled(kernel: TiledKernel) -> Compute:
     `kernel` requires a tiling of all rows of a call.  If the tiler finds none, or if several
     engines share the call, the compute function divides the rows into intervals for which there is
     a tiling, and returns a loop over the intervals.  All have the same length, except that the last
-    may be shorter.  Engines take the intervals in turns.
+    may be shorter.  Engines take the intervals in turns, or intervals of the images of a batch.
 
     If the tiler returns a tile sequence instead of a tiling, the compute function returns the
     commands of all visits of the sequence one after the other, without loops.
@@ -51,19 +54,30 @@ def tiled(kernel: TiledKernel) -> Compute:
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
+        engines, images = engine_count(call.target), images_at_once(call)
+        if images is not None:
+            number, first = call.output.shape[0], Var("first_image")
+            some = first, minimum(first + images, number)
+            tiling = cast(Tiling, tiling_of(call, images=images))
+            body = kernel(call, CallTiles(call, layer_on_engine(call), tiling, images=some))
+            return _in_turns(call, Loop(first.name, 0, number, images, tuple(body)))
         rows, first = rows_at_once(call, call.rows), Var("first_row")
         if rows == call.rows:
             return [c for tiles in _tiles(call) for c in kernel(call, tiles)]
         part = replace(call, first=first, end=minimum(first + rows, call.end), rows=rows)
         body = [c for tiles in _tiles(part) for c in kernel(part, tiles)]
-        engines = engine_count(call.target)
-        if engines == 1:
-            return [Loop(first.name, call.first, call.end, rows, tuple(body))]
-        select = invoke(call, SelectEngine((first - call.first) // rows % engines))
-        loop = Loop(first.name, call.first, call.end, rows, (select, *body))
-        return [loop, invoke(call, WaitForEngines(engines))]
+        loop = Loop(first.name, call.first, call.end, rows, tuple(body))
+        return [loop] if engines == 1 else _in_turns(call, loop)
 
     return compute
+
+
+def _in_turns(call: KernelCall, loop: Loop) -> Sequence[Command]:
+    """Return a loop whose iterations the engines execute in turns."""
+    engines = engine_count(call.target)
+    number = (Var(loop.variable) - loop.lower) // loop.step
+    select = invoke(call, SelectEngine(number % engines))
+    return [replace(loop, body=(select, *loop.body)), invoke(call, WaitForEngines(engines))]
 
 
 def _tiles(call: KernelCall) -> Iterator[CallTiles]:

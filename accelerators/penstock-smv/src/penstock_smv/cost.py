@@ -14,7 +14,8 @@ overlap with computation.  A call then takes the longer time, plus the shorter t
 number of tiles, because there is no overlap for the first tile: it is copied, and only then
 computed.
 
-Several engines take intervals of the rows in turns (`shared_cycles`).
+Several engines take intervals of the rows, or of the images of a batch, in turns
+(`shared_cycles`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ from penstock.uma import (
     runs_of,
 )
 from penstock_smv.clocks import EngineClocks
-from penstock_smv.tiling import engine_count, has_weights, rows_at_once, tiled_rows, tiling_of
+from penstock_smv.tiling import (
+    engine_count,
+    has_weights,
+    images_at_once,
+    rows_at_once,
+    tiled_rows,
+    tiling_of,
+)
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
@@ -137,7 +145,14 @@ def _tilings(offloaded: Offloaded, rows: int) -> Iterator[tuple[Tiling | TileSeq
     for each length of intervals: `count` intervals have this length and this tiling.
 
     For example, if the tiler finds tilings for up to 4 rows, 10 rows are divided into intervals of
-    4, 4 and 2 rows: the function yields (tiling of 4 rows, 2) and (tiling of 2 rows, 1)."""
+    4, 4 and 2 rows: the function yields (tiling of 4 rows, 2) and (tiling of 2 rows, 1).  The
+    images of a batch that several engines share are divided likewise."""
+    if (images := images_at_once(offloaded)) is not None:
+        turns, rest = divmod(offloaded.output.shape[0], images)
+        yield tiling_of(offloaded, images=images), turns
+        if rest:
+            yield tiling_of(offloaded, images=rest), 1
+        return
     size = rows_at_once(offloaded, rows)
     while rows:
         turns, rows = divmod(rows, size)

@@ -78,12 +78,16 @@ def parameters_bytes(weights_bytes: int) -> int:
     return SCALE_BYTES * 2 * ALIGNMENT * -(-weights_bytes // (2 * ALIGNMENT * ALIGNMENT))
 
 
-def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSequence:
+def tiling_of(
+    offloaded: Offloaded, rows: int | None = None, images: int | None = None
+) -> Tiling | TileSequence:
     """Return the tiling of a call that computes `rows` consecutive output rows.
 
     The tiling is valid for any position of these rows in the output.  If `rows` is None, the call
     computes the whole output.  If the tiler is a `TileSequencer`, the result is a sequence of tiles
     for the whole output, whatever the value of `rows`.
+
+    images: compute this number of consecutive images of a batch; None: all.
 
     Raises CapacityError or UnsupportedError (`REFUSALS`) if the tiler finds no tiling."""
     tiler, memories = _tiler(offloaded), scratchpads(offloaded.target)
@@ -91,7 +95,10 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling | TileSeq
     if isinstance(tiler, TileSequencer):
         found = _sequence(tiler, layer_on_engine(offloaded), memories)
     else:
-        found = _tiled(tiler, layer_on_engine(offloaded, rows), memories)
+        layer = layer_on_engine(offloaded, rows)
+        if images is not None:
+            layer = layer.stripe(layer.axes[0].name, images)
+        found = _tiled(tiler, layer, memories)
     if offloaded.main.kind == "Softmax" and len(found.tiles["c"]) > 1:
         raise does_not_fit(found.layer, "the engine computes whole vectors of a softmax")
     return found
@@ -106,10 +113,27 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
     """Return how many of the `rows` rows of a call an engine computes at once.
 
     A call that computes more rows divides them into intervals of this length, which the engines
-    take in turns.  Batches of images and tile sequences are not divided."""
+    take in turns.  Tile sequences are not divided, nor are the rows of batches of images."""
     if isinstance(_tiler(offloaded), TileSequencer) or has_images(offloaded):
         return tiled_rows(offloaded, rows)
     return tiled_rows(offloaded, -(-rows // engine_count(offloaded.target)))
+
+
+def images_at_once(offloaded: Offloaded) -> int | None:
+    """Return how many images of a batch an engine computes at once, if several engines share it:
+    they take intervals of this length in turns.
+
+    None if there is one engine or one image, or if tiles are not those of images."""
+    engines, tiler = engine_count(offloaded.target), _tiler(offloaded)
+    if engines == 1 or isinstance(tiler, TileSequencer) or not has_images(offloaded):
+        return None
+    if len(layer_on_engine(offloaded).output.dimensions) < 4:  # a row of elements
+        return None
+    for images in range(-(-offloaded.output.shape[0] // engines), 0, -1):
+        with suppress(*REFUSALS):
+            tiling_of(offloaded, images=images)
+            return images
+    return None
 
 
 def has_images(offloaded: Offloaded) -> bool:

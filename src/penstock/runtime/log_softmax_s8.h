@@ -8,6 +8,7 @@
 #define PENSTOCK_LOG_SOFTMAX_S8_H
 
 #include "reciprocal.h"
+#include "vector_s8.h"
 #include "view.h"
 
 struct log_softmax_s8 {
@@ -67,10 +68,7 @@ PENSTOCK_KERNEL void log_softmax_s8(const struct log_softmax_s8 *p, const pensto
         const int8_t *in = penstock_read_row(x, row);
         int8_t *out = penstock_write_row(y, row);
         for (int32_t w = 0; w < p->width; w++, in += p->depth, out += p->depth) {
-            int32_t largest = INT8_MIN;
-            for (int32_t c = 0; c < p->depth; c++) {
-                largest = in[c] > largest ? in[c] : largest;
-            }
+            const int32_t largest = penstock_largest_s8(in, p->depth, INT8_MIN);
             int32_t sum = 0;
             for (int32_t c = 0; c < p->depth; c++) {
                 sum += p->exp[largest - in[c]];

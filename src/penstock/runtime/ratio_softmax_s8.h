@@ -6,6 +6,7 @@
 #define PENSTOCK_RATIO_SOFTMAX_S8_H
 
 #include "fixedpoint.h"
+#include "vector_s8.h"
 #include "view.h"
 
 struct ratio_softmax_s8 {
@@ -19,10 +20,7 @@ PENSTOCK_KERNEL void ratio_softmax_s8(const struct ratio_softmax_s8 *p, const pe
         const int8_t *in = penstock_read_row(x, row);
         int8_t *out = penstock_write_row(y, row);
         for (int32_t w = 0; w < p->width; w++, in += p->depth, out += p->depth) {
-            int32_t largest = INT8_MIN;
-            for (int32_t c = 0; c < p->depth; c++) {
-                largest = in[c] > largest ? in[c] : largest;
-            }
+            const int32_t largest = penstock_largest_s8(in, p->depth, INT8_MIN);
             int32_t total = 0;
             for (int32_t c = 0; c < p->depth; c++) {
                 total += p->powers[largest - in[c]];

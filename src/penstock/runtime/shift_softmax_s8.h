@@ -9,6 +9,7 @@
 #define PENSTOCK_SHIFT_SOFTMAX_S8_H
 
 #include "fixedpoint.h"
+#include "vector_s8.h"
 #include "view.h"
 
 struct shift_softmax_s8 {
@@ -25,9 +26,7 @@ static inline int32_t shift_softmax_s8_total(const struct shift_softmax_s8 *p, c
     int32_t total = 0;
     for (int32_t first = 0; first < p->depth; first += p->group) {
         const int32_t before = *largest;
-        for (int32_t c = first; c < first + p->group; c++) {
-            *largest = in[c] > *largest ? in[c] : *largest;
-        }
+        *largest = penstock_largest_s8(in + first, p->group, *largest);
         total >>= shift_softmax_s8_shift(*largest, before);
         for (int32_t c = first; c < first + p->group; c++) {
             total += 256 >> shift_softmax_s8_shift(*largest, in[c]);

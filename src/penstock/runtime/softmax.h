@@ -7,6 +7,7 @@
 #define PENSTOCK_SOFTMAX_H
 
 #include "reciprocal.h"
+#include "vector_s8.h"
 #include "view.h"
 
 /* Members of the parameter structures. */
@@ -20,10 +21,7 @@
         const int8_t *in = penstock_read_row(x, row);                                             \
         int8_t *out = penstock_write_row(y, row);                                                 \
         for (int32_t w = 0; w < p->width; w++, in += p->depth, out += p->depth * bits / 8) {      \
-            int32_t largest = INT8_MIN;                                                           \
-            for (int32_t c = 0; c < p->depth; c++) {                                              \
-                largest = in[c] > largest ? in[c] : largest;                                      \
-            }                                                                                     \
+            const int32_t largest = penstock_largest_s8(in, p->depth, INT8_MIN);                  \
             uint32_t sum = 0; /* Q12.19, at least 1 */                                            \
             for (int32_t c = 0; c < p->depth; c++) {                                              \
                 sum += (uint32_t)penstock_rounding_shift(p->exp[largest - in[c]], 12);            \

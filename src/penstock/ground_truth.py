@@ -230,4 +230,4 @@ def _against_crcs(name: str, number: int, found: Array, expected: Sequence[int])
 
 
 def _elements(value: Value, tensors: Mapping[str, Array]) -> Array:
-    return value.data.array(value.type) if value.data is not None else tensors[value.name]
+    return value.array if value.data is not None else tensors[value.name]

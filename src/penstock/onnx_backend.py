@@ -139,7 +139,7 @@ class HostProgram:
             for border, value in zip(self.file.inputs, self.graph.inputs, strict=True)
         }
         outputs = self.graph.outputs
-        found = {v.name: v.data.array(v.type) for v in outputs if v.data is not None}
+        found = {v.name: v.array for v in outputs if v.data is not None}
         computed = tuple(value for value in outputs if value.data is None)
         if computed:
             found.update(self.run(replace(self.graph, outputs=computed), given))

@@ -330,7 +330,7 @@ def elements(term: Term) -> Array:
     The result is empty for a scale or zero point, since penstock has no tensor with its value."""
     if term.value is None or term.value.data is None:
         return np.zeros(0)
-    return term.value.data.array(term.value.type)
+    return term.value.array
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:

@@ -214,7 +214,7 @@ class CalibratedGraph:
     def samples(self, value: Value) -> tuple[Array, ...]:
         """Elements of a value per calibration input.  Raises UsageError for an unknown value."""
         if value.data is not None:
-            return (value.data.array(value.type),) * self._count
+            return (value.array,) * self._count
         found = self._samples.get(value.name)
         if found is None:
             raise self.usage(f'value "{value.name}" was made by another builder')

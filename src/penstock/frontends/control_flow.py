@@ -121,10 +121,8 @@ class _Unroller:
             self._visit(caller)
             if node.handles or node.variables:
                 raise _refused(caller, "has a subgraph that refers to variables")
-            read = (x if x is None else inner.get(x.name, x) for x in node.inputs)
             made = tuple(replace(y, name=f"{y.name}/{label}") for y in node.outputs)
-            copy = replace(node, inputs=tuple(read), outputs=made)
-            nodes += self._expanded(copy)
+            nodes += self._expanded(replace(node.reading(inner), outputs=made))
             inner |= {y.name: self.current(z) for y, z in zip(node.outputs, made, strict=True)}
         return nodes, tuple(inner.get(value.name, value) for value in subgraph.outputs)
 
@@ -145,9 +143,8 @@ class _Unroller:
             else:
                 self.values[output.name] = names.get(found.name, found)
         for inner in inlined:
-            read = tuple(x if x is None else names.get(x.name, x) for x in inner.inputs)
             made = tuple(names.get(y.name, y) for y in inner.outputs)
-            yield replace(inner, inputs=read, outputs=made)
+            yield replace(inner.reading(names), outputs=made)
 
 
 def _without_empty_parts(node: ForeignNode) -> ForeignNode:
@@ -184,7 +181,7 @@ def _truth(node: ForeignNode, answers: tuple[Value, ...], what: str) -> bool:
     (answer,) = answers if len(answers) == 1 else (None,)
     if answer is None or answer.data is None or answer.type.elements != 1:
         raise _refused(node, f"depends on data: {what} is computed from inputs")
-    return bool(answer.data.array(answer.type).ravel()[0])
+    return bool(answer.array.ravel()[0])
 
 
 def _refused(node: ForeignNode, what: str) -> UnsupportedError:
@@ -207,7 +204,7 @@ def _folded(node: ForeignNode) -> tuple[Value, ...] | None:
     small = all(y.type.size_bytes <= MOST_FOLDED_BYTES for y in node.outputs)
     if decode_node is None or not small or node.handles or node.variables:
         return None
-    known = {x.name: x.data.array(x.type) for x in node.inputs if x and x.data is not None}
+    known = {x.name: x.array for x in node.inputs if x and x.data is not None}
     try:
         for step in decode_node(node):
             found = _evaluated(step, known)
@@ -246,7 +243,7 @@ def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
 
 
 def _elements(value: Value, known: Mapping[str, Array]) -> Array | None:
-    return known.get(value.name) if value.data is None else value.data.array(value.type)
+    return known.get(value.name) if value.data is None else value.array
 
 
 def _nothing(type: TensorType) -> Array:

@@ -315,10 +315,7 @@ def with_quantised_operands(model: ForeignModel) -> ForeignModel:
     quantised = {node.output().name: node.input(0) for node in model.nodes if _dequantises(node)}
 
     def rewired(node: ForeignNode) -> ForeignNode:
-        if node.name not in _DEQUANTISING:
-            return node
-        inputs = (x if x is None else quantised.get(x.name, x) for x in node.inputs)
-        return replace(node, inputs=tuple(inputs))
+        return node.reading(quantised) if node.name in _DEQUANTISING else node
 
     return replace(model, nodes=tuple(map(rewired, model.nodes)))
 
@@ -333,7 +330,7 @@ def with_real_constants(model: ForeignModel) -> ForeignModel:
     known: dict[str, Value] = {}
     kept: list[ForeignNode] = []
     for node in model.nodes:
-        node = replace(node, inputs=tuple(v and known.get(v.name, v) for v in node.inputs))
+        node = node.reading(known)
         found = _real_constant(node) if node.name == "DEQUANTIZE" else None
         if found is not None and found.name not in {value.name for value in model.outputs}:
             known[found.name] = found
@@ -347,7 +344,7 @@ def _real_constant(node: ForeignNode) -> Value | None:
     x, y = node.input(0), node.output()
     if x.data is None or (x.type.dtype is not DType.FLOAT32 and x.type.quantisation is None):
         return None
-    elements = x.data.array(x.type)
+    elements = x.array
     if x.type.dtype is not DType.FLOAT32:
         elements = x.type.real_numbers(elements)
     return Value(y.name, TensorType(x.type.shape, DType.FLOAT32), Data.of(elements), y.origin)

@@ -64,16 +64,11 @@ def without_variables(model: ForeignModel) -> StatelessModel:
     return StatelessModel(
         replace(
             model,
-            nodes=tuple(_substituted(node, constants) for node in nodes),
+            nodes=tuple(node.reading(constants) for node in nodes),
             outputs=tuple(constants.get(value.name, value) for value in outputs),
         ),
         resolver.variables(),
     )
-
-
-def _substituted(node: ForeignNode, values: Mapping[str, Value]) -> ForeignNode:
-    inputs = tuple(x if x is None else values.get(x.name, x) for x in node.inputs)
-    return replace(node, inputs=inputs)
 
 
 def _initial_values(model: ForeignModel) -> Mapping[Key, Data]:
@@ -145,7 +140,7 @@ class _Resolver:
             case "CALL_ONCE":
                 pass
             case _:
-                return _substituted(node, self.aliases)
+                return node.reading(self.aliases)
         return None
 
     def current(self, value: Value) -> Value:

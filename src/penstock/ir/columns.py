@@ -28,7 +28,7 @@ def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
     """
     found: list[tuple[str, Interval]] = []
     out = with_columns(node.output.type, columns)
-    for value, need in zip(node.inputs, node.op.needs(node.site, out), strict=True):
+    for value, need in node.reads(out):
         if value.data is not None:
             if need != Region.whole(value.type.shape):
                 return None

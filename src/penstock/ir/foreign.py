@@ -6,7 +6,7 @@ Decoders create it without knowledge of operators; operator files import its nod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import ComputedError, ModelError, UnsupportedError
 from penstock.ir.graph import Value
@@ -130,12 +130,17 @@ class ForeignNode:
             )
         return value
 
+    def reading(self, others: Mapping[str, Value]) -> ForeignNode:
+        """The node that reads other values in place of those of these names."""
+        inputs = tuple(value and others.get(value.name, value) for value in self.inputs)
+        return replace(self, inputs=inputs)
+
     def constant(self, k: int) -> Array:
         """Elements of input k.  Raises UnsupportedError if it is computed."""
         value = self.input(k)
         if value.data is None:
             raise self.computed(f'input {k} "{value.name}" is computed')
-        return value.data.array(value.type)
+        return value.array
 
     def constant_ints(self, k: int) -> tuple[int, ...]:
         """Elements of input k, a flat tuple.  Raises UnsupportedError unless constant integers."""

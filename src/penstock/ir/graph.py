@@ -5,7 +5,7 @@ All records are frozen.  A value is identified by its name, which is unique in a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -34,13 +34,23 @@ class Value(Brief):
         type = TensorType(elements.shape, DType(elements.dtype.name), quantisation)
         return Value(name, type, Data.of(elements))
 
+    @property
+    def array(self) -> Array:
+        """The elements of a constant."""
+        assert self.data is not None, self.name
+        return self.data.array(self.type)
+
     def section(self, region: Region, name: str) -> Value:
         """A region of a constant, under this name unless it is the whole constant."""
-        assert self.data is not None, self.name
         if region == Region.whole(self.type.shape):
             return self
-        elements = self.data.array(self.type)[region.slices]
+        elements = self.array[region.slices]
         return Value(name, self.type.of_region(region), Data.of(elements))
+
+
+def result_of(op: Op, inputs: Sequence[Value]) -> TensorType:
+    """The type, without quantisation, of what an operator computes from values."""
+    return op.result_type(tuple(value.type for value in inputs))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,6 +81,14 @@ class Node(Brief):
             self.output.type,
             tuple(v.data for v in self.inputs),
         )
+
+    def reads(self, out: Region) -> Iterator[tuple[Value, Region]]:
+        """The inputs, each with the region of it that a region of the output reads."""
+        return zip(self.inputs, self.op.needs(self.site, out), strict=True)
+
+    def reading(self, others: Mapping[str, Value]) -> Node:
+        """The node that reads other values in place of those of these names."""
+        return replace(self, inputs=tuple(others.get(v.name, v) for v in self.inputs))
 
     @property
     def variable_inputs(self) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import ModelError
 from penstock.ir.foreign import MALFORMED, ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Quantisation, TensorType
 
@@ -79,7 +79,7 @@ class OnnxNode(ForeignNode):
 
     def typed(self, op: Op, *inputs: Value, k: int = 0) -> OnnxNode:
         """The node with the type of output k that `op` computes from these inputs."""
-        found = op.result_type(tuple(value.type for value in inputs))
+        found = result_of(op, inputs)
         told = self.output(k)
         type = TensorType(found.shape, found.dtype, told.type.quantisation)
         outputs = (*self.outputs[:k], replace(told, type=type), *self.outputs[k + 1 :])
@@ -95,7 +95,7 @@ class OnnxNode(ForeignNode):
         """A node that computes an intermediate value for output k by `op`.
 
         `label` names the value; `like` is its quantisation."""
-        found = op.result_type(tuple(value.type for value in inputs))
+        found = result_of(op, inputs)
         type = TensorType(found.shape, found.dtype, like)
         return Made(op, inputs, Value(f"{self.output(k).name}/{label}", type))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType
 from penstock.opkit import broadcast
@@ -58,7 +58,7 @@ def of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterat
         operand, views = reshaped(operand, shape, name)
         yield from views
         values.append(operand)
-    shape = op.result_type(tuple(value.type for value in values)).shape
+    shape = result_of(op, values).shape
     yield from with_shape(op, tuple(values), shape, output)
 
 
@@ -66,7 +66,7 @@ def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple
     """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
     found = Value(name, x.type.with_shape(shape))
     if x.data is not None:
-        every = np.broadcast_to(x.data.array(x.type), shape)
+        every = np.broadcast_to(x.array, shape)
         return replace(found, data=Data.of(every)), ()
     extents = (1,) * (len(shape) - x.type.rank) + x.type.shape
     source, views = reshaped(x, extents, f"{name}/input")

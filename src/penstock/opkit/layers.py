@@ -352,7 +352,7 @@ def plain_node(op: PlainLayer, node: ForeignNode, x: Value, w: Value, b: Value) 
 def _constant(node: ForeignNode, value: Value, role: str) -> Array:
     if value.data is None:
         raise node.unsupported(f'{role} "{value.name}" are computed, must be constant')
-    return value.data.array(value.type)
+    return value.array
 
 
 def require_fitting_sums(
@@ -480,8 +480,7 @@ def exchanged_ends(w: Value) -> Value:
     """Weights (O, K, L, 1) that int8 holds less their zero points, as (1, K, L, O)."""
     found = centred(w)
     assert found is not None
-    assert found.data is not None
-    elements = np.ascontiguousarray(found.data.array(found.type).transpose(3, 1, 2, 0))
+    elements = np.ascontiguousarray(found.array.transpose(3, 1, 2, 0))
     q = found.type.quantisation
     if q is not None and q.axis is not None:
         q = replace(q, axis={0: 3, 3: 0}.get(q.axis, q.axis))

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.ir.foreign import Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation
@@ -67,7 +67,7 @@ class RealNodes:
         if value.type.quantisation is not None:
             return self.apply(Cast(DType.INT32), self.real(value))
         if value.data is not None:
-            return self.typed_constant(value.data.array(value.type), DType.INT32)
+            return self.typed_constant(value.array, DType.INT32)
         return self.apply(Cast(DType.INT32), value)
 
     def take(self, made: Iterable[Made]) -> None:
@@ -101,7 +101,7 @@ class RealNodes:
             )
             if rank > RANK:
                 return self._with_merged_axes(op, inputs)
-        type = op.result_type(tuple(value.type for value in inputs))
+        type = result_of(op, inputs)
         if type.dtype is DType.INT8:
             scales = (v.type.quantisation for v in inputs if v.type.dtype is DType.INT8)
             type = replace(type, quantisation=like or next(scales))

@@ -22,7 +22,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import relay
@@ -233,7 +233,7 @@ def product_nodes(
         yield from made
         matrices.append(viewed)
     inputs = (*matrices, *values[2:])
-    shape = op.result_type(tuple(value.type for value in inputs)).shape
+    shape = result_of(op, inputs).shape
     yield from with_shape(op, inputs, shape, out)
 
 

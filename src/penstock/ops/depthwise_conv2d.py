@@ -218,8 +218,7 @@ def plain_nodes(
     """Nodes of an ONNX convolution of real numbers with a group for each channel.
 
     w: weights (O, K, L, 1)."""
-    assert w.data is not None
-    elements = np.ascontiguousarray(w.data.array(w.type).transpose(3, 1, 2, 0))
+    elements = np.ascontiguousarray(w.array.transpose(3, 1, 2, 0))
     multiplier = w.type.shape[0] // x.type.shape[3]
     op = PlainDepthwiseConv2D(*windows, multiplier, UNLIMITED)
     yield from real.result(real.apply(op, x, Value.constant(w.name, elements), b))

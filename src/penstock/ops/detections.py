@@ -27,7 +27,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -199,7 +199,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     op = Detections(most, classes, (y, x, h, w), node.real("nms_score_threshold"), overlap)
     inputs = (boxes, scores, _real_anchors(node))
     name = node.output().name
-    found = Value(f"{name}/detections", op.result_type(tuple(v.type for v in inputs)))
+    found = Value(f"{name}/detections", result_of(op, inputs))
     yield Made(op, inputs, found)
     shapes = ((1, most, 4), (1, most), (1, most), (1,))
     starts = (0, 4 * most, 5 * most, 6 * most)

@@ -344,10 +344,9 @@ def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
 def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
     """Products of rows by weights (O, I), as real numbers: sums in int32, times their scales."""
     require_weights(w.type, 0)
-    assert w.data is not None
     assert w.type.quantisation is not None
     outputs, depth = w.type.shape
-    name, elements = node.output().name, w.data.array(w.type)
+    name, elements = node.output().name, w.array
     sums = first_sums(x.type, elements, np.zeros(outputs, np.int64))
     if sums is None:
         raise node.unsupported("sums of products may overflow int32")

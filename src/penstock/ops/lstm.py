@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -364,7 +364,7 @@ def _real_steps(
     name = node.output().name
     weigh = PlainFullyConnected(UNLIMITED, keep_dimensions=True)
     operands = (x, layer.weights, layer.bias)
-    type = weigh.result_type(tuple(value.type for value in operands))
+    type = result_of(weigh, operands)
     weighted = Value(f"{name}/weighted_inputs", type)
     is_symmetric = not node.integer("asymmetric_quantize_inputs")
     if scales := _scales_of_steps(node, WEIGHTS):
@@ -386,7 +386,7 @@ def _real_steps(
     op = PlainLstm(bool(peepholes), limits, _scales_of_steps(node, RECURRENT), is_symmetric)
     hidden, cell = states
     inputs = (weighted, cell, hidden, layer.recurrent, *peepholes)
-    type = op.result_type(tuple(value.type for value in inputs))
+    type = result_of(op, inputs)
     yield Made(op, inputs, Value(f"{name}/steps", type))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
@@ -231,7 +231,7 @@ def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
     else:
         w, r = (weights_at(layer.node, k, d) for k in (1, 2))
         inputs = (x, *states, w, r, _bias(layer, layer.op, d))
-    type = layer.op.result_type(tuple(value.type for value in inputs))
+    type = result_of(layer.op, inputs)
     yield Made(layer.op, inputs, Value(f"{layer.label(d)}/steps", type))
 
 

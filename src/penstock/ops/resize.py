@@ -26,6 +26,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
+from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,
     is_plain_foreign,
@@ -152,7 +153,7 @@ class Resample(ExchangedPair, OperatorDefaults):
         across = self.columns.matrix(out.intervals[2], read.intervals[2])
         total = np.einsum("oh,pw,nhwc->nopc", down, across, x, optimize=True)
         scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
-        return np.clip(scaled, -128, 127).astype(np.int8)
+        return saturated(scaled)
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         return (image_needs(self.rows, self.columns, out),)

@@ -151,12 +151,12 @@ def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
     if not scatters:
         indices = new.reshape(indices, (*places.type.shape, 1))
     if indices.data is not None:
-        found = indices.data.array(indices.type).reshape(-1, indices.type.shape[-1])
+        found = indices.array.reshape(-1, indices.type.shape[-1])
         inside = (found >= 0) & (found < np.array(shape[: found.shape[1]]))
         require(bool(inside.all()), f"it writes outside of the output's shape {list(shape)}")
     zeros = new.typed_constant(np.zeros(shape), updates.type.dtype)
     if updates.data is not None:
-        updates = new.typed_constant(updates.data.array(updates.type), updates.type.dtype)
+        updates = new.typed_constant(updates.array, updates.type.dtype)
     return new.result(new.apply(ScatterNd(Reduction.ADD), zeros, indices, updates))
 
 
@@ -192,7 +192,7 @@ def wrapped(new: RealNodes, indices: Value, extent: int) -> Value:
     """Indices as int32, of which negative ones count from the end."""
     found, bound = new.integers(indices), np.array(extent)
     if found.data is not None:
-        return new.typed_constant(found.data.array(found.type) % bound, DType.INT32)
+        return new.typed_constant(found.array % bound, DType.INT32)
     return new.apply(MOD, found, new.typed_constant(bound, DType.INT32))
 
 
@@ -216,7 +216,7 @@ def _positions(new: RealNodes, x: Value, batch: int) -> Value:
     *shape, depth = given.type.shape
     extents = np.array(x.type.shape[batch : batch + depth])
     if given.data is not None:
-        found = new.typed_constant(given.data.array(given.type) % extents, DType.INT32)
+        found = new.typed_constant(given.array % extents, DType.INT32)
     else:
         found = new.apply(MOD, given, new.typed_constant(extents, DType.INT32))
     if not batch:

@@ -27,6 +27,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
+from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,
     is_plain_foreign,
@@ -85,7 +86,7 @@ class _ScaledTotal(AlongAxes):
         elements = inputs[0][read.slices].astype(np.int64) - x.zero_point
         total = elements.sum(axis=self.axes, keepdims=True)
         scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
-        return np.clip(scaled, -128, 127).astype(np.int8)
+        return saturated(scaled)
 
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)

@@ -399,8 +399,7 @@ def _plain_nodes(node: OnnxNode, groups: int) -> Iterable[Made]:
     _require_groups(x, w, groups)
     op = PlainTransposeConv(*_onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3]), UNLIMITED)
     outputs, *_, depth = w.type.shape
-    assert w.data is not None
-    elements, bias = w.data.array(w.type), onnx_constants.real_bias(node, 2, outputs * groups)
+    elements, bias = w.array, onnx_constants.real_bias(node, 2, outputs * groups)
     parts: list[Value] = []
     for g, part in enumerate(np.split(elements, groups, axis=3)):
         size = depth // groups
@@ -422,13 +421,12 @@ def _dilated(node: OnnxNode, w: Value) -> Value:
     steps = pair(node, "dilations")
     if steps == (1, 1):
         return w
-    assert w.data is not None
     outputs, k, l, depth = w.type.shape  # noqa: E741
     shape = (outputs, (k - 1) * steps[0] + 1, (l - 1) * steps[1] + 1, depth)
     q = w.type.quantisation
     zeros = np.array(q.zero_points if q else 0, w.type.dtype.value).reshape(-1, 1, 1, 1)
     elements = np.ascontiguousarray(np.broadcast_to(zeros, shape))
-    elements[:, :: steps[0], :: steps[1]] = w.data.array(w.type)
+    elements[:, :: steps[0], :: steps[1]] = w.array
     return Value(w.name, w.type.with_shape(shape), Data.of(elements))
 
 
@@ -463,9 +461,8 @@ def _onnx_spreads(
 def _grouped_weights(w: Value, groups: int) -> Value:
     """Weights (O / groups, K, L, C) of a transposed convolution as those of a convolution in
     groups, (O, K, L, C / groups), flipped."""
-    assert w.data is not None
     outputs, k, l, depth = w.type.shape  # noqa: E741
-    split = w.data.array(w.type)[:, ::-1, ::-1].reshape(outputs, k, l, groups, depth // groups)
+    split = w.array[:, ::-1, ::-1].reshape(outputs, k, l, groups, depth // groups)
     shape = (groups * outputs, k, l, depth // groups)
     elements = np.ascontiguousarray(split.transpose(3, 0, 1, 2, 4)).reshape(shape)
     q = w.type.quantisation

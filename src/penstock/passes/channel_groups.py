@@ -29,7 +29,7 @@ from itertools import pairwise
 
 from penstock.brief import Brief
 from penstock.choices import Rounding
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.broadcast import Elementwise
@@ -198,7 +198,7 @@ def _is_channelwise(node: Node) -> bool:
     shape = node.output.type.shape
     last = (shape[-1] - 1, shape[-1])
     out = Region.whole(shape).replace(len(shape) - 1, last)
-    pairs = zip(node.inputs, node.op.needs(node.site, out), strict=True)
+    pairs = node.reads(out)
     return all(v.data is not None or read.intervals[-1] == last for v, read in pairs)
 
 
@@ -233,14 +233,14 @@ def _sliced(
     out = Region.whole(shape).replace(len(shape) - 1, interval)
     name = f"{node.name}/{label}"
     inputs: list[Value] = []
-    for k, (value, read) in enumerate(zip(node.inputs, node.op.needs(node.site, out), strict=True)):
+    for k, (value, read) in enumerate(node.reads(out)):
         if value.data is None:
             inputs.append(values.get(value.name, value))
         else:
             inputs.append(value.section(read, free_name(f"{name}/input{k}", taken)))
     output = Value(free_name(name, taken), node.output.type.with_shape(out.shape))
     op = Reshape(out.shape) if isinstance(node.op, Reshape) else node.op
-    assert op.result_type(tuple(v.type for v in inputs)).shape == out.shape, node.name
+    assert result_of(op, inputs).shape == out.shape, node.name
     return Node(op, tuple(inputs), output, node.origin)
 
 

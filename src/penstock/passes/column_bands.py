@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from penstock.brief import Brief
 from penstock.errors import ModelError
 from penstock.ir.columns import COLUMNS, IMAGE_RANK, add_reads, column_reads, with_columns
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Interval
 from penstock.ir.tensor import TensorType
@@ -345,7 +345,7 @@ class _Writer:
 
 def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
     try:
-        return op.result_type(tuple(v.type for v in inputs)).shape == output.type.shape
+        return result_of(op, inputs).shape == output.type.shape
     except ModelError:
         return False
 

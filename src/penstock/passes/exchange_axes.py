@@ -250,7 +250,6 @@ def _viewed(value: Value, producers: Mapping[str, Node]) -> Iterator[Value]:
 
 def _permuted(weights: Value, image: TensorType) -> Data:
     """Weights (O, H * W * C) of a layer on an image, for the exchanged image."""
-    assert weights.data is not None
     outputs = weights.type.shape[0]
-    elements = weights.data.array(weights.type).reshape(outputs, *image.shape[-3:])
+    elements = weights.array.reshape(outputs, *image.shape[-3:])
     return Data.of(exchanged_elements(elements))

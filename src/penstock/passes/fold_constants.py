@@ -25,7 +25,7 @@ def fold_constants(graph: Graph) -> Graph:
     known: dict[str, Value] = {}
     kept: list[Node] = []
     for node in graph.nodes:
-        node = replace(node, inputs=tuple(known.get(v.name, v) for v in node.inputs))
+        node = node.reading(known)
         if node.variable_inputs or not (node.op.ALIAS or _is_small(node)):
             kept.append(node)
         elif node.name in updates:
@@ -51,5 +51,5 @@ def _is_small(node: Node) -> bool:
 
 
 def _evaluated(node: Node) -> Data:
-    inputs = tuple(v.data.array(v.type) for v in node.inputs if v.data is not None)
+    inputs = tuple(v.array for v in node.inputs if v.data is not None)
     return Data.of(node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape)))

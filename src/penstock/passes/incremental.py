@@ -94,11 +94,7 @@ def with_viewed_input(graph: Graph) -> Graph:
     viewed = {value.name: Value(value.name, value.type.with_shape(shape)) for value in old[:-1]}
     viewed[view.name] = viewed[old[-2].name]
     nodes = (
-        replace(
-            node,
-            inputs=tuple(viewed.get(value.name, value) for value in node.inputs),
-            output=viewed.get(node.name, node.output),
-        )
+        replace(node.reading(viewed), output=viewed.get(node.name, node.output))
         for node in graph.nodes
         if node is not view
     )
@@ -352,7 +348,7 @@ def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
     for node, series in ((step.node, step.series) for step in done):
         if series is None:
             continue
-        operands = (found[x.name] if x.data is None else x.data.array(x.type) for x in node.inputs)
+        operands = (found[x.name] if x.data is None else x.array for x in node.inputs)
         first = Region.whole(node.output.type.shape).replace(series.axis, (0, 1))
         row = node.op.evaluate(node.site, tuple(operands), first)
         found[node.name] = np.repeat(row, series.total, series.axis)

@@ -19,7 +19,7 @@ from math import prod
 
 from penstock.choices import Rounding
 from penstock.errors import ModelError
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, DType
@@ -272,6 +272,6 @@ class _Writer:
 def _computes(op: Op, inputs: Matrices, shape: tuple[int, ...]) -> bool:
     """Whether an operator on these inputs has an output of that shape."""
     try:
-        return op.result_type(tuple(value.type for value in inputs)).shape == shape
+        return result_of(op, inputs).shape == shape
     except ModelError:
         return False

@@ -34,10 +34,7 @@ def _with_copied_states(graph: Graph) -> Graph:
             taken.add(name)
             renamed[before.name] = replace(before, name=name)
             copies.append(Node(COPY, (renamed[before.name],), before, state.update.origin))
-    nodes = (
-        replace(node, inputs=tuple(renamed.get(value.name, value) for value in node.inputs))
-        for node in graph.nodes
-    )
+    nodes = (node.reading(renamed) for node in graph.nodes)
     return replace(
         graph,
         nodes=(*copies, *nodes),

@@ -141,9 +141,8 @@ def _values(node: Node, parts: Iterable[_Part]) -> Iterable[Value]:
         if part.is_whole:
             yield part.value
             continue
-        assert part.value.data is not None
         box = [slice(None)] * part.value.type.rank
         box[part.axis] = slice(part.start, part.start + part.extent)
-        elements = part.value.data.array(part.value.type)[tuple(box)].copy()
+        elements = part.value.array[tuple(box)].copy()
         type = part.value.type.with_shape(elements.shape)
         yield Value(f"{node.name}/part{k}", type, Data.of(elements))

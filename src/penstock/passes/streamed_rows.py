@@ -66,9 +66,6 @@ def _with_shape(graph: Graph, x: Value, shape: tuple[int, ...]) -> Graph:
     whole = Value(free_name(f"{x.name}/whole", graph.names()), x.type)
     view = Node(Reshape(x.type.shape), (streamed,), whole, f'input "{x.name}"')
     renamed: Mapping[str, Value] = {x.name: whole}
-    nodes = (
-        replace(node, inputs=tuple(renamed.get(v.name, v) for v in node.inputs))
-        for node in graph.nodes
-    )
+    nodes = (node.reading(renamed) for node in graph.nodes)
     inputs = tuple(streamed if v.name == x.name else v for v in graph.inputs)
     return replace(graph, inputs=inputs, nodes=(view, *nodes))

@@ -24,7 +24,7 @@ from functools import reduce
 from itertools import pairwise
 
 from penstock.errors import ModelError
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
 from penstock.opkit.broadcast import Elementwise
@@ -96,7 +96,7 @@ def needed_boxes(cascade: Sequence[Node], stripe: Region) -> dict[str, Region]:
         out = needed.get(node.name)
         if out is None or out.empty:
             continue
-        for value, read in zip(node.inputs, node.op.needs(node.site, out), strict=True):
+        for value, read in node.reads(out):
             if value.data is None:
                 known = needed.get(value.name)
                 needed[value.name] = read if known is None else known.hull(read)
@@ -150,9 +150,7 @@ class _Writer:
         op = _divided(node, out)
         name = self._name(f"{node.name}[{_text(out)}]")
         inputs: list[Value] = []
-        for k, (value, read) in enumerate(
-            zip(node.inputs, node.op.needs(node.site, out), strict=True)
-        ):
+        for k, (value, read) in enumerate(node.reads(out)):
             if value.data is not None:
                 inputs.append(value.section(read, self._name(f"{name}/input{k}")))
             else:
@@ -161,7 +159,7 @@ class _Writer:
         if node is self.cascade[-1] and out == Region.whole(node.output.type.shape):
             output = node.output
         try:
-            fits = op.result_type(tuple(value.type for value in inputs)).shape == out.shape
+            fits = result_of(op, inputs).shape == out.shape
         except ModelError:
             fits = False
         if not fits:

@@ -25,7 +25,7 @@ from math import prod
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Data, TensorType
@@ -136,7 +136,7 @@ class _Writer:
     ) -> Value | None:
         """The output of a node with another operator, if it computes the same elements."""
         try:
-            type = op.result_type(tuple(value.type for value in inputs))
+            type = result_of(op, inputs)
         except ModelError:
             return None
         if shape is not None and type.shape != shape:
@@ -405,11 +405,10 @@ def _input_stride(value: Value, series: TimeSeries | None, rows: Sequence[Region
 
 
 def _alike(value: Value, rows: Sequence[Region]) -> bool:
-    assert value.data is not None
     different = set(rows)
     if len(different) == 1:
         return True
-    array = value.data.array(value.type)
+    array = value.array
     first = array[rows[0].slices]
     return all(np.array_equal(array[region.slices], first) for region in different)
 

@@ -18,7 +18,7 @@ from penstock.backends.processor_parts import Engines, Processor, single_node_pa
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
-from penstock.ir.graph import Node, Value, free_name
+from penstock.ir.graph import Node, Value, free_name, result_of
 from penstock.ir.op import Op, Site, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
@@ -267,7 +267,7 @@ def _side_by_side(outputs: Sequence[Value], last: Node, parts: Parts) -> Node:
     last: the last node of the group.
     """
     op = Concatenation(COLUMNS)
-    type = op.result_type(tuple(value.type for value in outputs))
+    type = result_of(op, outputs)
     name = free_name(f"{last.name}/outputs", parts.names)
     return Node(op, tuple(outputs), Value(name, type), last.origin)
 

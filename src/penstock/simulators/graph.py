@@ -49,7 +49,7 @@ def run_sequences(
 
 def evaluate_node(node: Node, values: Mapping[str, Array]) -> Array:
     """The whole output of a node."""
-    inputs = tuple(values[v.name] if v.data is None else v.data.array(v.type) for v in node.inputs)
+    inputs = tuple(values[v.name] if v.data is None else v.array for v in node.inputs)
     return node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape))
 
 

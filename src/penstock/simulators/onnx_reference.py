@@ -324,7 +324,7 @@ class OnnxReference:
         for k, value in enumerate(self._imported.graph.outputs):
             theirs = found[self._outputs[k]]
             place = self._border_place(value)
-            mine = value.data.array(value.type) if value.data else place.elements(tensors)
+            mine = value.array if value.data else place.elements(tensors)
             off = _distance(mine, value.type, theirs)
             unexplained = None
             if (stated := recorded.get(value.name)) is not None:

@@ -125,7 +125,7 @@ class Deviating:
 
     def _inputs(self, tensors: Mapping[str, Array]) -> Inputs:
         return [
-            None if v is None else tensors[v.name] if v.data is None else v.data.array(v.type)
+            None if v is None else tensors[v.name] if v.data is None else v.array
             for v in self.node.inputs
         ]
 

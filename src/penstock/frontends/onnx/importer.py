@@ -798,7 +798,7 @@ class _Importer:
             if stored is None or stored.data is None:
                 raise self._on_integers(node, name)
             label = self._tensors.name(f"{name}/stored as {elements.type}")
-            self._constants.put_stored(label, stored.data.array(stored.type), elements.label)
+            self._constants.put_stored(label, stored.array, elements.label)
             return label
         if self._offset(name) != elements.offset:
             raise self._on_integers(node, name)

@@ -213,9 +213,14 @@ def has_wide_weights(node: Node) -> bool:
     return isinstance(node.op, Layer) and node.inputs[1].type.dtype is WIDE
 
 
+def other_axes(weights: Array, axis: int) -> tuple[int, ...]:
+    """All axes but one."""
+    return tuple(k for k in range(weights.ndim) if k != axis)
+
+
 def wide_channels(weights: Array, axis: int) -> Int64s:
     """The channels along `axis` with weights that int8 does not hold."""
-    others = tuple(k for k in range(weights.ndim) if k != axis)
+    others = other_axes(weights, axis)
     return np.flatnonzero((weights.max(axis=others) > 127) | (weights.min(axis=others) < -128))
 
 
@@ -382,7 +387,7 @@ class _Reach:
 
 
 def _reach(x: TensorType, weights: Array, axis: int) -> _Reach:
-    others = tuple(k for k in range(weights.ndim) if k != axis)
+    others = other_axes(weights, axis)
     up = np.maximum(weights, 0).sum(axis=others, dtype=np.int64)
     down = np.minimum(weights, 0).sum(axis=others, dtype=np.int64)
     least, most = x.dtype.lower - x.zero_point, x.dtype.upper - 1 - x.zero_point
@@ -488,9 +493,7 @@ def exchanged_ends(w: Value) -> Value:
 
 
 def _differences(w: Value) -> Array:
-    q, data = w.type.quantisation, w.data
-    assert data is not None
-    elements = data.array(w.type).astype(np.int64)
+    q, elements = w.type.quantisation, w.array.astype(np.int64)
     if q is None:
         return elements
     shape = [1] * elements.ndim

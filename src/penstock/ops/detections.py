@@ -136,13 +136,13 @@ class Detections(OperatorDefaults):
     def _least(self, site: Site) -> int:
         """The least element of a score that reaches the threshold; 128 if none does."""
         x = site.inputs[1]
-        reals = (_CODES - x.zero_point).astype(np.float32) * np.float32(x.scale)
+        reals = x.real_numbers(_CODES)
         reached = _CODES[reals >= np.float32(self.least_score)]
         return int(reached[0]) if reached.size else 128
 
     def _factors(self, boxes: TensorType) -> tuple[Array, Array]:
         """Factors of the sizes of anchors, for centres and for halves, by axis and code."""
-        reals = (_CODES - boxes.zero_point).astype(np.float32) * np.float32(boxes.scale)
+        reals = boxes.real_numbers(_CODES)
         y, x, h, w = (float(np.float32(scale)) for scale in self.scales)
         codes = reals.astype(np.float64)
         halves = [[0.5 * _exp(float(code) / scale) for code in codes] for scale in (h, w)]

@@ -297,12 +297,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         return
     w = onnx_constants.matrix(node)
     outputs, depth = w.type.shape
-    if node.columns is None:
-        require(
-            x.type.rank >= 2 and x.type.shape[-1] == depth,
-            f"input has shape {list(x.type.shape)}, must end in {depth}",
-        )
-    keep = node.columns is None and x.type.rank > 2
+    keep = _keeps_dimensions(node, x, depth)
     op = FullyConnected(keep_dimensions=keep, stated=stated_multipliers(node, outputs))
     if layers.centred(w) is None:
         rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
@@ -317,17 +312,24 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield onnx_layer(op, node, x, w, b)
 
 
+def _keeps_dimensions(node: OnnxNode, x: Value, depth: int) -> bool:
+    """Whether the layer reads several axes of rows.  Raises ModelError for rows of another
+    length."""
+    if node.columns is not None:
+        return False
+    require(
+        x.type.rank >= 2 and x.type.shape[-1] == depth,
+        f"input has shape {list(x.type.shape)}, must end in {depth}",
+    )
+    return x.type.rank > 2
+
+
 def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
     """Products of rows of real numbers by a matrix."""
     real = RealNodes(node)
     w = Value.constant(node.input(1).name, onnx_constants.real_matrix(node))
     outputs, depth = w.type.shape
-    if node.columns is None:
-        require(
-            x.type.rank >= 2 and x.type.shape[-1] == depth,
-            f"input has shape {list(x.type.shape)}, must end in {depth}",
-        )
-    keep = node.columns is None and x.type.rank > 2
+    keep = _keeps_dimensions(node, x, depth)
     op = PlainFullyConnected(UNLIMITED, keep_dimensions=keep)
     offsets = node.optional(2)
     if offsets is None or offsets.type.shape in ((), (1,), (outputs,), (1, 1), (1, outputs)):

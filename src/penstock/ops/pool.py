@@ -282,14 +282,22 @@ def _onnx_average(node: OnnxNode) -> Iterable[Made]:
         if (rows, columns) == (full_rows, full_columns):
             yield depthwise_conv2d.averaged(node, x, rows, columns, rows.size * columns.size)
             return
-        before, after = (0, rows.before, columns.before, 0), (0, rows.after, columns.after, 0)
-        pad = Pad(before, after, x.type.zero_point)
+        pad = _pads(rows, columns, x.type.zero_point)
         made = node.between(pad, x, label="padded", like=x.type.quantisation)
         yield made
         x = made.output
-        full_rows = replace(full_rows, before=0, after=full_rows.after - rows.after)
-        full_columns = replace(full_columns, before=0, after=full_columns.after - columns.after)
+        full_rows, full_columns = _less(full_rows, rows), _less(full_columns, columns)
     yield from _over_present(node, x, full_rows, full_columns)
+
+
+def _pads(rows: Window, columns: Window, element: int) -> Pad:
+    before, after = (0, rows.before, columns.before, 0), (0, rows.after, columns.after, 0)
+    return Pad(before, after, element)
+
+
+def _less(window: Window, padded: Window) -> Window:
+    """The window on an axis with the padding of another one."""
+    return replace(window, before=0, after=window.after - padded.after)
 
 
 def _plain_average(node: OnnxNode) -> Iterable[Made]:
@@ -302,11 +310,8 @@ def _plain_average(node: OnnxNode) -> Iterable[Made]:
         if windows == (rows, columns):
             divisor = rows.size * columns.size
         else:
-            up, across = windows
-            before, after = (0, up.before, across.before, 0), (0, up.after, across.after, 0)
-            x = real.apply(Pad(before, after, 0), x)
-            rows = replace(rows, before=0, after=rows.after - up.after)
-            columns = replace(columns, before=0, after=columns.after - across.after)
+            x = real.apply(_pads(*windows, 0), x)
+            rows, columns = map(_less, (rows, columns), windows)
     op = PlainAveragePool2D(rows, columns, UNLIMITED, divisor)
     return real.result(real.apply(op, x))
 

@@ -81,7 +81,7 @@ def evaluation(name: str, outputs: Array, real: Array | None, expected: Array | 
         return Evaluation(name, compiled)
     has_rows = outputs.ndim > 1 and outputs.shape[-1] > 1
     agreement = _mean(outputs.argmax(-1) == real.argmax(-1)) if has_rows else None
-    difference = _mean(np.abs(outputs.astype(np.float64) - real.astype(np.float64)))
+    difference = _distance(outputs, real)
     return Evaluation(name, compiled, of(real), agreement, difference)
 
 
@@ -105,7 +105,7 @@ def accuracy(name: str, outputs: Array, expected: Array, axes: int) -> Accuracy:
     if outputs.ndim > axes and classes == 1 and expected.shape == outputs.shape[:-1]:
         expected = expected[..., np.newaxis]  # a single number, such as a probability
     if expected.shape == outputs.shape:
-        error = _mean(np.abs(outputs.astype(np.float64) - expected.astype(np.float64)))
+        error = _distance(outputs, expected)
         is_one_hot = classes > 1 and _is_one_hot(expected)
         top = _mean(outputs.argmax(-1) == expected.argmax(-1)) if is_one_hot else None
         return Accuracy(samples, top, error)
@@ -120,6 +120,10 @@ def accuracy(name: str, outputs: Array, expected: Array, axes: int) -> Accuracy:
 
 def _is_one_hot(expected: Array) -> bool:
     return bool(((expected == 0) | (expected == 1)).all() and (expected.sum(-1) == 1).all())
+
+
+def _distance(one: Array, other: Array) -> float | None:
+    return _mean(np.abs(one.astype(np.float64) - other.astype(np.float64)))
 
 
 def _mean(array: Array) -> float | None:

@@ -380,8 +380,7 @@ class Machine:
         out = rows_region(call.output.type.shape, *computed_rows(call, variables))
         if out.empty:
             return
-        needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
-        inputs = tuple(self._operand(view, need, variables) for view, need in needed)
+        inputs = self._inputs(call, out, variables)
         output = self._operand(call.output, out, variables)
         self._check_apart(call, inputs, output)
         if call.kernel.recurrent:
@@ -390,6 +389,10 @@ class Machine:
         read = (*inputs, *whole_operands(call.prefetched))
         written = (output, *self._inside(call), *whole_operands(*_filled(call, output)))
         self._queued.submit(ReadyCall(call.engine, run, read, written))
+
+    def _inputs(self, call: Call, out: Region, variables: Variables) -> tuple[ConcreteOperand, ...]:
+        needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
+        return tuple(self._operand(view, need, variables) for view, need in needed)
 
     def _compute(
         self,
@@ -440,9 +443,7 @@ class Machine:
         """Yields the calls of which a region call consists, each with its inputs and output."""
         for call in region.members:
             out = Region.whole(call.output.type.shape)
-            needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
-            inputs = tuple(self._operand(view, need, {}) for view, need in needed)
-            yield call, inputs, self._whole(call.output)
+            yield call, self._inputs(call, out, {}), self._whole(call.output)
 
     def _offload(
         self,

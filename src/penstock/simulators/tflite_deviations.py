@@ -305,6 +305,14 @@ def _padded_before(node: ForeignNode, extent: int, size: int, stride: int, outpu
     return max((outputs - 1) * stride + size - extent, 0) // 2
 
 
+def _paddings(
+    node: ForeignNode, reach: Sequence[int], strides: Sequence[int], x: Sequence[int]
+) -> list[int]:
+    """The padding before rows and columns of an input of shape x."""
+    axes = zip(x[1:3], reach, strides, _y(node).shape[1:3], strict=True)
+    return [_padded_before(node, *axis) for axis in axes]
+
+
 def _pooled(node: ForeignNode, inputs: Inputs) -> Array:
     return _clamped(_pool(node, inputs), _activation(node), _y(node))
 
@@ -318,9 +326,7 @@ def _pool(node: ForeignNode, inputs: Inputs) -> Array:
     sizes = node.integer("filter_height"), node.integer("filter_width")
     strides = node.integer("stride_h"), node.integer("stride_w")
     found = np.zeros(y.shape, np.int64)
-    before = [
-        _padded_before(node, x.shape[1 + a], sizes[a], strides[a], y.shape[1 + a]) for a in (0, 1)
-    ]
+    before = _paddings(node, sizes, strides, x.shape)
     for i, j in np.ndindex(y.shape[1], y.shape[2]):
         top, left = i * strides[0] - before[0], j * strides[1] - before[1]
         rows, columns = slice(max(top, 0), top + sizes[0]), slice(max(left, 0), left + sizes[1])
@@ -348,9 +354,7 @@ def _convolved_by_channel(node: ForeignNode, inputs: Inputs) -> Array:
     strides = node.integer("stride_h"), node.integer("stride_w")
     apart = node.integer("dilation_h_factor", 1), node.integer("dilation_w_factor", 1)
     reach = [(weights.shape[a] - 1) * apart[a] + 1 for a in (0, 1)]
-    before = [
-        _padded_before(node, x.shape[1 + a], reach[a], strides[a], y.shape[1 + a]) for a in (0, 1)
-    ]
+    before = _paddings(node, reach, strides, x.shape)
     for i, j in np.ndindex(y.shape[1], y.shape[2]):
         for p, q in np.ndindex(weights.shape[0], weights.shape[1]):
             row = i * strides[0] - before[0] + p * apart[0]
@@ -393,10 +397,13 @@ def _moved_to_batch(node: ForeignNode, inputs: Inputs, x: Array, padding: int) -
 Real = Callable[[ForeignNode, Array], Array]
 
 
+def _reals(node: ForeignNode, inputs: Inputs) -> Array:
+    return (_given(inputs, 0).astype(np.float64) - _x(node).zero_point) * _x(node).scale
+
+
 def _really(function: Real) -> Callable[[ForeignNode, Inputs], Array]:
     def expected(node: ForeignNode, inputs: Inputs) -> Array:
-        x, y = _x(node), _y(node)
-        reals = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale
+        y, reals = _y(node), _reals(node, inputs)
         with np.errstate(over="ignore", divide="ignore"):
             steps = function(node, reals) / y.scale
         return np.clip(np.rint(steps) + y.zero_point, -128, 127).astype(np.int8)
@@ -434,16 +441,15 @@ def _expanded(_: ForeignNode, x: Array) -> Array:
 
 
 def _expanded_in_int32(node: ForeignNode, inputs: Inputs, found: Array) -> Array:
-    x, y = _x(node), _y(node)
-    steps = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale / y.scale
+    y = _y(node)
+    steps = _reals(node, inputs) / y.scale
     return np.where(steps + y.zero_point < 2.0**31, _really(_expanded)(node, inputs), found)
 
 
 def _rooted(node: ForeignNode, inputs: Inputs) -> Array:
     """Rounded towards 0; the root of a negative number is 0."""
-    x, y = _x(node), _y(node)
-    reals = (_given(inputs, 0).astype(np.float64) - x.zero_point) * x.scale
-    steps = np.trunc(np.sqrt(np.maximum(reals, 0)) / y.scale) + y.zero_point
+    y = _y(node)
+    steps = np.trunc(np.sqrt(np.maximum(_reals(node, inputs), 0)) / y.scale) + y.zero_point
     return np.clip(steps, -128, 127).astype(np.int8)
 
 

@@ -40,6 +40,7 @@ from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array
+from penstock.opkit.layers import other_axes
 from penstock.opkit.requantise import ADDENDS, MULTIPLIERS, SHIFT
 
 NAMES = (
@@ -156,6 +157,11 @@ class _Sums:
     reach: int
 
     @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """Those of the node but for its factors."""
+        return {k: v for k, v in self.node.attributes.items() if k not in ("alpha", "beta")}
+
+    @property
     def bounds(self) -> _Bounds:
         most = self.reach * abs(self.factor)
         most += 0 if self.bias is None else int(np.abs(self.bias).max(initial=0))
@@ -269,14 +275,16 @@ class _Writer:
         if bounds != _Bounds.held_by(dtype):
             ends = (np.array(end, np.float32) for end in (bounds.lower, bounds.upper))
             real = self._made("Clip", real, *map(self._constant, ends))
-        unit, zero = self._constant(np.array(1, np.float32)), self._number(0, dtype)
-        return self._dequantised(self._made(QUANTISE, real, unit, zero), target, bounds)
+        return self._dequantised(self._made(QUANTISE, real, *self._unit(dtype)), target, bounds)
+
+    def _unit(self, dtype: str) -> tuple[str, str]:
+        """Scale 1 and zero point 0 of elements of a type."""
+        return self._constant(np.array(1, np.float32)), self._number(0, dtype)
 
     def _dequantised(self, elements: str, target: str, bounds: _Bounds) -> _Bytes:
         dtype = bounds.dtype
         assert dtype is not None
-        unit, zero = self._constant(np.array(1, np.float32)), self._number(0, dtype)
-        self._add(DEQUANTISE, (elements, unit, zero), target)
+        self._add(DEQUANTISE, (elements, *self._unit(dtype)), target)
         return _Bytes(target, dtype, bounds)
 
     def _refused(self, what: str, help: str = "") -> UnsupportedError:
@@ -328,8 +336,7 @@ class _Writer:
 
     def _elements(self, form: _Bytes) -> str:
         """The elements of 8 bits."""
-        unit, zero = self._constant(np.array(1, np.float32)), self._number(0, form.dtype)
-        return self._made(QUANTISE, form.name, unit, zero)
+        return self._made(QUANTISE, form.name, *self._unit(form.dtype))
 
     def _looked_up(self, form: _Function) -> str:
         table = self._constant(form.values.astype(np.int32))
@@ -351,8 +358,7 @@ class _Writer:
         inputs = [operand.name for operand in form.operands]
         if form.weights is not None:
             inputs.append(self._constant(form.weights.astype(np.float32)))
-        kept = {k: v for k, v in form.node.attributes.items() if k not in ("alpha", "beta")}
-        found = self._cast(self._made(form.node.name, *inputs, **kept), INT32)
+        found = self._cast(self._made(form.node.name, *inputs, **form.attributes), INT32)
         if form.factor != 1:
             found = self._made("Mul", found, self._number(form.factor, INT32))
         if form.bias is not None:
@@ -518,8 +524,8 @@ class _Writer:
             return
         weights = self._whole(w)
         axis = 0 if node.name == "Conv" or whole(node, "transB", 0) else 1
-        others = tuple(k for k in range(weights.ndim) if k != axis)
-        reach = int(np.abs(weights).sum(axis=others).max(initial=0)) * x.bounds.size
+        sums = np.abs(weights).sum(axis=other_axes(weights, axis))
+        reach = int(sums.max(initial=0)) * x.bounds.size
         found = _Sums(replace(node, inputs=node.inputs[:2]), (x,), weights, None, factor, reach)
         self.forms[node.outputs[0]] = found
         if not bias or not bias[0]:
@@ -650,10 +656,8 @@ class _Writer:
             return None
         else:
             multipliers, addends = multipliers[:1], addends[:1]
-        kept = {k: v for k, v in form.node.attributes.items() if k not in ("alpha", "beta")}
-        return self._made(
-            form.node.name, *inputs, **kept, **self._stated(multipliers, addends, shift)
-        )
+        stated = self._stated(multipliers, addends, shift)
+        return self._made(form.node.name, *inputs, **form.attributes, **stated)
 
     def _stated(self, multipliers: Int64s, addends: Int64s, shift: int) -> dict[str, Attribute]:
         for part in (multipliers, addends):

@@ -44,7 +44,7 @@ from penstock.frontends.onnx.operators import (
     SHAPES,
 )
 from penstock.frontends.onnx.presentation import Presenter, check_interface
-from penstock.frontends.onnx.rewrites import folded_constants, rewritten
+from penstock.frontends.onnx.rewrites import folded_constants, living, rewritten
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
 from penstock.guides import guide
@@ -105,9 +105,9 @@ def _imported(file: File, reading: Reading) -> ImportedModel:
         lambda each: rewritten(with_known_shapes(rewritten(each), extents)),
         lambda each: shapes_of(each, extents),
     )
-    file = _live(rewritten(file))
+    file = living(rewritten(file))
     defined = expanded(file, _is_known, extents)
-    file = file if defined is None else _live(rewritten(defined))
+    file = file if defined is None else living(rewritten(defined))
     _check_operators(file)
     constants, types, taken = ModelConstants(file), element_types(file), file.names()
     file = replace(file, nodes=tuple(n for n in file.nodes if not _is_constant(n, constants)))
@@ -119,16 +119,6 @@ def _imported(file: File, reading: Reading) -> ImportedModel:
     check_interface(in_file, graph, reading)
     places = {name: (names.get(value, value), order) for name, value, order in importer.places()}
     return ImportedModel(graph, places)
-
-
-def _live(file: File) -> File:
-    """The file without nodes on which no output depends."""
-    needed, kept = {border.name for border in file.outputs}, list[FileNode]()
-    for node in reversed(file.nodes):
-        if not needed.isdisjoint(node.outputs):
-            needed.update(node.inputs)
-            kept.append(node)
-    return replace(file, nodes=tuple(reversed(kept)))
 
 
 def _is_known(node: FileNode) -> bool:

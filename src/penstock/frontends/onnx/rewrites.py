@@ -42,7 +42,7 @@ def rewritten(file: File) -> File:
         _explicit_zeros,
         _folded_norms,
         _folded_biases,
-        _living,
+        living,
     ):
         file = rewrite(file)
     return file
@@ -339,8 +339,8 @@ def _between_reals(new: _Growing, node: FileNode, dtype: str) -> Iterator[FileNo
     yield FileNode(QUANTISE, node.where, (real, one, zero), (y,))
 
 
-def _living(file: File) -> File:
-    """Rewrite 1 for nodes that nobody reads."""
+def living(file: File) -> File:
+    """Rewrite 1: the model without nodes on which no output depends."""
     wanted = {*_outputs(file)}
     kept: list[FileNode] = []
     for node in reversed(file.nodes):

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
@@ -71,6 +74,16 @@ class Table:
     @staticmethod
     def of(array: Array) -> Table:
         return Table(TensorType(tuple(array.shape), DType(array.dtype.name)), Data.of(array))
+
+    @staticmethod
+    def integers(numbers: ArrayLike) -> Table:
+        """A table of int32."""
+        return Table.of(np.asarray(numbers, np.int32))
+
+    @staticmethod
+    def reals(numbers: ArrayLike) -> Table:
+        """A table of float32."""
+        return Table.of(np.asarray(numbers, np.float32))
 
     @property
     def array(self) -> Array:

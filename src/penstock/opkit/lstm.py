@@ -117,7 +117,7 @@ class StepScales:
         multipliers = [*self.inputs.multipliers, *self.recurrents.multipliers]
         shifts = [*self.inputs.shifts, *self.recurrents.shifts]
         return (
-            ("multipliers", Table.of(np.array([*multipliers, *(m for m, _ in pairs)], np.int32))),
+            ("multipliers", Table.integers([*multipliers, *(m for m, _ in pairs)])),
             ("shifts", Table.of(np.array([*shifts, *(s for _, s in pairs)], np.int8))),
         )
 

@@ -135,7 +135,7 @@ class Rearrangement(OperatorDefaults):
             "rows": [s.rows for s in outer],
             "bytes": [s.bytes for s in outer],
         }
-        tables = tuple((name, Table.of(np.array(c, np.int32))) for name, c in columns.items())
+        tables = tuple((name, Table.integers(c)) for name, c in columns.items())
         return Kernel("rearrange", tuple(params), tables, by_rows=True)
 
 

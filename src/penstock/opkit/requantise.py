@@ -95,7 +95,7 @@ class Multipliers:
         if self.addends:
             return (("forms", form_table(self.forms(zero_point, Rounding.SINGLE))),)
         return (
-            ("multiplier", Table.of(np.array(self.multipliers, np.int32))),
+            ("multiplier", Table.integers(self.multipliers)),
             ("shift", Table.of(np.array(self.shifts, np.int8))),
         )
 

@@ -330,9 +330,9 @@ def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
             ("in_c", in_c // width),
         ),
         tables=(
-            ("rows", Table.of(rows.astype(np.int32))),
-            ("columns", Table.of(columns.astype(np.int32))),
-            ("channels", Table.of(channels.astype(np.int32))),
+            ("rows", Table.integers(rows)),
+            ("columns", Table.integers(columns)),
+            ("channels", Table.integers(channels)),
         ),
         by_rows=True,
     )

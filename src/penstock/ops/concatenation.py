@@ -110,13 +110,13 @@ def _kernel(name: str, counts: list[int], sizes: list[int], pieces: int) -> Kern
         return Kernel(
             name,
             params=(("inputs", len(counts)), ("period", sum(counts)), ("row_bytes", sizes[0])),
-            tables=(("counts", Table.of(np.array(counts, np.int32))),),
+            tables=(("counts", Table.integers(counts)),),
             by_rows=True,
         )
     return Kernel(
         name,
         params=(("inputs", len(sizes)), ("pieces", pieces)),
-        tables=(("sizes", Table.of(np.array(sizes, np.int32))),),
+        tables=(("sizes", Table.integers(sizes)),),
         by_rows=True,
     )
 

@@ -183,7 +183,7 @@ class QuantizeReal(Elementwise):
         return Kernel(
             "quantize_f32_s8",
             params=(*width(site), ("zero_point", y.zero_point), ("to_even", int(self.to_even))),
-            tables=(("scale", Table.of(np.array([y.scale], np.float32))),),
+            tables=(("scale", Table.reals([y.scale])),),
             by_rows=True,
         )
 
@@ -264,7 +264,7 @@ class Dequantize(Elementwise):
         return Kernel(
             "dequantize_s8_f32",
             params=(*width(site), ("zero_point", x.zero_point)),
-            tables=(("scale", Table.of(np.array([x.scale], np.float32))),),
+            tables=(("scale", Table.reals([x.scale])),),
             by_rows=True,
         )
 

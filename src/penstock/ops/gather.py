@@ -81,8 +81,8 @@ def position_tables(x: TensorType, depth: int) -> tuple[tuple[str, Table], ...]:
     """Tables of kernels that find slices: extents of the first axes, and their strides in bytes."""
     strides = [math.prod(x.shape[k + 1 :]) * x.dtype.size_bytes for k in range(depth)]
     return (
-        ("extents", Table.of(np.array(x.shape[:depth], np.int32))),
-        ("strides", Table.of(np.array(strides, np.int32))),
+        ("extents", Table.integers(x.shape[:depth])),
+        ("strides", Table.integers(strides)),
     )
 
 

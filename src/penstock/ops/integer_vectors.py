@@ -69,7 +69,7 @@ class RatioSoftmax(RowVectors):
         return Kernel(
             "ratio_softmax_s8",
             (*params(site), ("most", self.most), ("out_zero", site.output.zero_point)),
-            (("powers", Table.of(np.array(self.powers, np.int32))),),
+            (("powers", Table.integers(self.powers)),),
             by_rows=True,
         )
 

@@ -138,7 +138,7 @@ class PlainLstm(PlainRecurrence):
     def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
         bounds = Table.of(self.limits.array(DType.FLOAT32))
         tables = (("weights", Table.of(narrowed(in_quads(r[None])))), ("bounds", bounds))
-        scales = Table.of(np.array(self.scales, np.float32))
+        scales = Table.reals(self.scales)
         return (*tables, ("scales", scales)) if self.scales else tables
 
     def kernel(self, site: Site) -> Kernel:

@@ -157,8 +157,8 @@ class PlainResample(OperatorDefaults):
                 ("taps_w", self.columns.size),
             ),
             tables=(
-                *((f"indices_{a}", Table.of(np.array(t.indices, np.int32))) for a, t in axes),
-                *((f"weights_{a}", Table.of(np.array(t.weights, np.float32))) for a, t in axes),
+                *((f"indices_{a}", Table.integers(t.indices)) for a, t in axes),
+                *((f"weights_{a}", Table.reals(t.weights)) for a, t in axes),
             ),
             by_rows=True,
         )

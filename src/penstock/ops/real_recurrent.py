@@ -101,7 +101,7 @@ class RealHidden(OperatorDefaults):
                 ("units", self.units),
                 ("zero_point", site.output.zero_point),
             ),
-            tables=(("scale", Table.of(np.array([site.output.scale], np.float32))),),
+            tables=(("scale", Table.reals([site.output.scale])),),
             by_rows=True,
         )
 

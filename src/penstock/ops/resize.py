@@ -183,7 +183,7 @@ class Resample(ExchangedPair, OperatorDefaults):
                 ("out_zero", site.output.zero_point),
             ),
             tables=(
-                *((f"first_{a}", Table.of(np.array(t.first, np.int32))) for a, t in tables),
+                *((f"first_{a}", Table.integers(t.first)) for a, t in tables),
                 *((f"weights_{a}", Table.of(np.array(t.weights, np.int16))) for a, t in tables),
             ),
             by_rows=True,
@@ -444,7 +444,7 @@ class UnsignedResizeBilinear(ResizeBilinear):
                 *self.shape_params(site),
                 ("half", int(self.sampling is Sampling.HALF_PIXEL)),
             ),
-            tables=(("scale", Table.of(np.array([rows.real, columns.real], np.float32))),),
+            tables=(("scale", Table.reals([rows.real, columns.real])),),
             by_rows=True,
         )
 

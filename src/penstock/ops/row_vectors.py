@@ -137,7 +137,7 @@ class PlainSoftmax(RowVectors):
             return (powers / total(powers))[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
-        beta = Table.of(np.array([self.beta], np.float32))
+        beta = Table.reals([self.beta])
         return Kernel("softmax_f32", params(site), (("beta", beta),), by_rows=True)
 
 
@@ -223,8 +223,8 @@ class LogSoftmax(RowVectors):
             "log_softmax_s8",
             params(site),
             tables=(
-                ("exp", Table.of(exponentials.astype(np.int32))),
-                ("scaled", Table.of(_bounded_differences(site).astype(np.int32))),
+                ("exp", Table.integers(exponentials)),
+                ("scaled", Table.integers(_bounded_differences(site))),
             ),
             by_rows=True,
         )

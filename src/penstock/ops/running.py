@@ -324,7 +324,7 @@ class AverageLast(_OfLastRow):
                 ("in_c", channels),
                 *self.activation.params(site.output),
             ),
-            tables=(("counts", Table.of(np.array(self.counts, np.int32))),),
+            tables=(("counts", Table.integers(self.counts)),),
             by_rows=True,
         )
 

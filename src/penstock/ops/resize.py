@@ -311,22 +311,12 @@ def _resized(inputs: Types, rows: int, columns: int) -> tuple[int, int, int, int
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinear(ExchangedPair, OperatorDefaults):
-    """Resizes rows and columns by bilinear interpolation.
-
-        x  (N, H,  W,  C)  int8
-        y  (N, Ho, Wo, C)  int8   same scale and zero point as x
-
-    Positions and weights have 10 fraction bits; results are rounded half away from zero.
-
-    Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`)."""
+class _Bilinear(OperatorDefaults):
+    """Base of bilinear interpolation of rows and columns."""
 
     rows: int
     columns: int
     sampling: Sampling = Sampling.LEGACY
-
-    TFLITE = ("RESIZE_BILINEAR",)
-    RELAY = relay("image.resize2d")
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,), shape = inputs, _resized(inputs, self.rows, self.columns)
@@ -389,6 +379,21 @@ class ResizeBilinear(ExchangedPair, OperatorDefaults):
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeBilinear(ExchangedPair, _Bilinear):
+    """Resizes rows and columns by bilinear interpolation.
+
+        x  (N, H,  W,  C)  int8
+        y  (N, Ho, Wo, C)  int8   same scale and zero point as x
+
+    Positions and weights have 10 fraction bits; results are rounded half away from zero.
+
+    Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`)."""
+
+    TFLITE = ("RESIZE_BILINEAR",)
+    RELAY = relay("image.resize2d")
+
+
+@dataclass(frozen=True, slots=True)
 class _RealAxis(_Axis):
     """As _Axis, with positions in single precision."""
 
@@ -414,13 +419,11 @@ class _RealAxis(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class UnsignedResizeBilinear(ResizeBilinear):
+class UnsignedResizeBilinear(_Bilinear):
     """As ResizeBilinear, in single precision: as for uint8 elements, which are less by 128 here.
+    Its roundings differ if rows and columns are exchanged.
 
     Source: TFLite RESIZE_BILINEAR; `ResizeBilinear` (`reference/resize_bilinear.h`)."""
-
-    TFLITE = ()
-    RELAY = ()
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         rows, columns = self._axes(site)

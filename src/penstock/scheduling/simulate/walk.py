@@ -272,7 +272,8 @@ def call_end(t: RowTables, a: int, first: int, end: int) -> int:
 @compiled
 def stripes_within(t: RowTables, s: int, stripe: int, free: int) -> int:
     """The rows of the most whole stripes of storage `s`, at least one, that occupy `free` bytes."""
-    is_one = t.slots[s] < t.rows[s] or free < stripe * t.row_bytes[s]
+    # in bands of columns, tensors that are live in all of them have no bytes here
+    is_one = t.slots[s] < t.rows[s] or t.row_bytes[s] == 0 or free < stripe * t.row_bytes[s]
     return stripe if is_one else int(free // t.row_bytes[s] // stripe * stripe)
 
 

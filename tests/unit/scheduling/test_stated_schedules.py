@@ -80,10 +80,18 @@ def test_loops_determine_the_order_of_stripes() -> None:
         assert order == sorted(order)
 
 
-def test_rows_between_the_images_that_nothing_reads_are_computed_with_both() -> None:
+@pytest.mark.parametrize(
+    ("columns", "channels", "layers", "window", "stride"),
+    [(8, 6, 1, (3, 2), (2, 3)), (9, 4, 2, (1, 3), (2, 2))],
+)
+def test_rows_between_images_that_nothing_reads_are_in_no_call_of_several(
+    columns: int, channels: int, layers: int, window: tuple[int, int], stride: tuple[int, int]
+) -> None:
     net = GraphBuilder("unread_rows")
-    x = net.conv2d(net.input((2, 4, 8, 1)), 6, 1, name="first")
-    graph = net.build(net.conv2d(x, 1, (3, 2), (2, 3), padding="valid", name="second"))
+    x = net.input((2, 4, columns, 1))
+    for _ in range(layers):
+        x = net.conv2d(x, channels, 1)
+    graph = net.build(net.conv2d(x, 1, window, stride, padding="valid"))
     bands = 0
     for schedule in cascader.frontier(cascader.parts(graph)).schedules:
         counted(graph, schedule)

@@ -78,8 +78,6 @@ def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
     found = {last: RowWindow(counts, counts, image)}
     for k in reversed(parts):
         lower, upper, _ = found[int(tables.written[k])]
-        if image < counts[-1]:  # a call that computes all images reads all rows of all images
-            lower[0], upper[-1] = 0, tables.rows[tables.written[k]]
         for e in range(tables.reads[k], tables.reads[k + 1]):
             storage = int(tables.storage[e])
             one = RowWindow(
@@ -222,10 +220,9 @@ class ChainShapes:
         return self._known[key]
 
     def _found_shape(self, chain: Chain, call_rows: int) -> ChainShape | None:
-        columns = self._band_columns(chain)
-        if columns is None:
+        columns, every = self._band_columns(chain), chain.parts
+        if columns is None or not self._are_calls(every, call_rows):
             return None
-        every = chain.parts
         bands = -(-column_count(self.parts[every[-1]].output) // chain.columns)
         sizes, moved_bytes = [0] * len(every), 0
         for k, one in enumerate(self._call_columns(every, call_rows)):
@@ -245,6 +242,14 @@ class ChainShapes:
         factors = np.array([columns[p].total / column_count(self.parts[p].output) for p in every])
         moves = tuple(p for p in every[:-1] for _ in range(columns[p].moves))
         return ChainShape(chain, scratch, lower, upper, bands, factors, moves, moved_bytes)
+
+    def _are_calls(self, parts: Positions, call_rows: int) -> bool:
+        """Whether the rows that each part computes in a call are all rows, or some of one image."""
+        windows, t = self._row_windows(parts), self.tables
+        rows, image = len(windows[-1].lower) - 1, windows[-1].image
+        ends = [(window.lower[0], window.upper[-1]) for window in windows]
+        every = [(0, t.rows[t.written[p]]) for p in parts]
+        return image == rows or call_rows < rows or ends == every
 
     def _call_columns(self, parts: Positions, call_rows: int) -> tuple[_CallColumn, ...]:
         """For each member: the memory of a column; the same for bands of all widths."""

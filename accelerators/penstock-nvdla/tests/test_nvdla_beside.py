@@ -19,6 +19,8 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
 from penstock.ops.unary import Relu
+from penstock.uma import Offloaded
+from penstock_nvdla.unextended_kernels import summation
 
 
 def clamps(activation: Activation, zero: int, scale: float, target: Quantisation) -> Graph:
@@ -82,6 +84,22 @@ def test_sums_and_products_with_constants_run_on_sdp(
     done = compiled(graph, f"nvdla:config={config},extension=False")
     assert len(claimed(done.graph)) == 1
     assert_exact(done, "machine")
+
+
+@pytest.mark.parametrize(("config", "rung"), [("large", "machine"), ("small", "host")])
+def test_a_sum_whose_scales_tie_takes_two_passes(config: str, rung: str) -> None:
+    """A step of the first input is 5/6 of a step of the sum, so every third element ties."""
+    net = GraphBuilder("ties", seed=8)
+    x = net.input((1, 40, 30, 70), scale=0.05, zero_point=-18)
+    factor = net.constant(np.full((1, 1, 1, 1), 90, np.int8), Quantisation((0.01,), (0,)), "c")
+    scales = Quantisation((0.030086677,), (3,)), Quantisation((0.0600000015,), (-27,))
+    other = net.apply(Mul(), x, factor, quantisation=scales[0], name="other")
+    y = net.apply(Add(), x, other, quantisation=scales[1], name="sum")
+    done = compiled(net.build(y), f"nvdla:config={config},extension=False")
+    total = next(node for node in claimed(done.graph).values() if node.kind == "add")
+    target = done.request.accelerators[0].target
+    assert len(summation(Offloaded(total, target))) == 2
+    assert_exact(done, rung)
 
 
 def test_a_batch_normalisation_runs_in_c() -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from penstock.fixedpoint import quantise_multiplier
 from penstock.uma import Channels
 from penstock_nvdla.sdp_constants import Passes, Sums, Unproved, find_passes
+from penstock_nvdla.sdp_functions import ELEMENTS, find_function
 
 Real = st.floats(2.0**-12, 0.2)
 
@@ -70,3 +71,16 @@ def test_usual_layers_are_proved() -> None:
 def test_a_clamp_inside_the_range_on_both_sides_is_refused() -> None:
     found = find_passes(sums_of([0.01], [0], 100_000, 3, (-20, 60)))
     assert found == Unproved(1, 1, "elements are clamped to [-20, 60]")
+
+
+def test_functions_of_one_element_have_proved_constants_or_none() -> None:
+    """Two slopes, as of a leaky ReLU, take two passes; both bounds of a clamp one; a curve none."""
+    leaky = np.where(ELEMENTS > 3, ELEMENTS - 3, np.rint((ELEMENTS - 3) / 7)).astype(np.int64)
+    clamp, curve = np.clip(ELEMENTS, -20, 60), ELEMENTS**2 // 128
+    for table, zero, passes in ((leaky, 3, 2), (clamp, 0, 1), (-clamp, 0, 1)):
+        found = find_function(table[None, :], zero, 0)
+        assert found is not None
+        assert len(found.passes) == passes
+        np.testing.assert_array_equal(elements_of(found, ELEMENTS[None, :])[0], table)
+        assert all(np.abs(one.operands).max() < 1 << 15 for one in found.passes)
+    assert find_function(curve[None, :], 0, 0) is None

@@ -165,7 +165,7 @@ def test_what_the_units_cannot_compute_exactly_is_refused_with_the_reason() -> N
     assert "must have one output per channel" in found["doubled"]
 
 
-def nothing(_: Mapping[str, int]) -> None:
+def nothing(_: Mapping[str, int], moved: int = 0) -> None:
     """No sum is proved."""
 
 

@@ -201,8 +201,8 @@ def _slopes(lower: Reals, upper: Reals) -> tuple[Reals, Reals]:
     # Functions with a single step have any slope in one direction.  They get that of the others.
     steps = np.where(np.isfinite(least), least, np.where(np.isfinite(most), most, 0))
     finite = np.isfinite(least) & np.isfinite(most)
-    middle = (least + most) / 2
-    usual = np.abs(middle).max(where=finite, initial=0) or 1
+    middle = np.add(least, most, out=np.zeros_like(least), where=finite) / 2
+    usual = float(np.abs(middle).max()) or 1.0
     direction = np.isfinite(least).astype(int) - np.isfinite(most)
     return np.where(finite, middle, steps + usual * direction), least - most
 

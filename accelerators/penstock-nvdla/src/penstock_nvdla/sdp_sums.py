@@ -13,6 +13,10 @@ factor.  Therefore, `left1` determines it roughly, as a power of two, and the te
 corrects it, by an amount that depends on `left2` and `factor1`.  If the ratio is precise enough,
 each output element corresponds to an interval of s.  The other constants are then chosen so that
 rounding reproduces these intervals.  They are proved by computing all 65,536 pairs of inputs.
+
+Where the ratio of two scales is a simple fraction, sums tie, and TFLite moves the intervals above
+and below the zero point in opposite directions.  Such a sum takes two passes: the elements of one
+saturate below the zero point, those of the other above it, and a third layer adds both.
 """
 
 from __future__ import annotations
@@ -127,12 +131,26 @@ class Levels:
         lower = np.maximum.reduceat(ordered, self._starts)[:-1]
         return lower, np.minimum.reduceat(ordered, self._starts)[1:]
 
+    def edges(self, totals: Int64s) -> Int64s:
+        """Return the pairs of inputs that have the largest or the least weighted sum of a result,
+        each as the index of an entry of `totals`."""
+        ordered = totals.ravel()[self._order]
+        count = np.diff(self._starts, append=len(ordered))
+        most, least = (
+            np.repeat(extreme.reduceat(ordered, self._starts), count)
+            for extreme in (np.maximum, np.minimum)
+        )
+        return self._order[(ordered == most) | (ordered == least)]
 
-def find_sum(p: Mapping[str, int]) -> SumSettings | None:
+
+def find_sum(p: Mapping[str, int], moved: int = 0) -> SumSettings | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
-    p: the parameters of TFLite's arithmetic, by name."""
-    expected = expected_elements(p)
+    p: the parameters of TFLite's arithmetic, by name.
+    moved: what is added to the results.  They saturate on one side; what saturates on the other
+        side without it may exceed the limit."""
+    bounds = LOWEST + max(moved, 0), HIGHEST + min(moved, 0)
+    expected = np.clip(expected_elements(p) + moved, LOWEST, HIGHEST)
     levels = Levels(expected)
     for ratio in _ratios(slope(p, 0), slope(p, 1)):
         totals = ratio.totals()
@@ -142,7 +160,7 @@ def find_sum(p: Mapping[str, int]) -> SumSettings | None:
         if (lower < upper).all():
             gaps, farthest = (lower, upper), float(np.abs(totals).max())
             for found in _placed(ratio, abs(growth), sign, farthest, levels.values[1:], gaps):
-                if (found.elements() == expected).all():
+                if (np.clip(found.elements(), *bounds) == expected).all():
                     return found
     return None
 
@@ -237,7 +255,9 @@ def _placed(
 # pairs of inputs.
 
 
-MOST_CANDIDATES = 24  # The number of constants that are tried, the most precise first.
+# The numbers of constants, the most precise first, of which those are tried whose offset may vary
+# most; of those that yield pairs of inputs for this; and of those that are tried.
+PRECISE_CANDIDATES, FEW_CANDIDATES, MOST_CANDIDATES = 2048, 8, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,26 +290,44 @@ class UnitYSum:
         return np.clip(scaled, LOWEST, HIGHEST)
 
 
-def find_sum_in_y(p: Mapping[str, int]) -> UnitYSum | None:
+def find_sum_in_y(p: Mapping[str, int], moved: int = 0) -> UnitYSum | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
-    p: the parameters of TFLite's arithmetic, by name."""
-    expected = expected_elements(p)
+    p: the parameters of TFLite's arithmetic, by name.
+    moved: what is added to the results.  They saturate on one side; what saturates on the other
+        side without it may exceed the limit."""
+    bounds = LOWEST + max(moved, 0), HIGHEST + min(moved, 0)
+    expected = np.clip(expected_elements(p) + moved, LOWEST, HIGHEST)
     levels = Levels(expected)
-    for candidate in _candidates(slope(p, 0), slope(p, 1)):
+    every = list(_candidates(slope(p, 0), slope(p, 1)))
+    few = [levels.edges(one.totals()) for one in every[:FEW_CANDIDATES]]
+    edges = np.unique(np.concatenate(few)) if few else np.zeros(0, np.int64)
+    every.sort(key=lambda one: _slack(one, edges, expected.ravel()[edges]), reverse=True)
+    for candidate in every[:MOST_CANDIDATES]:
         lower, upper = levels.gaps(candidate.totals())
         heights = (levels.values[1:] - 0.5) * 2.0**candidate.shift / candidate.scale
         low, high = (lower - heights).max(), (upper - heights).min()
         offset = round((low + high) / 2)
         if low < high and abs(offset) < 1 << 31:
             found = replace(candidate, offset=offset)
-            if (found.elements() == expected).all():
+            if (np.clip(found.elements(), *bounds) == expected).all():
                 return found
     return None
 
 
+def _slack(candidate: UnitYSum, edges: Int64s, results: Int64s) -> float:
+    """How much the offset may vary so that some pairs of inputs have their results; negative if no
+    offset fits."""
+    first, second = (INPUTS[index] for index in np.divmod(edges, len(INPUTS)))
+    main, other = (first, second) if candidate.main == 0 else (second, first)
+    step = 2.0**candidate.shift / candidate.scale
+    sums = main * candidate.factor + other * candidate.weight - results * step
+    above = sums.min(where=results > results.min(), initial=np.inf)
+    return float(above - sums.max(where=results < results.max(), initial=-np.inf) + step)
+
+
 def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
-    """Yield up to `MOST_CANDIDATES` sets of constants; the caller still has to find their
+    """Yield up to `PRECISE_CANDIDATES` sets of constants; the caller still has to find their
     offset."""
     # The constants approximate both slopes; those with the least relative error come first.  The
     # input with the larger slope is the main one: its slope is about factor * scale / 2**shift.
@@ -307,7 +345,7 @@ def _candidates(first: float, second: float) -> Iterator[UnitYSum]:
         np.abs(factors * scales / (large * 2.0**shift) - 1),
     )
     fits = (scales <= MOST_FACTOR) & (np.abs(factors) < 1 << RANGE_BITS - 8)
-    for k in np.argsort(np.where(fits, errors, np.inf), kind="stable")[:MOST_CANDIDATES]:
+    for k in np.argsort(np.where(fits, errors, np.inf), kind="stable")[:PRECISE_CANDIDATES]:
         if fits[k]:
             weight = int(weights[k]) if small > 0 else -int(weights[k])
             yield UnitYSum(main, int(factors[k]), weight, int(scales[k]), shift)

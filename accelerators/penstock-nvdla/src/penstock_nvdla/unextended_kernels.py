@@ -48,6 +48,7 @@ POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVER
 SUMS = ("Add", "Sub")
 ELEMENTWISE = (*SUMS, "Mul")
 CLAMP, CONCATENATION, SLICE, PAD = "Relu", "Concatenation", "Slice", "Pad"
+Sides = tuple[SumSettings | UnitYSum, ...]
 NO_FUNCTION = "no constants were found that are proved for all elements"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
 LOWEST, HIGHEST = -128, 127
@@ -63,8 +64,7 @@ def reason_against(offloaded: Offloaded) -> str | None:
     if computes_elements(offloaded.main):
         return None if function(offloaded) else NO_FUNCTION
     if kind in SUMS:
-        found = summation(offloaded)
-        return None if found else NO_SUM
+        return None if summation(offloaded) else NO_SUM
     if kind == CONCATENATION:
         return None
     if kind == SLICE:
@@ -174,15 +174,22 @@ def plain_task(offloaded: Offloaded) -> UnextendedTask:
     return offloaded.cache[key]
 
 
-def summation(offloaded: Offloaded) -> SumSettings | UnitYSum | None:
-    """Return constants with which SDP adds or subtracts two tensors exactly as TFLite does.
+def summation(offloaded: Offloaded) -> Sides:
+    """Return constants with which SDP adds or subtracts two tensors exactly as TFLite does: those
+    of one pass, or of one for the results from `split` on and one for those below.
 
-    A `SumSettings` is for units X1 and X2, a `UnitYSum` for unit Y.  The result is None if the
+    A `SumSettings` is for units X1 and X2, a `UnitYSum` for unit Y.  The result is empty if the
     search finds no exact constants."""
     key = "summation"
     if key not in offloaded.cache:
         offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
     return offloaded.cache[key]
+
+
+def split(p: Mapping[str, int]) -> int:
+    """Return the result at which the two passes of a sum meet: its zero point, or 0 if all results
+    are on one side of that.  p: the parameters of TFLite's arithmetic, by name."""
+    return p["out_zero"] if LOWEST < p["out_zero"] < HIGHEST else 0
 
 
 def constant_operand(node: Node) -> int | None:
@@ -259,12 +266,25 @@ def _moving_weights(task: UnextendedTask) -> bytes:
     return packed + bytes(aligned(len(packed)) - len(packed))
 
 
-def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> SumSettings | UnitYSum | None:
-    """Return constants with which a sum or difference is proved exact; None if there are none."""
-    # They are for units X1 and X2 if possible.  Otherwise, they are for unit Y, which processes
-    # fewer elements per cycle, if `chip` has this unit.
-    found = find_sum(p)
-    return find_sum_in_y(p) if found is None and chip.rates.elementwise else found
+def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> Sides:
+    """The result of `summation`."""
+    whole = _proved_side(p, chip, 0)
+    if whole is not None:
+        return (whole,)
+    if (p["least"], p["most"]) != (LOWEST, HIGHEST):
+        return ()
+    above = _proved_side(p, chip, LOWEST - split(p))
+    below = _proved_side(p, chip, HIGHEST - split(p)) if above is not None else None
+    return () if above is None or below is None else (above, below)
+
+
+def _proved_side(
+    p: Mapping[str, int], chip: NvdlaConfiguration, moved: int
+) -> SumSettings | UnitYSum | None:
+    # Unit Y processes fewer elements per cycle than X1 and X2, but proves one side more often.
+    searches = (find_sum, find_sum_in_y)[: 1 + bool(chip.rates.elementwise)]
+    found = (search(p, moved) for search in (searches[::-1] if moved else searches))
+    return next((one for one in found if one is not None), None)
 
 
 def _task(offloaded: Offloaded) -> UnextendedTask:
@@ -274,7 +294,9 @@ def _task(offloaded: Offloaded) -> UnextendedTask:
         return _function_task(offloaded)
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape
-        return UnextendedTask(chip, None, w, h, c, w, h, c, total=summation(offloaded))
+        middle = split(offloaded.parameters)
+        total = summation(offloaded)
+        return UnextendedTask(chip, None, w, h, c, w, h, c, total=total, split=middle)
     if kind == SLICE:
         return _slicing_task(offloaded)
     if kind == PAD:

@@ -46,7 +46,7 @@ from penstock_nvdla.sdp import (
     per_channel,
     scaled,
 )
-from penstock_nvdla.sdp_constants import PassSettings
+from penstock_nvdla.sdp_constants import HIGHEST, LOWEST, PassSettings
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
 from penstock_nvdla.stream import (
     Write,
@@ -172,7 +172,10 @@ class UnextendedTask(Task):
     by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
     alike: whether the convolutions of all whole packs read the same weights.
     method: what PDP computes; None unless the operator is a pool.
-    total: the constants of a sum of two tensors; None for other operators.
+    total: the constants of the one or two passes of a sum of two tensors; empty for other
+        operators.
+    split: the result at which two such passes meet: elements of the first saturate below it, those
+        of the second above it.
     function: the settings of the passes of a function of one element; empty for other operators.
     shared: for each of these passes, the four operands of all channels; empty if each channel has
         operands of its own, in a table.
@@ -188,7 +191,8 @@ class UnextendedTask(Task):
     by_pack: bool = False
     alike: bool = False
     method: PoolingMethod | None = None
-    total: SumSettings | UnitYSum | None = None
+    total: tuple[SumSettings | UnitYSum, ...] = ()
+    split: int = 0
     function: tuple[PassSettings, ...] = ()
     shared: tuple[tuple[int, ...], ...] = ()
     gathered_bytes: int = 0
@@ -209,7 +213,7 @@ class UnextendedTask(Task):
     @property
     def operands(self) -> tuple[int, ...]:
         """The indices of the operator's inputs that the task reads, in order."""
-        return (0,) if self.total is None else (self.total.main, 1 - self.total.main)
+        return (self.total[0].main, 1 - self.total[0].main) if self.total else (0,)
 
     @property
     def rows_at_once(self) -> int:
@@ -226,7 +230,7 @@ class UnextendedTask(Task):
     @property
     def scratch_bytes(self) -> int:
         """The size of the scratch memory of the task in bytes."""
-        twice = len(self.passes or self.function) > 1
+        twice = len(self.passes or self.function or self.total) > 1
         rows = min(self.rows_at_once, self.out_h) if self.lead or twice else 0
         return self.gathered_bytes + rows * self.kept_row_bytes
 
@@ -269,8 +273,8 @@ class UnextendedTask(Task):
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         # Row addresses are relative to the first input row that is read, to output row `first`, or
         # to row `first` of the second input (`UnextendedStep.bases`).
-        if self.total is not None:
-            yield self._total_step(self.total, end - first, (in_lines, out_lines, second_lines))
+        if self.total:
+            yield from self._total_steps(end - first, (in_lines, second_lines), out_lines)
         elif self.method is PoolingMethod.AVERAGE:
             yield from self._averaging_steps(first, end, in_lines, out_lines)
         elif self.method is not None:
@@ -297,7 +301,7 @@ class UnextendedTask(Task):
                 surfaces = self._surfaces(source, target, in_lines, out_lines)
                 kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
                 yield from self._pass_steps(lower, upper, (surfaces, kept))
-                yield self._sum(self.passes[0], upper - lower, kept[1], surfaces[1])
+                yield self._sum(self.passes[0].origin, upper - lower, kept[1], surfaces[1])
 
     def _surfaces(
         self, source: int, target: int, in_lines: int, out_lines: int
@@ -437,33 +441,58 @@ class UnextendedTask(Task):
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
         return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
 
-    def _sum(
-        self, settings: PassSettings, rows: int, second: Surface, output: Surface
-    ) -> UnextendedStep:
-        conversion = Conversion(offset=settings.origin)
+    def _sum(self, offset: int, rows: int, second: Surface, output: Surface) -> UnextendedStep:
+        """The layer that adds what is in scratch to some rows of the output, minus an offset."""
+        conversion = Conversion(offset=offset)
         layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
         size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
         moved = LayerTraffic(features=size, second=size, output=size)
         operations = SdpOperations(added_elements(output))
         return UnextendedStep(layer, moved, SUM_BASES, operations)
 
+    def _total_steps(
+        self, rows: int, in_lines: tuple[int, int], out_lines: int
+    ) -> Iterator[UnextendedStep]:
+        """The layers that compute some rows of a sum of two tensors."""
+        pitch = self.out_w * self.hardware.memory_atom_bytes
+        first, *others = self.total
+        most = self.rows_at_once if others else rows
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
+            inputs = [Surface(lines, pitch, start * lines) for lines in in_lines]
+            output = Surface(out_lines, pitch, start * out_lines)
+            yield self._total_step(first, count, inputs, output)
+            for other in others:
+                kept = Surface(self.out_row_bytes, pitch)
+                step = self._total_step(other, count, inputs, kept)
+                yield replace(step, bases={**step.bases, OUTPUT_REGISTER: Base.SCRATCH})
+                yield self._sum(LOWEST + HIGHEST - self.split, count, kept, output)
+
     def _total_step(
-        self, total: SumSettings | UnitYSum, rows: int, lines: tuple[int, int, int]
+        self,
+        total: SumSettings | UnitYSum,
+        rows: int,
+        inputs: Sequence[Surface],
+        output: Surface,
     ) -> UnextendedStep:
+        """The layer that computes one pass of some rows of a sum."""
         atom = self.hardware.memory_atom_bytes
-        source, output, second = (Surface(line, self.out_w * atom) for line in lines)
+        places, (source, second) = [Base.INPUT, Base.SECOND], inputs
+        if total.main != self.total[0].main:
+            places, (second, source) = places[::-1], inputs
         if isinstance(total, UnitYSum):
             place = (second.address, second.line_stride, second.surface_stride)
             operations = SdpOperations(y=SdpUnitY(total.factor, total.weight, *place))
-            added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": Base.SECOND}
+            added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": places[1]}
         else:
-            operations, added = _sum_operations(total, source, second)
+            operations, added = _sum_operations(total, (source, second), places)
         conversion = Conversion(total.offset, total.scale, total.shift)
         in_y = operations.y is not None
         layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion, in_y)
         size = packed_bytes(rows, self.out_w, self.out_c, atom)
         moved = LayerTraffic(features=size, second=size * len(added), output=size)
-        return UnextendedStep(layer, moved, {**COPY_BASES, **added}, operations)
+        bases = {**COPY_BASES, "SDP_RDMA.D_SRC_BASE_ADDR_LOW": places[0], **added}
+        return UnextendedStep(layer, moved, bases, operations)
 
     def _function_steps(self, rows: int, in_lines: int, out_lines: int) -> Iterator[UnextendedStep]:
         """The layers that compute a function of each element of some rows, or copy them."""
@@ -476,7 +505,7 @@ class UnextendedTask(Task):
             if len(self.function) > 1:
                 kept = Surface(self.out_row_bytes, output.surface_stride)
                 yield self._single_step(count, source, kept, 1)
-                yield self._sum(self.function[0], count, kept, output)
+                yield self._sum(self.function[0].origin, count, kept, output)
 
     def _single_step(
         self, rows: int, source: Surface, output: Surface, index: int
@@ -617,19 +646,20 @@ def _pooling(layer: PoolingLayer, atom_bytes: int) -> UnextendedStep:
 
 
 def _sum_operations(
-    settings: SumSettings, source: Surface, second: Surface
+    settings: SumSettings, surfaces: tuple[Surface, Surface], places: Sequence[Base]
 ) -> tuple[SdpOperations, Mapping[str, Base]]:
     """(operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs."""
     # The main input passes through both units.  X2 adds an input that it reads from memory, and so
     # does X1 unless `Ratio.left1` is None.
     # operations: the settings of both units.
-    # bases: for each register with the address of an input that a unit reads, which input this is:
-    #   `Base.INPUT` for the main one, `Base.SECOND` for the other.
+    # bases: for each register with the address of an input that a unit reads, which input this is.
+    # surfaces, places: those of the main and of the other input.
     ratio, left1 = settings.ratio, settings.ratio.left1
     repeats = ratio.again == ratio.main
-    added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.INPUT if repeats else Base.SECOND}
+    added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": places[0 if repeats else 1]}
     if left1 is not None:
-        added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = Base.SECOND
+        added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = places[1]
+    source, second = surfaces
     again = source if repeats else second
     x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
     x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)

@@ -220,7 +220,9 @@ def _placed(
             parts = expanded.schedule.parts.parts
             line = max((part.kernel.cache_line_bytes for part in parts), default=1)
             point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted, line)
-            schedule = with_placed_costs(expanded, point.addresses, known)
+            schedule = expanded.schedule
+            if expanded is not task.expanded or not _are_same(found, task.effort.known):
+                schedule = with_placed_costs(expanded, point.addresses, known)
             yield replace(point, schedule=schedule)
             if not noticeably_faster(task.expanded.schedule.cost.cycles, schedule.cost.cycles):
                 break  # the others are no faster
@@ -232,8 +234,8 @@ def _placed(
 class _Effort:
     """What is done to place a schedule.
 
-    known: placements to finish: to lower further, and to check.  None: the schedule is placed
-        quickly.
+    known: placements to finish: to lower further, and to check; the schedule has its costs at their
+        addresses.  None: the schedule is placed quickly.
     ceiling_bytes: of the default region, to which rows in rings or whole tensors may raise it.
     in_runs: whether the rows of each tensor are adjacent as far as possible, in several placements
         of different heights.
@@ -379,6 +381,11 @@ def _in_runs(problems: tuple[_Problem, ...], options: PlaceOptions) -> tuple[_Pl
         tuple((m, each[min(k, len(each) - 1)]) for m, each in zip(memories, every, strict=True))
         for k in range(max(map(len, every)))
     )
+
+
+def _are_same(found: _Placements, known: _Placements | None) -> bool:
+    """Return whether buffers lie where they lay when the schedule got its costs."""
+    return known is not None and [p.offsets for _, p in found] == [p.offsets for _, p in known]
 
 
 def _kept(task: _Task) -> Iterator[_Placements]:

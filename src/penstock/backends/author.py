@@ -162,9 +162,9 @@ def _is_plain(cost: Breakdown) -> bool:
     if type(resources) is not dict or macs == 0:
         return False
     numbers = (cost.cycles, cost.cold_start, cost.memory_bytes, macs or 0, *resources.values())
-    return all(type(name) is str for name in resources) and all(
-        type(number) in (int, float) and 0 <= number < MOST_CYCLES for number in numbers
-    )
+    if not (set(map(type, numbers)) <= {int, float} and set(map(type, resources)) <= {str}):
+        return False
+    return min(numbers) >= 0 and sum(numbers) < MOST_CYCLES  # false if one is no number
 
 
 def with_plain_numbers(cost: object) -> object:

@@ -77,9 +77,9 @@ class _Tensors:
 
         None for constants and for rows in the ring of a queue, which kernels with placed costs do
         not access."""
-        if self.writer.expanded.storage_owner(value) is None:
-            return None
         if value.name not in self._known:
+            if self.writer.expanded.storage_owner(value) is None:
+                return None
             view = self.writer.view(value)
             rows = view.rows
             if rows.rotation is not None:
@@ -150,12 +150,12 @@ class CallCosts:
         bands: bands with placed costs, by name of the part that stands for them."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
-        fills = tuple(self._fills(cascade, after))
+        fills, scratch = tuple(self._fills(cascade, after)), self._scratch(plan)
         calls = zip(cascade.calls[:, :3].tolist(), cold.tolist(), strict=True)
         for (position, first, end), starts_cold in calls:
             part = self.steps[position]
             if part.kernel.placed is not None:
-                found = part.kernel.placed(self._call(plan, position, (first, end), fills))
+                found = part.kernel.placed(self._call(plan, position, (first, end), scratch, fills))
                 _add(taken, position, found.cold if starts_cold else found)
             fills = ()
         positions = range(cascade.lower, cascade.upper)
@@ -171,11 +171,11 @@ class CallCosts:
 
     def _scratch_bytes(self, cascade: ExpandedCascade) -> int:
         """The scratch memory that the calls of a cascade need because of addresses."""
-        most = 0
+        most, scratch = 0, self._scratch(cascade.plan)
         for position, first, end in cascade.calls[:, :3].tolist():
             kernel = self.steps[position].kernel
             if kernel.placed_scratch is not None:
-                call = self._call(cascade.plan, position, (first, end), ())
+                call = self._call(cascade.plan, position, (first, end), scratch, ())
                 most = max(most, kernel.placed_scratch(call))
         return most
 
@@ -213,8 +213,17 @@ class CallCosts:
         costs = tuple(_placed(cost, taken.get(k)) for k, cost in enumerate(band.plan.costs))
         return replace(band, plan=replace(band.plan, costs=costs))
 
+    def _scratch(self, plan: Plan) -> int | None:
+        """The address of the scratch memory of a plan, if it has any."""
+        return self.addresses.offsets.get(scratch_name(self.expanded.schedule, plan))
+
     def _call(
-        self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]
+        self,
+        plan: Plan,
+        position: int,
+        rows: tuple[int, int],
+        scratch: int | None,
+        fills: tuple[Fill, ...],
     ) -> PlacedCall:
         schedule, offsets = self.expanded.schedule, self.addresses.offsets
         k = schedule.order[position]
@@ -223,7 +232,7 @@ class CallCosts:
             plan,
             self.steps[position],
             rows,
-            offsets.get(scratch_name(schedule, plan)),
+            scratch,
             None if mine is None else offsets[prefetch_name(schedule, mine)],
             fills,
         )

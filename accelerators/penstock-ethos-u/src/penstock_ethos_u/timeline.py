@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from math import floor
 from typing import NamedTuple
 
 from penstock_ethos_u.configurations import EthosUConfiguration
@@ -61,14 +62,15 @@ Step = Job | QueueWait
 
 
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
-    """Return the job of the timeline that represents an operation.
+    """Return the job of the timeline that represents an operation. It takes a whole number of
+    cycles, as in Vela (`EthosU55Performance`), which drops fractions.
 
     chip: the configuration. If tensors and constants share one port, the field `features` of the
         job includes the accesses to constants, and its field `constants` is 0."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
-    return Job(CommandQueue.OPERATIONS, float(total), float(features), float(constants))
+    return Job(CommandQueue.OPERATIONS, float(floor(total)), float(features), float(constants))
 
 
 def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:

@@ -211,7 +211,7 @@ def test_files_of_the_core_name_no_accelerator() -> None:
 
 
 def test_an_accelerator_that_is_named_would_be_found() -> None:
-    assert named_accelerators("networks on Ethos-U85 only") == {"ethos u"}
+    assert named_accelerators("networks on Ethos-U75 only") == {"ethos u"}
     for text in ("vela-tflite", "VELA_TFLITE", "ARM_RUNNER", "--kind pe-array", "nvdla"):
         assert named_accelerators(text), text
 

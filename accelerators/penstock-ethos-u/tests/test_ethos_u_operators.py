@@ -266,3 +266,11 @@ def test_an_output_element_before_the_first_window_is_refused(extent: int) -> No
     done = compiled(transposed_by(2, 1 if extent == 1 else 3, -1, 1, extent), "ethos_u55")
     assert not claimed(done.graph)
     assert "output elements at a border" in done.parts.cpu_fallbacks[0].reason
+
+
+@pytest.mark.parametrize("window", [(25, 5), (9, 2), (8, 8)])
+def test_averages_of_large_windows_on_ethos_u85(window: tuple[int, int]) -> None:
+    """Beyond 8 rows or columns they are scaled sums."""
+    net = GraphBuilder("averages")
+    x = net.conv2d(net.input((1, 27, 9, 2)), 20, 1, name="features")
+    assert_runs(net.build(net.average_pool2d(x, window, 1, name="y")), EVERY[-2], "nhcwb16")

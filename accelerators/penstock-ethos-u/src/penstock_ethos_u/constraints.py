@@ -15,6 +15,7 @@ import numpy as np
 from penstock.uma import Array, DType, Offloaded, double_rounding, multiply, row_count
 from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
+from penstock_ethos_u.encoding import HIGH_BITS
 from penstock_ethos_u.movement import MOST_BOXES
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, reciprocal
 from penstock_ethos_u.operators import (
@@ -130,7 +131,8 @@ def average_is_exact(op: Operation) -> bool | str:
     """Return True if the NPU's average equals TFLite's for all elements in all windows of the
     operation, or else the reason why it does not."""
     counts = {r * c for r in _window_extents(op, 0) for c in _window_extents(op, 1)}
-    odd = sorted(n for n in counts if not _reciprocal_is_exact(n, scales_sum=op.scales_sum))
+    how = op.scales_sum, op.rounds_average_once
+    odd = sorted(count for count in counts if not _reciprocal_is_exact(count, *how))
     return not odd or f"averages of {odd[0]} elements differ"
 
 
@@ -146,11 +148,11 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _reciprocal_is_exact(count: int, *, scales_sum: bool) -> bool:
+def _reciprocal_is_exact(count: int, scales_sum: bool, once: bool) -> bool:
     """Whether the NPU computes every average of `count` int8 elements as TFLite does; False
     if `count` is not positive.
 
-    scales_sum: whether it scales a sum, `Operation.scales_sum`."""
+    scales_sum, once: `Operation.scales_sum` and `Operation.rounds_average_once`."""
     # The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds.  TFLite
     # divides the sum by `count` and rounds.
     if count < 1:
@@ -162,7 +164,7 @@ def _reciprocal_is_exact(count: int, *, scales_sum: bool) -> bool:
     sums = near[abs(near) <= 128 * count]
     scale, shift = reciprocal(count, scales_sum=scales_sum)
     quotient = np.sign(sums) * ((2 * abs(sums) + count) // (2 * count))
-    return bool((_scaled(sums, scale, shift, once=scales_sum) == quotient).all())
+    return bool((_scaled(sums, scale, shift, once=once) == quotient).all())
 
 
 def _scaled(x: Array, scale: int, shift: int, *, once: bool) -> Array:
@@ -435,8 +437,9 @@ def exact(offloaded: Offloaded) -> bool | str:
         return slopes_are_exact(offloaded) or "a slope exceeds 1"
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
-        if op.configuration.memories is not None:  # both terms are shifted and scaled like TFLite's
-            return True
+        if op.configuration.memories is not None:  # both terms are shifted and scaled as in TFLite
+            bits = [HIGH_BITS - BITS - shift for shift in (op.shift0, op.shift1)]
+            return (min(bits) >= 0 and max(bits) <= MOST_SHIFT) or f"terms are shifted by {bits}"
         site, second = offloaded.main.site, operands(offloaded)[1]
         fixed = site.constants[second] is not None
         return sum_is_exact(op, np.unique(site.constant(second)) if fixed else ELEMENTS)

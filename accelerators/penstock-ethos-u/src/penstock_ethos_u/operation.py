@@ -185,9 +185,13 @@ class Operation:
     def scales_sum(self) -> bool:
         """Whether an average is a sum that is multiplied by the reciprocal of the elements of its
         window: Ethos-U85 only counts the elements of small windows."""
-        large = max(self.kernel_h, self.kernel_w) > COUNTED_WINDOW
-        separate = self.configuration.memories is not None
-        return self.function is NpuFunction.AVERAGE and large and separate
+        return self.rounds_average_once and max(self.kernel_h, self.kernel_w) > COUNTED_WINDOW
+
+    @property
+    def rounds_average_once(self) -> bool:
+        """Whether the operation is an average that is rounded to nearest, ties upwards, which
+        Ethos-U85 does for averages."""
+        return self.function is NpuFunction.AVERAGE and self.configuration.memories is not None
 
     @property
     def constants_in_sram(self) -> bool:

@@ -121,9 +121,11 @@ def _computation(action: Compute, made: Any) -> Settings:
         yield from _elementwise(op, dict(sources), made.ofm.shape)
     else:
         yield from _window(op, made)
-        count = op.kernel_h * op.kernel_w
-        scale, shift = reciprocal(count, scales_sum=True) if op.scales_sum else (1, 0)
-        yield "OFM_SCALE", {"scale": scale, "shift": shift, "rounding": NATURAL * op.scales_sum}
+        scale, shift = 1, 0
+        if op.scales_sum:
+            scale, shift = reciprocal(op.kernel_h * op.kernel_w, scales_sum=True)
+        rounding = NATURAL if op.rounds_average_once else 0
+        yield "OFM_SCALE", {"scale": scale, "shift": shift, "rounding": rounding}
     yield from _activation(op)
     if op.weighted:
         yield from _constants(made)

@@ -223,10 +223,12 @@ MOST_TAPS = 8  # Rows or columns of the part of a window that Vela considers.
 def overtakes(action: Compute, before: Compute) -> bool:
     """Return whether an operation reads what the previous operation may not have written, since
     Vela derives BLOCKDEP from less than the operation reads: it assumes that the first row of a
-    tile has the lowest address, and considers the first 8 x 8 taps of a window."""
+    tile has the lowest address, and considers the first 8 x 8 taps of a window. False for
+    Ethos-U85, whose BLOCKDEP is that of `block_dependency`."""
     op, other = action.op, before.op
     is_large = max(op.kernel_h, op.kernel_w) > MOST_TAPS
-    if action.maps.source[1].pitch > 0 and not is_large:
+    is_seen = action.maps.source[1].pitch > 0 and not is_large
+    if is_seen or op.configuration.memories is not None:
         return False
     lower, upper = op.reads(action.first, action.end)
     read = _rows(action.maps.source, upper - lower, op.in_row_bytes)

@@ -152,9 +152,10 @@ def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
     cascades = ExpandedSchedule(schedule).cascades
     found = (costed_steps(schedule, cascade) for cascade in cascades)
     layers = {box.node: box.tensor for box in schedule.boxes}
+    copies = {box.node for box in schedule.boxes if box.is_copy}
     return tuple(
         CascadeReport(
-            len({layers.get(one.tensor, one.tensor) for one in costed}),
+            len({layers.get(o.tensor, o.tensor) for o in costed if o.tensor not in copies}),
             max(highest_stripe(one.stripes) for one in costed),
             sum(count_stripes(one.stripes) for one in costed),
         )

@@ -177,6 +177,8 @@ def test_a_schedule_whose_stripes_are_nodes_can_be_changed_and_compiled() -> Non
     report = api.compile(graph, "host", schedule=schedule).report
     assert report == api.compile(graph, "host", schedule=cascade).report
     assert [(one.layers, one.rows) for one in report.cascades] == [(2, 3)]
+    kept = api.compile(graph, "host", schedule=Cascade(BOTH, (1, 3, 3, 4))).report
+    assert [(one.layers, one.rows) for one in kept.cascades] == [(2, 3)]
 
 
 def test_a_stripe_configuration_states_stripes_and_loops() -> None:

@@ -189,6 +189,16 @@ def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     return f"did you mean {near[0]}? " if near else ""
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return names for a message: at most `most`, and how many others there are.
+
+    >>> listed(("a", "b", "c")), listed(("a", "b", "c"), most=2)
+    ('a, b, c', 'a, b and 1 more')
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def raise_interruption(error: Exception) -> None:
     """Raise the KeyboardInterrupt or SystemExit of a signal, if it is the reason for an error:
     Numba raises a SystemError from it, and others fail while they clean up."""

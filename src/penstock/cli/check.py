@@ -12,6 +12,7 @@ from penstock import api
 from penstock.api.arguments import HOPS, check_reference
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_error, print_json, print_kernels, progress
+from penstock.errors import listed
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 
@@ -112,15 +113,15 @@ def _print_verified(done: api.Verified) -> None:
             out().print(f"documented deviation: {exception}", highlight=False)
     for line in summary.engine_lines(done.report.engines):
         out().print(line)
-    for name in done.converted:
-        out().print(f'converted by the caller (--io quantized): "{name}"', highlight=False)
-    for name in done.vanished:
-        out().print(f'computed nowhere: "{name}"', highlight=False)
-    for name in done.in_regions:
-        said = f'inside a region call, not compared: "{name}" (--separate-regions compares it)'
-        out().print(said, highlight=False)
-    for name in done.added:
-        out().print(f'added by penstock, not in the reference: "{name}"', highlight=False)
+    tensors = {
+        "converted by the caller (--io quantized)": done.converted,
+        "computed nowhere": done.vanished,
+        "inside region calls, not compared (--separate-regions compares them)": done.in_regions,
+        "added by penstock, not in the reference": done.added,
+    }
+    for said, names in tensors.items():
+        if names:
+            out().print(f"{said}: {listed(names)}", highlight=False)
 
 
 def golden(

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from penstock.errors import InternalError, ModelError, PenstockError, UnsupportedError
+from penstock.errors import (
+    InternalError,
+    ModelError,
+    PenstockError,
+    UnsupportedError,
+    listed,
+)
 from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
@@ -140,15 +146,10 @@ def _remedies(causes: Sequence[PenstockError]) -> str:
             named.append(name)
     if len(by_help) == 1:
         return causes[0].help
-    lines = [f"{_listed(names)}: {help}" for help, names in by_help.items() if help]
+    lines = [f"{listed(names, MOST_NAMED)}: {help}" for help, names in by_help.items() if help]
     if len(lines) > MOST_SHOWN:
         lines[MOST_SHOWN:] = [f"and {len(lines) - MOST_SHOWN} more remedies"]
     return "\n        ".join(lines)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _places(cause: Sequence[PenstockError]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from penstock.backends.accelerator import Accelerator
-from penstock.errors import UnsupportedError, UsageError, did_you_mean
+from penstock.errors import UnsupportedError, UsageError, did_you_mean, listed
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
@@ -39,8 +39,6 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, liv
 
 MOST_STRIPES = 4096
 """Maximum number of stripes of a cascade that is rewritten, with a node for each stripe."""
-MOST_NAMES = 8
-"""Maximum number of names that a message lists."""
 AXES = ("batch", "rows", "columns", "channels")
 
 Reassign = Callable[[Graph], Parts]
@@ -170,7 +168,7 @@ def _rewritten(
             columns = {each.columns for each in one.chains} or {one.columns}
             raise UnsupportedError(
                 "cascader-001",
-                f'"{one.parts[-1]}" cannot run in bands of {_listed([*map(str, columns)])} columns',
+                f'"{one.parts[-1]}" cannot run in bands of {listed([*map(str, columns)])} columns',
                 where=_where(one),
                 why="each part must compute some columns of an (N, H, W, C) tensor by itself, only "
                 "later parts may read them, and a band has at most the columns of the output",
@@ -396,7 +394,7 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
                 "cascader-006",
                 f'there is no part "{name}"',
                 where=_where(one),
-                why=f"the parts are {_listed(known)}",
+                why=f"the parts are {listed(known)}",
                 help=did_you_mean(name, known).rstrip()
                 or "use names of parts (penstock.cascader.parts)",
             )
@@ -406,7 +404,7 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
             "a cascade has no parts",
             where="the schedule",
             why="a cascade runs one part or several",
-            help=f"name parts: {_listed(known)}",
+            help=f"name parts: {listed(known)}",
         )
     for name, mode in one.modes.items():
         inner = one.parts[:-1]
@@ -415,7 +413,7 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
                 "cascader-007",
                 f'"{name}" cannot have the buffer mode {mode.value}',
                 where=_where(one),
-                why=f"tensors between the parts are rolling or recompute: {_listed(inner)}; all "
+                why=f"tensors between the parts are rolling or recompute: {listed(inner)}; all "
                 "others, such as the output, are in memory as a whole"
                 if inner
                 else "the cascade has one part, so that no tensor is between parts",
@@ -663,7 +661,7 @@ def _assignment(
                     "cascader-013",
                     f'there is no memory "{region}" for tensors',
                     where=_where(one),
-                    why=f"the memories for tensors are {_listed(regions)}",
+                    why=f"the memories for tensors are {listed(regions)}",
                     help=did_you_mean(region, regions).rstrip() or "use one of them",
                 )
             nodes = [box.node for box in boxes if box.tensor == name] or [name]
@@ -685,8 +683,3 @@ def _assignment(
 
 def _where(one: Cascade) -> str:
     return f'the cascade of "{one.parts[-1]}"' if one.parts else "the schedule"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMES])
-    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"

@@ -1,6 +1,7 @@
 """Cascades as users state them: by names, so that they apply to the parts of any target.
 
-`pipeline/stated_schedules.py` makes schedules of them, `scheduling/stated.py` states those of schedules.
+`pipeline/stated_schedules.py` makes schedules of them, `scheduling/stated.py` states what a
+schedule does.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
 
 def _other_choices(graph: Graph, parts: Parts, request: Request) -> Iterator[Parts]:
     """Yield the parts of the graph for other values of attributes of accelerators, where tensors
-    then need less memory.
+    then need less memory, or where a stated schedule may need them.
 
     parts: those for the values in the request."""
     for k, accelerator in enumerate(request.accelerators):
@@ -59,7 +59,7 @@ def _other_choices(graph: Graph, parts: Parts, request: Request) -> Iterator[Par
             if choice.is_searched:
                 others = (*request.accelerators[:k], choice.make(), *request.accelerators[k + 1 :])
                 found = _offloaded_parts(offload(graph, others, request.target), request)
-                if _tensor_bytes(found) < _tensor_bytes(parts):
+                if request.schedule or _tensor_bytes(found) < _tensor_bytes(parts):
                     yield found
 
 

@@ -41,6 +41,7 @@ MOST_STRIPES = 4096
 """Maximum number of stripes of a cascade that is rewritten, with a node for each stripe."""
 AXES = ("batch", "rows", "columns", "channels")
 
+_Planned = tuple[Plan, Sequence[Bands]]
 Reassign = Callable[[Graph], Parts]
 """Returns the parts of a graph, with the engines and kernels of a target."""
 
@@ -59,14 +60,23 @@ def stated_schedule(
     Raises UsageError for names and numbers that do not exist, and UnsupportedError for stripes that
     the parts, or the memories of the target, do not allow.
     """
-    parts = _alternative(parts, stated)
-    cascades = [_with_part_names(parts, one) for one in stated.cascades]
     _, memories = cost_model_and_memories(target)
     source, start = band_source(target, accelerators), memories.default_assignment
-    every, boxes = list(_every(parts, cascades)), tuple[ComputedBox, ...]()
-    plans = list(_plans(parts, every, source, start))
+
+    def planned(parts: Parts) -> tuple[Parts, list[Cascade], list[Cascade], list[_Planned | None]]:
+        cascades = [_with_part_names(parts, one) for one in stated.cascades]
+        every = list(_every(parts, cascades))
+        return parts, cascades, every, list(_plans(parts, every, source, start))
+
+    own = planned(_alternative(parts, stated))
+    # other choices of accelerators, such as layouts, may express stripes that the first does not
+    choices = map(planned, own[0].alternatives if own[0].accelerators else ())
+    original, cascades, every, plans = next(
+        (one for one in chain((own,), choices) if None not in one[3]), own
+    )
+    parts, boxes = original, tuple[ComputedBox, ...]()
     if None in plans:
-        able, original = [plan is not None for plan in plans], parts
+        able = [plan is not None for plan in plans]
         for by_rows in (True, False):
             parts, units, boxes = _rewritten(original, every, able, reassign, by_rows)
             plans = list(_plans(parts, units, source, start))
@@ -83,7 +93,7 @@ def stated_schedule(
 
 def costed_schedule(
     parts: Parts,
-    plans: Sequence[tuple[Plan, Sequence[Bands]]],
+    plans: Sequence[_Planned],
     memory: MemoryAssignment,
     target: Target,
     accelerators: tuple[Accelerator, ...] = (),
@@ -120,7 +130,7 @@ def costed_schedule(
 
 def _plans(
     parts: Parts, cascades: Iterable[Cascade], source: BandSource, memory: MemoryAssignment
-) -> Iterator[tuple[Plan, Sequence[Bands]] | None]:
+) -> Iterator[_Planned | None]:
     """Yield the plan of each cascade, with its bands; None where no plan expresses the stripes.
 
     memory: of tensors and constants without a choice.
@@ -631,8 +641,7 @@ def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
         why="an operator must compute a box of its output by itself, from boxes of its inputs; "
         "parts of accelerators are divided into rows, or into columns that are recomputed, alone, "
         "and into rows alone if their tensors are stored in blocks of channels",
-        help="divide other axes, or leave the part out of the cascade: it then runs as a whole; to "
-        "divide columns, select a layout without blocks, if the accelerator has an option for it",
+        help="divide other axes, or leave the part out of the cascade: it then runs as a whole",
     )
 
 

@@ -325,6 +325,21 @@ def test_the_steps_of_the_rfc_lead_from_plans_to_a_compiled_schedule() -> None:
     assert report.cycles.estimated == schedule.cost.cycles
 
 
+def test_an_accelerator_has_the_layout_that_the_stripes_need() -> None:
+    """The RFC's stripes of rows and columns: not possible with channels in blocks, the default."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 13, 13, 16)), 16, 3, name="first")
+    graph = net.build(net.conv2d(x, 32, 3, padding="valid", name="second"))
+    stated = Cascade(BOTH, (1, 3, 3, 32), modes=RECOMPUTE)
+    found = api.verify(graph, accelerators="ethos_u55", schedule=stated, last_rung="host")
+    assert [rung.compared.mismatches for rung in found.rungs if rung.compared] == [0, 0]
+    configs = cascader.tensor_configs(found.compiled.compilation.schedule)
+    assert {config.tensor: config.count for config in configs}["second"] == 4 * 4
+    blocks = "ethos_u55:layout=nhcwb16"
+    with pytest.raises(UnsupportedError, match="blocks of channels"):
+        api.compile(graph, accelerators=blocks, schedule=stated)
+
+
 def test_constants_are_double_buffered_on_request() -> None:
     """By an accelerator that reads them from slow memory; a processor copies none."""
     net = GraphBuilder("net")

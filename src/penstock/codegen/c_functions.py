@@ -11,7 +11,7 @@ from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import TensorType
-from penstock.program.expr import Expr, Var
+from penstock.program.expr import Var
 from penstock.program.program import (
     Advance,
     Call,
@@ -31,9 +31,6 @@ from penstock.program.steps import (
     walk_in_c,
 )
 from penstock.program.tables import free_variables, row_table
-
-Interval = tuple[Expr, Expr]
-
 
 Doing = Call | Pull | Submission  # Commands that a function executes.
 

@@ -32,7 +32,13 @@ from penstock.ir.op import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.activation import FINITE, Limits
-from penstock.opkit.checks import require, require_dtype, require_int8, require_quantised
+from penstock.opkit.checks import (
+    require,
+    require_count,
+    require_dtype,
+    require_int8,
+    require_quantised,
+)
 
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
@@ -121,8 +127,7 @@ def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
 
 def int8_result(inputs: Types, count: int, role: str) -> TensorType:
     """Output type of an element-wise operator with `count` int8 inputs."""
-    require(len(inputs) == count, f"{role} has {len(inputs)} inputs, must have {count}")
-    for k, x in enumerate(inputs):
+    for k, x in enumerate(require_count(inputs, count, role)):
         require_int8(x, f"input {k}")
     return TensorType(result_shape(inputs), DType.INT8)
 
@@ -284,11 +289,7 @@ class Plain(Elementwise):
     """By element type of inputs and output."""
 
     def result_type(self, inputs: Types) -> TensorType:
-        name = type(self).__name__
-        require(
-            len(inputs) == self.INPUTS, f"{name} has {len(inputs)} inputs, must have {self.INPUTS}"
-        )
-        for k, x in enumerate(inputs):
+        for k, x in enumerate(require_count(inputs, self.INPUTS, type(self).__name__)):
             allowed = tuple(self.ARITHMETIC) if k == 0 else (inputs[0].dtype,)
             require_dtype(x, allowed, f"input {k}")
         shape = inputs[0].shape if self.INPUTS == 1 else result_shape(inputs)

@@ -244,19 +244,6 @@ def real_numbers(node: OnnxNode, k: int) -> Array:
     return (elements - zeros) * scales
 
 
-def operand(node: OnnxNode, k: int) -> Value:
-    """Input k of an element-wise operator as int8.
-
-    Raises UnsupportedError if that is not exact."""
-    found = exact_operand(node, k)
-    if found is None:
-        raise node.unsupported(
-            f'constant "{node.input(k).name}" is real, must be int8 followed by a DequantizeLinear',
-            help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
-        )
-    return found
-
-
 def exact_operand(node: OnnxNode, k: int) -> Value | None:
     """Input k of an element-wise operator as int8; None if it is real numbers that int8 elements of
     one scale do not hold.  With `--assume-int8` a constant is rounded."""

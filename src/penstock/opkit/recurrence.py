@@ -45,6 +45,24 @@ MOST_INPUTS = 2**14
 precision."""
 
 
+class LastChannels(OperatorDefaults):
+    """Base of operators that read the last channels of the rows that a layer computes."""
+
+    __slots__ = ()
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        first = _first_channel(site)
+        lower, upper = out.intervals[3]
+        return (out.replace(3, (lower + first, upper + first)),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, _first_channel(site))),)
+
+
+def _first_channel(site: Site) -> int:
+    return site.inputs[0].shape[3] - site.output.shape[3]
+
+
 Gates = tuple[Floats, ...]
 
 
@@ -123,9 +141,9 @@ class RealRecurrence(Recurrence):
         return of_inputs + of_hidden
 
     def result_type(self, inputs: Types) -> TensorType:
-        name, count = type(self).__name__, self.STATES + 4
-        require(len(inputs) == count, f"{name} has {len(inputs)} inputs, must have {count}")
-        x, states = inputs[0], inputs[1 : 1 + self.STATES]
+        name = type(self).__name__
+        x, *others = require_count(inputs, self.STATES + 4, name)
+        states = others[: self.STATES]
         w, r, b = inputs[1 + self.STATES :]
         require_rank(x, (4,), "input")
         require_int8(x, "input")

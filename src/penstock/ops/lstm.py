@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value, result_of
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit import lstm
@@ -38,7 +37,7 @@ from penstock.opkit.nodes import (
     reshaped,
 )
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.recurrence import Recurrence
+from penstock.opkit.recurrence import LastChannels, Recurrence
 from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.ops.dynamic_range import steps_of
 from penstock.ops.fully_connected import PlainFullyConnected
@@ -183,7 +182,7 @@ def _weight_scale(type: TensorType, role: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class LstmHidden(OperatorDefaults):
+class LstmHidden(LastChannels):
     """The hidden state in the rows that an LSTM layer computes.
 
     x  (1, T, B, 2 * U)  int16    row t: cell state, then hidden state after step t (`Lstm`)
@@ -200,14 +199,6 @@ class LstmHidden(OperatorDefaults):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
         return inputs[0][read.slices].astype(np.int8)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        units = site.output.shape[3]
-        lower, upper = out.intervals[3]
-        return (out.replace(3, (lower + units, upper + units)),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, site.output.shape[3])),)
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, units = site.output.shape

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -35,6 +34,7 @@ from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.recurrence import (
     Gates,
+    LastChannels,
     PlainRecurrence,
     RealRecurrence,
     hidden_products,
@@ -51,7 +51,7 @@ from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class RealHidden(OperatorDefaults):
+class RealHidden(LastChannels):
     """The hidden state, quantised, in the rows that a recurrent layer computes.
 
     x  (1, T, B, n * U)  float32  row t: n states after step t, the hidden state last
@@ -83,14 +83,6 @@ class RealHidden(OperatorDefaults):
         steps = np.rint(np.fmin(np.fmax(quotients, -LARGEST_STEPS), LARGEST_STEPS))
         return saturated(steps.astype(np.int64) + site.output.zero_point)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        first = self._first(site)
-        lower, upper = out.intervals[3]
-        return (out.replace(3, (lower + first, upper + first)),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, self._first(site))),)
-
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, channels = site.inputs[0].shape
         return Kernel(
@@ -104,9 +96,6 @@ class RealHidden(OperatorDefaults):
             tables=(("scale", Table.reals([site.output.scale])),),
             by_rows=True,
         )
-
-    def _first(self, site: Site) -> int:
-        return site.inputs[0].shape[3] - self.units
 
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -36,7 +37,6 @@ from penstock.opkit.layers import (
     PlainLayer,
     WeightedOp,
     WindowedLayer,
-    foreign_layer,
     in_quads,
     onnx_layer,
 )
@@ -57,8 +57,7 @@ from penstock.opkit.samples import (
 from penstock.opkit.sliding import Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d, volumes
-from penstock.ops.dynamic_range import is_dynamic
-from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
+from penstock.ops.dynamic_range import convolution_nodes
 from penstock.ops.plain import PlainAdd
 
 
@@ -209,14 +208,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
-    if is_dynamic(node):
-        op = PlainConv2D(rows, columns, UNLIMITED)
-        yield from dynamic_layer(node, op, x.type.shape, (1, 2, 3))
-        return
-    op: Conv2D | PlainConv2D = Conv2D(rows, columns, fused_activation(node))
-    if x.type.dtype is DType.FLOAT32:
-        op = PlainConv2D(rows, columns, Limits.of(op.activation))
-    yield foreign_layer(op, node, x, w)
+    ops = partial(Conv2D, rows, columns), partial(PlainConv2D, rows, columns)
+    yield from convolution_nodes(node, *ops)
 
 
 WEIGHTS_ORDER = (0, 2, 3, 1)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,15 +30,14 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
-from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
+from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits
 from penstock.opkit.checks import require, require_rank
 from penstock.opkit.layers import (
     PlainLayer,
     WeightedOp,
     WindowedLayer,
-    foreign_layer,
     onnx_layer,
 )
 from penstock.opkit.nodes import is_real
@@ -55,8 +55,7 @@ from penstock.opkit.samples import (
     wide_weights,
 )
 from penstock.opkit.sliding import Sliding, Window, foreign_windows
-from penstock.ops.dynamic_range import is_dynamic
-from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
+from penstock.ops.dynamic_range import convolution_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +182,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         stated in (0, multiplier),  # redundant, and 0 where the converter leaves it out
         f"depth_multiplier is {stated}, the weights have {multiplier} channels for each input's",
     )
-    clamp = fused_activation(node)
-    op: DepthwiseConv2D | PlainDepthwiseConv2D
-    if is_dynamic(node):
-        op = PlainDepthwiseConv2D(rows, columns, multiplier, UNLIMITED)
-        yield from dynamic_layer(node, op, x.type.shape, (1, 2, 3))
-        return
-    if x.type.dtype is DType.FLOAT32:
-        op = PlainDepthwiseConv2D(rows, columns, multiplier, Limits.of(clamp))
-    else:
-        op = DepthwiseConv2D(rows, columns, multiplier, clamp)
-    yield foreign_layer(op, node, x, w)
+    attributes = rows, columns, multiplier
+    ops = partial(DepthwiseConv2D, *attributes), partial(PlainDepthwiseConv2D, *attributes)
+    yield from convolution_nodes(node, *ops)
 
 
 def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window) -> Made:

@@ -15,7 +15,7 @@ the zero point has double precision, and is added to rounded steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +24,10 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType
-from penstock.opkit.activation import Limits, fused_activation
+from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Plain, arithmetic
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.layers import PlainLayer
+from penstock.opkit.layers import Layer, PlainLayer, foreign_layer
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.samples import reals, sample
@@ -68,6 +68,25 @@ class DynamicZero(Plain):
 def is_dynamic(node: ForeignNode, k: int = 0) -> bool:
     """Whether a layer computes real numbers, input k, with int8 weights."""
     return (node.input(k).type.dtype, node.input(1).type.dtype) == (DType.FLOAT32, DType.INT8)
+
+
+def convolution_nodes(
+    node: ForeignNode,
+    quantised: Callable[[Activation], Layer],
+    plain: Callable[[Limits], PlainLayer],
+    operands: tuple[int, int] = (0, 2),
+) -> Iterable[Made]:
+    """Nodes of a convolution of TFLite, on int8 or on real numbers.
+
+    quantised, plain: the operator, given its clamp.  operands: the positions of input and bias.
+    Raises as `layer_nodes` and `layers.layer_node`."""
+    x = node.input(operands[0])
+    if is_dynamic(node, operands[0]):
+        return layer_nodes(node, plain(UNLIMITED), x.type.shape, (1, 2, 3), operands)
+    clamp = fused_activation(node)
+    is_real = x.type.dtype is DType.FLOAT32
+    op = plain(Limits.of(clamp)) if is_real else quantised(clamp)
+    return (foreign_layer(op, node, x, node.input(1), operands[1]),)
 
 
 def layer_nodes(

@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -49,7 +50,6 @@ from penstock.opkit.layers import (
     Layer,
     PlainLayer,
     WeightedOp,
-    foreign_layer,
     in_quads,
     onnx_layer,
 )
@@ -71,8 +71,7 @@ from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
 from penstock.ops import volumes
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import grouped_nodes
-from penstock.ops.dynamic_range import is_dynamic
-from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
+from penstock.ops.dynamic_range import convolution_nodes
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAdd
 from penstock.ops.reshape import Reshape
@@ -281,14 +280,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         Spread(outputs, window.size, window.stride, window.before)
         for window, outputs in zip(windows, extents, strict=True)
     )
-    if is_dynamic(node, 2):
-        plain = PlainTransposeConv(rows, columns, UNLIMITED)
-        yield from dynamic_layer(node, plain, x.type.shape, (1, 2, 3), operands=(2, 3))
-        return
-    op: TransposeConv | PlainTransposeConv = TransposeConv(rows, columns, fused_activation(node))
-    if x.type.dtype is DType.FLOAT32:
-        op = PlainTransposeConv(rows, columns, Limits.of(op.activation))
-    yield foreign_layer(op, node, x, w, bias=3)
+    ops = partial(TransposeConv, rows, columns), partial(PlainTransposeConv, rows, columns)
+    yield from convolution_nodes(node, *ops, operands=(2, 3))
 
 
 FOREIGN_ORDER = (4, 3, 0, 1, 2)

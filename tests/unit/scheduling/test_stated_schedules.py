@@ -16,6 +16,8 @@ from penstock.errors import CapacityError, UnsupportedError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Graph
+from penstock.ops.pixel_blocks import BatchToSpace
+from penstock.ops.slice import Slice
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
 
@@ -97,6 +99,20 @@ def test_rows_between_images_that_nothing_reads_are_in_no_call_of_several(
         counted(graph, schedule)
         bands += len(schedule.bands)
     assert bands
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("blocks", [(3, 1), (3, 2)])
+def test_rows_that_come_from_several_images_are_there(blocks: tuple[int, int], start: int) -> None:
+    """A call of several rows reads a box of images and rows, not only the rows of each."""
+    net = GraphBuilder("blocks")
+    x = net.conv2d(net.input((2 * math.prod(blocks), 2, 2, 2)), 2, 1)
+    y = net.apply(BatchToSpace(blocks), x, quantisation=x.type.quantisation)
+    images, rows, *others = y.type.shape
+    cropped = Slice((0, start, 0, 0), (images, rows - start - 1, *others), (1,) * 4)
+    graph = net.build(net.apply(cropped, y, quantisation=x.type.quantisation))
+    for schedule in cascader.frontier(cascader.parts(graph)).schedules:
+        counted(graph, schedule)
 
 
 def test_a_single_cascade_divides_every_image() -> None:

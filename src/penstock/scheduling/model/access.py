@@ -1,7 +1,7 @@
 """Determine which rows of its inputs each part of a graph reads (`rows.RowParts`).
 
 The results are exact: they are computed from the input region that each single output row reads
-(`Part.needs`).
+(`Part.needs`), and are those of calls of several rows where the input has several images.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -445,14 +446,33 @@ def read_rows(node: Node, k: int, calls: int) -> tuple[Counts, Counts]:
 
 
 def _read_rows(op: Op, site: Site, k: int, calls: int) -> tuple[Counts, Counts]:
-    shape = site.output.shape
+    shape, read = site.output.shape, site.inputs[k].shape
     rows = 1 if calls > 1 else row_count(shape)
     computed = [rows_region(shape, row, row + rows) for row in range(calls)]
     windows = [op.needs(site, region)[k] for region in computed]
-    rows = [(0, 0) if w.empty else row_interval(w, site.inputs[k].shape) for w in windows]
-    found = np.array(rows, np.int32).T
+    firsts = lasts = windows
+    if calls > 1 and len(read) > 1 and row_count(read) > image_rows(read):
+        firsts, lasts = _of_several_rows(windows, image_rows(shape))
+    ends = [
+        (0, 0) if w.empty else (row_interval(first, read)[0], row_interval(last, read)[1])
+        for w, first, last in zip(windows, firsts, lasts, strict=True)
+    ]
+    found = np.array(ends, np.int32).T
     found.setflags(write=False)
     return found[0], found[1]
+
+
+def _of_several_rows(
+    windows: Sequence[Region], image: int
+) -> tuple[Sequence[Region], Sequence[Region]]:
+    """For each output row, the hulls of the regions of several images that this row and later rows
+    of its image read, and that this row and earlier ones read.
+
+    The region of a call begins and ends with a box, which may contain rows of the input before
+    those of its first output row, if rows of an image come from several."""
+    every = [windows[k : k + image] for k in range(0, len(windows), image)]
+    later = [row for one in every for row in [*accumulate(one[::-1], Region.hull)][::-1]]
+    return later, [row for one in every for row in accumulate(one, Region.hull)]
 
 
 _known_rows = lru_cache(MOST_KNOWN)(_read_rows)

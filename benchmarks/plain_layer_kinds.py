@@ -64,7 +64,12 @@ from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.plain_resample import PlainResample, RealTaps
 from penstock.ops.pool import PlainAveragePool2D, PlainMaxPool2D
 from penstock.ops.resize import WEIGHT_BITS, Resample, Taps
-from penstock.ops.row_vectors import PlainLogSoftmax, PlainSoftmax, Softmax
+from penstock.ops.row_vectors import (
+    PlainL2Normalization,
+    PlainLogSoftmax,
+    PlainSoftmax,
+    Softmax,
+)
 from penstock.ops.scatter import Reduction, ScatterNd
 from penstock.ops.sums import PlainSum
 from penstock.ops.svdf import SvdfFeature, SvdfTime
@@ -404,6 +409,11 @@ def _other(d: PlainDrawing, x: Value) -> Value:
     return d.constant(np.array(drawn, np.float32))
 
 
+def normalisations(d: PlainDrawing) -> None:
+    """Vectors of float32 over their norm."""
+    d.apply(PlainL2Normalization(), d.input(DType.FLOAT32))
+
+
 PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     functions,
     pairs,
@@ -426,4 +436,5 @@ PLAIN_LAYERS: tuple[Callable[[PlainDrawing], None], ...] = (
     resampled,
     resampled_reals,
     activations,
+    normalisations,
 )

@@ -186,11 +186,15 @@ def in_place(site: Site) -> tuple[int, ...]:
 def params(site: Site) -> Params:
     """Kernel parameters: output extents `out_h` .. `out_c`, steps `step<k>_n` .. `_c` of input k.
 
-    Steps count rows along N and H and elements along W and C; they are 0 along broadcast axes."""
+    Steps count rows along N and H and elements along W and C; they are 0 along broadcast axes.  A
+    row is one pixel if each input has all of its elements, or one."""
     _, h, w, c = extended(site.output.shape)
+    shapes = [extended(x.shape) for x in site.inputs]
+    if all(shape[2:] in ((w, c), (1, 1)) for shape in shapes):
+        shapes = [(n, rows, 1, wide * deep) for n, rows, wide, deep in shapes]
+        w, c = 1, w * c
     found: list[tuple[str, int]] = [("out_h", h), ("out_w", w), ("out_c", c)]
-    for k, x in enumerate(site.inputs):
-        xn, xh, xw, xc = extended(x.shape)
+    for k, (xn, xh, xw, xc) in enumerate(shapes):
         steps = (xh if xn > 1 else 0, int(xh > 1), xc if xw > 1 else 0, int(xc > 1))
         found += [(f"step{k}_{axis}", s) for axis, s in zip("nhwc", steps, strict=True)]
     return tuple(found)

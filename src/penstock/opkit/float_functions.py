@@ -1,7 +1,6 @@
 """exp, erfc, log, sqrt, logistic and tanh of float32 arrays, as the C kernels compute them.
 
-log is computed in integers and does not depend on a mathematical library.  The other functions
-use single-precision operations, which IEEE 754 defines to the last bit.
+They use single-precision operations, which IEEE 754 defines to the last bit.
 
 Source: the C headers `complementary_error.h`, `exponential.h`, `logarithm.h`, `square_root.h` and
 `sigmoid_f32.h`.
@@ -23,9 +22,7 @@ EXP_COEFFICIENTS = tuple(
     np.float32(c) for c in (0.0013814172, 0.008368922, 0.041668408, 0.1666652, 0.49999994)
 )
 """Of (exp(r) - 1 - r) / r^2, the highest power first, fitted for |r| below 0.348."""
-LOG_2_Q36 = 47632711549
 EXP_OVERFLOWS, EXP_VANISHES = 89.0, -104.0
-SQRT_2_Q23 = 11863283
 
 
 def square_root(x: Floats) -> Floats:
@@ -103,8 +100,14 @@ def _power_of_two(n: Int64s) -> Floats:
     return ((n + 127) << 23).astype(np.uint32).view(np.float32)
 
 
+LOG_COEFFICIENTS = tuple(np.float32(c) for c in (0.29581103, 0.39988747, 0.66666687))
+"""Of (log((1 + s) / (1 - s)) - 2 s) / s as a polynomial of s^2, the highest power first, fitted for
+|s| below 0.172."""
+ROOT_HALF_BITS, ONE_BITS = 0x3F3504F3, 0x3F800000
+
+
 def log(x: Floats) -> Floats:
-    """Natural logarithm, with an error below 0.6 ulp; -infinity for 0, NaN for x < 0."""
+    """Natural logarithm, with an error below 1 ulp; -infinity for 0, NaN for x < 0."""
     inside = (x > 0) & np.isfinite(x)
     found = _log_of_positive(np.where(inside, x, np.float32(1)))
     ends = np.where(x == 0, np.float32(-np.inf), np.where(x < 0, np.float32(np.nan), x))
@@ -113,28 +116,18 @@ def log(x: Floats) -> Floats:
 
 def _log_of_positive(x: Floats) -> Floats:
     subnormal = x < np.float32(2.0**-126)
-    bits = np.where(subnormal, x * np.float32(2**24), x).view(np.uint32).astype(np.int64)
-    m = (bits & 0x7FFFFF) | 0x800000
-    above = m > SQRT_2_Q23
-    k = (bits >> 23) - 127 - 24 * subnormal + above
-    one = np.where(above, 1 << 24, 1 << 23)
-    # Close to 1, the logarithm is small: more bits keep its relative error below 0.6 ulp.
-    scaling = np.minimum(23, 23 - _bit_length(np.abs(m - one)))
-    s = _truncated_quotient(((m - one) << scaling) << 36, m + one)
-    narrow = s >> (5 + scaling)
-    square = (narrow * narrow) >> 31
-    total = np.zeros_like(s)
-    for n in range(13, 1, -2):
-        total = (square * (total + (1 << 31) // n)) >> 31
-    log_m = 2 * (s + ((s * total) >> 31))
-    near_one = _scaled(log_m.astype(np.float32), -36 - scaling)
-    others = k * LOG_2_Q36 + (log_m >> scaling)
-    return np.where(k == 0, near_one, _scaled(others.astype(np.float32), np.array(-36)))
-
-
-def _bit_length(x: Int64s) -> Int64s:
-    """Number of bits of non-negative integers below 2**53; 0 for 0."""
-    return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    normal = x * np.where(subnormal, np.float32(2**24), np.float32(1))
+    bits = normal.view(np.uint32).astype(np.int64) + ONE_BITS - ROOT_HALF_BITS
+    n = ((bits >> 23) - 127 - 24 * subnormal).astype(np.float32)
+    f = ((bits & 0x7FFFFF) + ROOT_HALF_BITS).astype(np.uint32).view(np.float32) - np.float32(1)
+    s = f / (np.float32(2) + f)
+    square, r = s * s, np.zeros_like(s)
+    for coefficient in LOG_COEFFICIENTS:
+        r = r * square + coefficient
+    high = n * LOG_2_HIGH
+    total = high + f
+    lost = f - (total - high)
+    return np.add(total, lost + (n * LOG_2_LOW - s * (f - r * square)))
 
 
 def logistic(x: Floats) -> Floats:

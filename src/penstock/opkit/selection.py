@@ -318,16 +318,18 @@ def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
     channels = lists[-1] if y else np.zeros(1, np.int64)
     in_c, out_c = (x[-1], y[-1]) if y else (1, 1)
     width = 1
-    if len(channels) == in_c and (channels == np.arange(in_c)).all():  # a pixel is one element
-        width, channels = in_c, channels[:1]
+    if np.array_equal(channels, np.arange(in_c)):  # a pixel is one element
+        width, channels, in_c, out_c = in_c, channels[:1], 1, 1
+        if len(y) >= 3 and np.array_equal(columns, np.arange(x[-2])):  # and so is a row
+            width, columns = width * x[-2], columns[:1]
     return Kernel(
         "listed",
         params=(
             ("element_bytes", site.output.dtype.size_bytes * width),
             ("fill", fill),
             ("out_w", len(columns)),
-            ("out_c", out_c // width),
-            ("in_c", in_c // width),
+            ("out_c", out_c),
+            ("in_c", in_c),
         ),
         tables=(
             ("rows", Table.integers(rows)),

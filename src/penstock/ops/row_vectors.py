@@ -40,7 +40,7 @@ from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
 from penstock.opkit.lookup import saturated
-from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, onnx_form, requantised
+from penstock.opkit.nodes import is_plain_foreign, requantised
 from penstock.opkit.real_nodes import real_elementwise
 from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.transcendental import (
@@ -55,7 +55,6 @@ from penstock.opkit.transcendental import (
 )
 from penstock.opkit.vectors import RowVectors, params
 from penstock.ops.conversions import QuantizeWide
-from penstock.ops.sums import divided_by_norm
 
 
 def total(x: Array) -> Array:
@@ -292,12 +291,31 @@ class L2Normalization(RowVectors):
         return Kernel("l2_normalization_s8", (*params(site), zero), by_rows=True)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainL2Normalization(RowVectors):
+    """Real numbers over their Euclidean norm along the last axis, which counts as `LEAST_NORM` at
+    least.
+
+    Source: TFLite L2_NORMALIZATION; `reference/l2normalization.h`."""
+
+    ELEMENTS = DType.FLOAT32
+
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x = self.vectors(site, inputs, out)
+        with np.errstate(all="ignore"):
+            norm = np.sqrt(total(x * x))
+            divisor = np.where(norm < np.float32(LEAST_NORM), np.float32(LEAST_NORM), norm)
+            return (x / divisor)[..., out.slices[-1]]
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("l2_normalization_f32", params(site), by_rows=True)
+
+
 def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
     if is_plain_foreign(node):
-        form = onnx_form(node, "LpNormalization", axis=-1, p=2, least_norm=LEAST_NORM)
-        yield from in_shape_of_output(node, divided_by_norm(form))
+        yield Made(PlainL2Normalization(), (node.input(0),), node.output())
         return
     require_output_steps(node, 128, 0)
     _require_addable(node, MOST_SQUARES)
@@ -334,4 +352,5 @@ SAMPLES = (
     sample(PlainLogSoftmax(), reals(13)),
     sample(L2Normalization(), int8(3, 11), scale=1 / 128, zero=0),
     sample(L2Normalization(), int8(2, 3, 4, 7, zero=0), scale=1 / 128, zero=0),
+    sample(PlainL2Normalization(), reals(2, 3, 4, 7)),
 )

@@ -219,7 +219,7 @@ def _sum_of_squares(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
 
 
 def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
-    """ONNX LpNormalization; `least_norm`: smaller norms divide as this one."""
+    """ONNX LpNormalization; norms below `LEAST_NORM` divide as this one."""
     real, axes, p = RealNodes(node), (node.axis(node.integer("axis", -1)),), node.integer("p", 2)
     require(p in (1, 2), f"p is {p}, must be 1 or 2")
     x = real.input(0)
@@ -227,7 +227,7 @@ def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
         norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
     else:
         norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
-    least = Limits(node.real("least_norm", LEAST_NORM), math.inf)
+    least = Limits(LEAST_NORM, math.inf)
     divisor = real.apply(PlainRelu(least), norm)  # unlike a maximum, keeps NaN
     return real.result(real.apply(PlainDiv(), real.input(0), divisor))
 

@@ -14,7 +14,7 @@ struct abs_f32 {
 
 PENSTOCK_KERNEL void abs_f32(const struct abs_f32 *p, const penstock_source *x,
                              const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH(float, f32, penstock_magnitude(a))
+    PENSTOCK_FOR_EACH_SHORT(float, f32, penstock_magnitude(a))
 }
 
 #endif

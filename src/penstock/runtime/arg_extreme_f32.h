@@ -6,6 +6,7 @@
 #ifndef PENSTOCK_ARG_EXTREME_F32_H
 #define PENSTOCK_ARG_EXTREME_F32_H
 
+#include "loop.h"
 #include "real.h"
 #include "reduction.h"
 
@@ -14,29 +15,60 @@ struct arg_extreme_f32 {
     int32_t sign; /* 1 finds the largest, -1 the smallest */
 };
 
-/* Index of the extreme along the axis, for output (n, h, w, c). */
-static inline int32_t arg_extreme_f32_find(const struct arg_extreme_f32 *p,
-                                           const penstock_source *x, int32_t n, int32_t h,
-                                           int32_t w, int32_t c) {
-    float best = 0.0f;
-    int32_t index = 0;
+static inline int32_t arg_extreme_f32_is_better(int32_t sign, float element, float best) {
+    return sign > 0 ? element > best : element < best;
+}
+
+/* Index of the extreme of `count` elements that are `step` bytes apart. */
+PENSTOCK_INLINE_KERNEL int32_t arg_extreme_f32_dense(int32_t sign, const int8_t *in, int32_t step,
+                                                     int32_t count) {
+    const int8_t *found = in + step, *at = found;
+    float best = penstock_get_f32(in, 0);
+    PENSTOCK_BY_TWOS(count - 1, const float element = penstock_get_f32(at, 0); at += step;
+                     if (arg_extreme_f32_is_better(sign, element, best)) {
+                         best = element;
+                         found = at;
+                     })
+    return (int32_t)(found - in) / step - 1;
+}
+
+/* The same of element `at` of `count` rows. */
+static inline int32_t arg_extreme_f32_of_rows(int32_t sign, const penstock_source *x, int32_t row,
+                                              int32_t next, int32_t count, int32_t at) {
+    float best = penstock_get_f32(penstock_read_row(x, row), at);
     int32_t found = 0;
-    PENSTOCK_FOR_EACH_REDUCED(
-        const float element = penstock_get_f32(in, at) * (float)p->sign;
-        if (index == 0 || element > best) {
+    for (int32_t k = 1; k < count; k++) {
+        const float element = penstock_get_f32(penstock_read_row(x, row + k * next), at);
+        if (arg_extreme_f32_is_better(sign, element, best)) {
             best = element;
-            found = index;
+            found = k;
         }
-        index++)
+    }
     return found;
 }
 
 PENSTOCK_KERNEL void arg_extreme_f32(const struct arg_extreme_f32 *p, const penstock_source *x,
                                      const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH_REDUCTION(
-        const int32_t found = arg_extreme_f32_find(p, x, n, h, w, c);
-        memcpy(out, &found, sizeof found);
-        out += sizeof found)
+    const int32_t in_h = p->in_h, out_h = in_h / p->span_h, sign = p->sign;
+    const int32_t elements = p->in_w * p->in_c, span_c = p->span_c, span_w = p->span_w;
+    const int32_t lines = p->span_n * p->span_h, next_line = p->span_n > 1 ? in_h : 1;
+    /* The axis is a part of a row, or one element of each of several lines. */
+    const int32_t count = lines * span_w * span_c;
+    const int32_t step = lines > 1 ? x->pitch * next_line : (span_w > 1 ? p->in_c : 1) * 4;
+    const int32_t next = span_w > 1 ? 1 : span_c, end = span_w > 1 ? p->in_c : elements;
+    for (int32_t row = lower; row < upper; row++) {
+        int8_t *out = penstock_write_row(y, row);
+        const int32_t first = row / out_h * p->span_n * in_h + row % out_h * p->span_h;
+        const int32_t is_dense = lines == 1 || first + (lines - 1) * next_line < x->ring;
+        const int8_t *in = penstock_read_row(x, first);
+        for (int32_t at = 0; at < end; at += next, out += 4) {
+            const int32_t found =
+                !is_dense  ? arg_extreme_f32_of_rows(sign, x, first, next_line, count, at)
+                : sign > 0 ? arg_extreme_f32_dense(1, in + at * 4, step, count)
+                           : arg_extreme_f32_dense(-1, in + at * 4, step, count);
+            memcpy(out, &found, sizeof found);
+        }
+    }
 }
 
 #endif

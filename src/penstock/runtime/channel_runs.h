@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_CHANNEL_RUNS_H
 #define PENSTOCK_CHANNEL_RUNS_H
 
-#include "view.h"
+#include "copy.h"
 
 struct channel_runs {
     int32_t run_bytes, row_bytes, fills, fill;
@@ -22,7 +22,7 @@ PENSTOCK_INLINE_KERNEL void channel_copies(int8_t *out, int32_t out_step, const 
     }
 }
 
-/* Copies the runs of a piece.  A call of `memcpy` for each would take longer. */
+/* Copies the runs of a piece. */
 static inline void channel_piece(const struct channel_runs *p, int8_t *out, const int8_t *in) {
     const int32_t bytes = p->run_bytes;
     const int32_t count = p->count;
@@ -34,13 +34,9 @@ static inline void channel_piece(const struct channel_runs *p, int8_t *out, cons
         channel_copies(out, out_step, in, in_step, count, 3);
     } else if (bytes == 8) {
         channel_copies(out, out_step, in, in_step, count, 8);
-    } else if (bytes % 4 == 0) {
-        for (int32_t k = 0; k < count; k++) {
-            channel_copies(out + k * out_step, 4, in + k * in_step, 4, bytes / 4, 4);
-        }
     } else {
-        for (int32_t k = 0; k < count; k++) {
-            channel_copies(out + k * out_step, 1, in + k * in_step, 1, bytes, 1);
+        for (int32_t k = 0; k < count; k++, out += out_step, in += in_step) {
+            penstock_copy(out, in, bytes);
         }
     }
 }

@@ -14,17 +14,27 @@ struct compare_f32 {
     PENSTOCK_RELATION_MEMBER;
 };
 
-static inline int32_t compare_f32_element(int32_t relation, float a, float b) {
-    if (a < b) {
-        return relation & 1;
-    }
-    return a > b ? relation >> 2 : a == b ? relation >> 1 & 1 : relation == (1 | 4);
-}
-
+#define PENSTOCK_COMPARE_F32(holds)                                                               \
+    PENSTOCK_FOR_EACH_CHANNEL(float, penstock_get_f32, out[index] = (int8_t)(holds));             \
+    break
 PENSTOCK_KERNEL void compare_f32(const struct compare_f32 *p, const penstock_source *x,
                                  const penstock_sink *y, int32_t lower, int32_t upper) {
     const int32_t relation = p->relation;
-    PENSTOCK_FOR_EACH_PAIR_TO_S8(float, penstock_get_f32, compare_f32_element(relation, a, b))
+    PENSTOCK_FOR_EACH_PAIR_OF_PIXELS(switch (relation) {
+        case 1:
+            PENSTOCK_COMPARE_F32(a < b);
+        case 2:
+            PENSTOCK_COMPARE_F32(a == b);
+        case 1 | 2:
+            PENSTOCK_COMPARE_F32(a <= b);
+        case 4:
+            PENSTOCK_COMPARE_F32(a > b);
+        case 1 | 4:
+            PENSTOCK_COMPARE_F32(a != b);
+        default: /* 2 | 4 */
+            PENSTOCK_COMPARE_F32(a >= b);
+    })
 }
+#undef PENSTOCK_COMPARE_F32
 
 #endif

@@ -5,7 +5,8 @@
 #ifndef PENSTOCK_CONCATENATE_ROWS_H
 #define PENSTOCK_CONCATENATE_ROWS_H
 
-#include "view.h"
+#include "copy.h"
+#include "loop.h"
 
 struct concatenate_rows {
     int32_t inputs, period, row_bytes;
@@ -14,14 +15,32 @@ struct concatenate_rows {
 
 PENSTOCK_KERNEL void concatenate_rows(const struct concatenate_rows *p, const penstock_source *x,
                                       const penstock_sink *y, int32_t lower, int32_t upper) {
-    for (int32_t row = lower; row < upper; row++) {
-        int32_t k = 0;
-        int32_t within = row % p->period; /* input k */
-        while (k < p->inputs - 1 && within >= p->counts[k]) {
-            within -= p->counts[k++];
+    const int32_t bytes = p->row_bytes;
+    int32_t outer = lower / p->period, within = lower % p->period, k = 0;
+    for (int32_t row = lower; row < upper; k++) {
+        if (k == p->inputs) {
+            outer++;
+            k = 0;
         }
-        const int8_t *in = penstock_read_row(&x[k], row / p->period * p->counts[k] + within);
-        memcpy(penstock_write_row(y, row), in, (size_t)p->row_bytes);
+        const int32_t count = p->counts[k];
+        const int32_t run = penstock_min(count - within, upper - row); /* rows of input k */
+        if (run <= 0) {
+            within -= count;
+            continue;
+        }
+        const penstock_source *from = &x[k];
+        const int32_t first = outer * count + within;
+        within = 0;
+        if (from->pitch == bytes && first + run <= from->ring && y->pitch == bytes &&
+            row + run <= y->ring) { /* one run of bytes */
+            penstock_copy(penstock_write_row(y, row), penstock_read_row(from, first), run * bytes);
+        } else {
+            for (int32_t r = 0; r < run; r++) {
+                penstock_copy(penstock_write_row(y, row + r), penstock_read_row(from, first + r),
+                              bytes);
+            }
+        }
+        row += run;
     }
 }
 

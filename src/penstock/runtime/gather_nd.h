@@ -8,8 +8,8 @@
 #ifndef PENSTOCK_GATHER_ND_H
 #define PENSTOCK_GATHER_ND_H
 
+#include "copy.h"
 #include "fixedpoint.h"
-#include "view.h"
 #include "wide.h"
 
 struct gather_nd {
@@ -29,7 +29,7 @@ PENSTOCK_KERNEL void gather_nd(const struct gather_nd *p, const penstock_source 
             const int32_t index = penstock_get_s32(indices, k * p->depth + axis);
             in += penstock_clamp(index, 0, p->extents[axis] - 1) * p->strides[axis];
         }
-        memcpy(out + k * p->slice_bytes, in, (size_t)p->slice_bytes);
+        penstock_copy(out + k * p->slice_bytes, in, p->slice_bytes);
     }
 }
 

@@ -14,8 +14,8 @@ struct hard_swish_f32 {
 PENSTOCK_KERNEL void hard_swish_f32(const struct hard_swish_f32 *p, const penstock_source *x,
                                     const penstock_sink *y, int32_t lower, int32_t upper) {
     const float bounds[] = {0.0f, 6.0f};
-    PENSTOCK_FOR_EACH(float, f32,
-                      penstock_product(a, penstock_bounded_f32(a + 3.0f, bounds)) / 6.0f)
+    PENSTOCK_FOR_EACH_SHORT(float, f32,
+                            penstock_product(a, penstock_bounded_f32(a + 3.0f, bounds)) / 6.0f)
 }
 
 #endif

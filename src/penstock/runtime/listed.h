@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_LISTED_H
 #define PENSTOCK_LISTED_H
 
-#include "view.h"
+#include "copy.h"
 
 struct listed {
     int32_t element_bytes, fill, out_w, out_c, in_c;
@@ -15,18 +15,20 @@ struct listed {
 
 PENSTOCK_KERNEL void listed(const struct listed *p, const penstock_source *x,
                             const penstock_sink *y, int32_t lower, int32_t upper) {
+    const int32_t bytes = p->element_bytes, in_pixel = p->in_c * bytes, fill = p->fill;
+    const int32_t *columns = p->columns, *end = columns + p->out_w;
+    const int32_t *channels = p->channels, *last = channels + p->out_c;
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
         const int8_t *in = p->rows[row] < 0 ? NULL : penstock_read_row(x, p->rows[row]);
-        for (int32_t w = 0; w < p->out_w; w++) {
-            for (int32_t c = 0; c < p->out_c; c++) {
-                if (!in || p->columns[w] < 0 || p->channels[c] < 0) {
-                    memset(out, p->fill, (size_t)p->element_bytes);
+        for (const int32_t *column = columns; column < end; column++) {
+            const int8_t *pixel = in && *column >= 0 ? in + *column * in_pixel : NULL;
+            for (const int32_t *channel = channels; channel < last; channel++, out += bytes) {
+                if (pixel && *channel >= 0) {
+                    penstock_copy_element(out, pixel + *channel * bytes, bytes);
                 } else {
-                    const int32_t element = p->columns[w] * p->in_c + p->channels[c];
-                    memcpy(out, in + element * p->element_bytes, (size_t)p->element_bytes);
+                    memset(out, fill, (size_t)bytes);
                 }
-                out += p->element_bytes;
             }
         }
     }

@@ -4,20 +4,29 @@
 #define PENSTOCK_PLAIN_H
 
 #include "broadcast.h"
+#include "loop.h"
 #include "real.h"
 #include "wide.h"
 
 /* For each element `a` of rows of p->width elements.  Compilers would read members of p again after
  * each write. */
 #define PENSTOCK_FOR_EACH(type, suffix, result)                                                   \
+    PENSTOCK_FOR_EACH_ROW(for (int32_t k = 0; k < width; k++) {                                   \
+        const type a = penstock_get_##suffix(in, k);                                              \
+        penstock_put_##suffix(out, k, result);                                                    \
+    })
+
+/* The same for a short `result`. */
+#define PENSTOCK_FOR_EACH_SHORT(type, suffix, result)                                             \
+    PENSTOCK_FOR_EACH_ROW(PENSTOCK_BY_TWOS(width, const type a = penstock_get_##suffix(in, k);    \
+                                           penstock_put_##suffix(out, k, result)))
+
+#define PENSTOCK_FOR_EACH_ROW(statement)                                                          \
     const int32_t width = p->width;                                                               \
     for (int32_t row = lower; row < upper; row++) {                                               \
         const int8_t *in = penstock_read_row(x, row);                                             \
         int8_t *out = penstock_write_row(y, row);                                                 \
-        for (int32_t k = 0; k < width; k++) {                                                     \
-            const type a = penstock_get_##suffix(in, k);                                          \
-            penstock_put_##suffix(out, k, result);                                                \
-        }                                                                                         \
+        statement;                                                                                \
     }
 
 /* For each pair of elements `a` and `b` of two inputs, which may be broadcast. */
@@ -28,37 +37,21 @@
 /* The same for a short `result`: loops of their own for channels that follow each other, and for one
  * number b, are faster. */
 #define PENSTOCK_FOR_EACH_SHORT_PAIR(type, suffix, result)                                        \
-    const int32_t step0 = p->step0_c, step1 = p->step1_c, channels = p->out_c;                    \
-    for (int32_t row = lower; row < upper; row++) {                                               \
-        const int32_t n = row / p->out_h;                                                         \
-        const int32_t h = row % p->out_h;                                                         \
-        const int8_t *first = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);          \
-        const int8_t *second = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);         \
-        int8_t *out = penstock_write_row(y, row);                                                 \
-        for (int32_t w = 0; w < p->out_w; w++) {                                                  \
-            if (step0 == 1 && step1 == 1) {                                                       \
-                PENSTOCK_FOR_CHANNELS(type, suffix, k,                                            \
-                                      const type b = penstock_get_##suffix(second, k), result)    \
-            } else if (step0 == 1 && step1 == 0) {                                                \
-                const type b = penstock_get_##suffix(second, 0);                                  \
-                PENSTOCK_FOR_CHANNELS(type, suffix, k, (void)0, result)                           \
-            } else {                                                                              \
-                PENSTOCK_FOR_CHANNELS(type, suffix, k * step0,                                    \
-                                      const type b = penstock_get_##suffix(second, k * step1),    \
-                                      result)                                                     \
-            }                                                                                     \
-            first += p->step0_w * 4;                                                              \
-            second += p->step1_w * 4;                                                             \
-            out += channels * 4;                                                                  \
-        }                                                                                         \
-    }
-
-#define PENSTOCK_FOR_CHANNELS(type, suffix, index0, take, result)                                 \
-    for (int32_t k = 0; k < channels; k++) {                                                      \
-        const type a = penstock_get_##suffix(first, index0);                                      \
-        take;                                                                                     \
-        penstock_put_##suffix(out, k, result);                                                    \
-    }
+    PENSTOCK_FOR_EACH_PAIR_OF_PIXELS(                                                             \
+        if (step0 == 1 && step1 == 1) {                                                           \
+            PENSTOCK_BY_TWOS(channels, const type a = penstock_get_##suffix(first, index0 + k);   \
+                             const type b = penstock_get_##suffix(second, index1 + k);            \
+                             penstock_put_##suffix(out, index + k, result))                       \
+            index += channels;                                                                    \
+        } else if (step0 == 1 && step1 == 0) {                                                    \
+            const type b = penstock_get_##suffix(second, index1);                                 \
+            PENSTOCK_BY_TWOS(channels, const type a = penstock_get_##suffix(first, index0 + k);   \
+                             penstock_put_##suffix(out, index + k, result))                       \
+            index += channels;                                                                    \
+        } else {                                                                                  \
+            PENSTOCK_FOR_EACH_CHANNEL(type, penstock_get_##suffix,                                \
+                                      penstock_put_##suffix(out, index, result))                  \
+        })
 
 /* Clamps to [bounds[0], bounds[1]]. */
 static inline int32_t penstock_bounded_s32(int32_t element, const int32_t *bounds) {

@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_REARRANGE_H
 #define PENSTOCK_REARRANGE_H
 
-#include "view.h"
+#include "copy.h"
 
 struct rearrange {
     int32_t run_bytes, outer;
@@ -42,7 +42,7 @@ PENSTOCK_KERNEL void rearrange(const struct rearrange *p, const penstock_source 
                     const int32_t source = in_row + i * p->rows0 + j * p->rows1 + k * p->rows2;
                     const int8_t *in = penstock_read_row(x, source) + offset;
                     in += i * p->bytes0 + j * p->bytes1 + k * p->bytes2;
-                    memcpy(out, in, (size_t)p->run_bytes);
+                    penstock_copy(out, in, p->run_bytes);
                     out += p->run_bytes;
                 }
             }

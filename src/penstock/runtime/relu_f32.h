@@ -17,9 +17,9 @@ PENSTOCK_KERNEL void relu_f32(const struct relu_f32 *p, const penstock_source *x
                               const penstock_sink *y, int32_t lower, int32_t upper) {
     const float bounds[] = {p->bounds[0], p->bounds[1]}; /* y might overlap them */
     if (p->bounded) {
-        PENSTOCK_FOR_EACH(float, f32, penstock_bounded_f32(a, bounds))
+        PENSTOCK_FOR_EACH_SHORT(float, f32, penstock_bounded_f32(a, bounds))
     } else {
-        PENSTOCK_FOR_EACH(float, f32, a < bounds[0] ? bounds[0] : a)
+        PENSTOCK_FOR_EACH_SHORT(float, f32, a < bounds[0] ? bounds[0] : a)
     }
 }
 

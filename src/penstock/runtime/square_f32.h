@@ -13,7 +13,7 @@ struct square_f32 {
 
 PENSTOCK_KERNEL void square_f32(const struct square_f32 *p, const penstock_source *x,
                                 const penstock_sink *y, int32_t lower, int32_t upper) {
-    PENSTOCK_FOR_EACH(float, f32, a * a)
+    PENSTOCK_FOR_EACH_SHORT(float, f32, a * a)
 }
 
 #endif

@@ -29,7 +29,7 @@ def test_no_layer_of_weight_is_estimated_wrongly(target: str, mixture: str, seed
 
 
 def test_concatenations_of_short_and_long_pieces_take_as_long_as_estimated() -> None:
-    """memcpy takes a constant time for up to 15 bytes; estimates were off by up to 23 %."""
+    """Pieces of fewer and of more bytes than a block; estimates were off by up to 23 %."""
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     graph = random_layers.MIXTURES["joined"](FIRST_LAYERS + 2)
     found = judge(compiled(graph, "cortex-m4", WHOLE)).layers

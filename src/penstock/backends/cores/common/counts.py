@@ -6,7 +6,8 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     row      a row of the output                  output   an output element
     pixel    a column of an output row            loop     an entry into an innermost loop
     read     a lookup of an input row's address   step     an iteration of an innermost loop
-    copy     a run of bytes that is copied        byte     a byte of such a run
+    copy     a run of bytes that is copied        block    32 or, at its end, 16 bytes of the run
+    word     4 bytes after the blocks             byte     a byte after the words
     fill     a run of bytes that is filled        filled   a byte of such a run
     wide step     an iteration of an innermost loop over int16 or int32 elements
     get N         a read of an input element of N bytes, such as "get 4"
@@ -104,8 +105,7 @@ def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
 # padding, permutations, concatenations and gathers.  `counts.py` lists the sections.
 
 
-# Largest constant size that compilers copy inline; least size that memcpy copies in a loop.
-MOST_SMALL_BYTES, LONG_COPY_BYTES = 16, 16
+HALF_BLOCK_BYTES, WORD_BYTES = 16, 4  # What `penstock_copy` copies at once.
 INLINE_RUNS = (1, 3, 8)  # Sizes of runs in bytes that `channel_runs` copies inline.
 
 
@@ -116,15 +116,13 @@ def gathered(p: Params, site: Site) -> Counts:
 def rearranged(p: Params, site: Site) -> Counts:
     copies = site.output.size_bytes // p["run_bytes"]
     if p["run_bytes"] == 4 and p["rows2"] == 0:
-        return {"words": copies / p["extent2"], "word": copies}
+        return {"line": copies / p["extent2"], "moved": copies}
     return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
 
 
 def channel_runs(p: Params, site: Site) -> Counts:
     """Return how often each section of `channel_runs` runs."""
-    # Runs of some sizes are copied inline, by loops of their own ("loop 3", "copy 3").  For all
-    # others, an innermost loop copies words of 4 bytes ("step"), or bytes if the runs are not whole
-    # words.  If a row is a single run of words, these are "word", and "whole" counts the runs.
+    # Runs of some sizes are copied by loops of their own ("loop 3", "copy 3").
     rows, size = row_count(site.output.shape), p["run_bytes"]
     pieces = rows * p["pieces"]
     runs = pieces * p["count"]
@@ -132,18 +130,21 @@ def channel_runs(p: Params, site: Site) -> Counts:
     counts = {"row": rows, "fill": fills, "filled": fills * p["row_bytes"]}
     if size in INLINE_RUNS:
         return {**counts, f"loop {size}": pieces, f"copy {size}": runs}
-    is_words = size % 4 == 0
-    if runs == rows and is_words:
-        return {**counts, "whole": rows, "word": rows * size // 4}
-    steps = {"step": runs * size // 4} if is_words else {"byte": runs * size}
-    return {**counts, "loop": pieces, "copy": runs, **steps}
+    return {**counts, "loop": pieces, **_copied(runs, size)}
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """The counts "copy" and "byte" of `copies` copies of `size_bytes` bytes each; or "small
-    copy" and "small byte" for up to `MOST_SMALL_BYTES` bytes, which compilers copy inline."""
-    small = "small " * (size_bytes <= MOST_SMALL_BYTES)
-    return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
+    """The counts of `copies` runs of `size_bytes` bytes, which `penstock_copy` copies in blocks, of
+    which the last may be half a block, then in words, then in bytes."""
+    halves, rest = divmod(size_bytes, HALF_BLOCK_BYTES)
+    words, rest = divmod(rest, WORD_BYTES)
+    counts = {"copy": 1, "block": halves / 2, "word": words, "byte": rest}
+    return {part: copies * count for part, count in counts.items()}
+
+
+def _copied_elements(copies: int, size_bytes: int) -> Counts:
+    """The same of elements: those of a word are copied directly ("element")."""
+    return {"element": copies} if size_bytes == WORD_BYTES else _copied(copies, size_bytes)
 
 
 def strided(p: Params, site: Site) -> Counts:
@@ -166,9 +167,8 @@ def strided(p: Params, site: Site) -> Counts:
         outside = pixels * (p["out_c"] - inside["c"])
         return {
             "pixel": pixels,
-            "output": pixels * inside["c"],
+            **_copied_elements(pixels * inside["c"], size),
             "fill": empty + filled + outside,
-            "byte": pixels * inside["c"] * size,
             "filled": bytes_filled,
         }
     ends = (p["start_c"] < 0) + (p["out_c"] + p["start_c"] > p["in_c"])
@@ -181,18 +181,17 @@ def strided(p: Params, site: Site) -> Counts:
 
 def listed(p: Params, site: Site) -> Counts:
     copies = row_count(site.output.shape) * p["out_w"] * p["out_c"]
-    return {"pixel": copies // p["out_c"], **_copied(copies, p["element_bytes"])}
+    return {"pixel": copies // p["out_c"], **_copied_elements(copies, p["element_bytes"])}
 
 
 def concatenated_rows(p: Params, site: Site) -> Counts:
-    return {"byte": site.output.size_bytes}
+    return {**_copied(row_count(site.output.shape), p["row_bytes"]), "copy": 0}
 
 
 def concatenated_columns(p: Params, site: Site) -> Counts:
     pieces = row_count(site.output.shape) * p["pieces"]
-    long = [x.size_bytes for x in site.inputs if x.size_bytes >= LONG_COPY_BYTES * pieces]
-    copies = len(long) * pieces
-    return {"short copy": p["inputs"] * pieces - copies, "copy": copies, "byte": sum(long)}
+    every = [_copied(pieces, x.size_bytes // pieces) for x in site.inputs]
+    return {part: sum(one[part] for one in every) for part in every[0]}
 
 
 SVDF_BLOCK = 8  # Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time.
@@ -205,17 +204,17 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
         return None
     p = dict(kernel.params)
     rows = row_count(site.output.shape)
-    own = _elementwise(op, site) if count is None else count(p, site)
+    own = _elementwise(op, site, p) if count is None else count(p, site)
     return {"row": rows, **own} if kernel.by_rows else own
 
 
-def _elementwise(op: Op, site: Site) -> Counts:
+def _elementwise(op: Op, site: Site, p: Params) -> Counts:
     """The counts of a portable kernel that has no entry in `COUNT_FUNCTIONS`."""
     # Such kernels are mostly element-wise.  The counted sections are "pixel", "output" (output
     # elements) and "step" (multiply-accumulates).
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
-    channels = y.shape[-1] if y.shape else 1
+    channels = p["out_c"] if "step0_c" in p else y.shape[-1] if y.shape else 1
     return {"pixel": y.elements // channels, "output": y.elements, "step": work.macs}
 
 

@@ -1,0 +1,50 @@
+/* copy.h: copies runs of bytes that do not overlap.  A call of `memcpy` takes as long as tens of words,
+ * and serves only long runs on cores that do not read words at any address. */
+#ifndef PENSTOCK_COPY_H
+#define PENSTOCK_COPY_H
+
+#include "view.h"
+
+#if defined(__GNUC__)
+#define PENSTOCK_NOT_UNROLLED(count) __asm__("" : "+r"(count))
+#else
+#define PENSTOCK_NOT_UNROLLED(count) (void)0
+#endif
+
+PENSTOCK_INLINE_KERNEL void penstock_copy(int8_t *out, const int8_t *in, int32_t bytes) {
+    if (bytes >= 16) {
+#if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
+        memcpy(out, in, (size_t)bytes);
+        return;
+#else
+        for (; bytes >= 32; bytes -= 32, in += 32, out += 32) {
+            PENSTOCK_NOT_UNROLLED(bytes);
+            memcpy(out, in, 16);
+            memcpy(out + 16, in + 16, 16);
+        }
+        if (bytes >= 16) {
+            memcpy(out, in, 16);
+            bytes -= 16, in += 16, out += 16;
+        }
+#endif
+    }
+    for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        memcpy(out, in, 4);
+    }
+    for (; bytes > 0; bytes--) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        *out++ = *in++;
+    }
+}
+
+/* The same for an element, which often has four bytes. */
+PENSTOCK_INLINE_KERNEL void penstock_copy_element(int8_t *out, const int8_t *in, int32_t bytes) {
+    if (bytes == 4) {
+        memcpy(out, in, 4);
+    } else {
+        penstock_copy(out, in, bytes);
+    }
+}
+
+#endif

@@ -137,9 +137,9 @@ TOLERANCES_HEAD = """
 
 On float32 tensors, sums, differences, products, quotients, roots and roundings are those of
 IEEE 754 and equal the reference bit by bit. The reference calls `exp`, `log`, `expm1` and `tanh` of
-the C library, which differ from library to library. penstock computes them in integers and single
-precision, the same on every processor and without a mathematical library; `exp` and `log` are
-within 0.6 units in the last place (ulp) of the real value, `tanh` and ELU within 2 ulp
+the C library, which differ from library to library. penstock computes them in single precision,
+the same on every processor and without a mathematical library; `exp` and `log` are within 1 unit in
+the last place (ulp) of the real value, `tanh` and ELU within 2 ulp
 (`tests/unit/ops/test_float_functions.py`). A comparison with goldens therefore allows a difference,
 in ulp of the largest element of a vector along the last axis. It contains the errors of both sides:
 one of a function of the C library (at most 1 ulp in glibc, 2 for `tanh`), and the roundings of sums

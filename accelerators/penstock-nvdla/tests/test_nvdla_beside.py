@@ -14,11 +14,11 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.binary import Add, Mul, Sub
+from penstock.ops.binary import Add, Mul, Prelu, Sub
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
-from penstock.ops.unary import Relu
+from penstock.ops.unary import LeakyRelu, Relu
 from penstock.uma import Offloaded
 from penstock_nvdla.unextended_kernels import summation
 
@@ -84,6 +84,25 @@ def test_sums_and_products_with_constants_run_on_sdp(
     done = compiled(graph, f"nvdla:config={config},extension=False")
     assert len(claimed(done.graph)) == 1
     assert_exact(done, "machine")
+
+
+@pytest.mark.parametrize("channels", [0, 1, 11])
+def test_relus_with_slopes_run_on_sdp(channels: int) -> None:
+    """A slope of the operator, one of a constant for all channels, or one for each."""
+    net = GraphBuilder("slopes", seed=3)
+    x = net.input((1, 9, 6, 11), scale=0.05, zero_point=-17)
+    target = Quantisation((0.04,), (-60,))
+    if channels:
+        slopes = np.arange(5, 5 + 9 * channels, 9).astype(np.int8).reshape(1, 1, channels)
+        alpha = net.constant(slopes, Quantisation((0.01,), (0,)), "alpha")
+        y = net.apply(Prelu(), x, alpha, quantisation=target, name="slope")
+    else:
+        y = net.apply(LeakyRelu(0.2), x, quantisation=target, name="slope")
+    graph = net.build(y)
+    done = compiled(graph, "nvdla:extension=False")
+    assert len(claimed(done.graph)) == 1
+    assert_exact(done, "machine")
+    assert not claimed(compiled(graph, "nvdla").graph)
 
 
 @pytest.mark.parametrize(("config", "rung"), [("large", "machine"), ("small", "host")])

@@ -65,7 +65,7 @@ from penstock_nvdla.kernels import factors
 from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
 from penstock_nvdla.unextended_kernels import (
     ELEMENTWISE,
-    SLICE,
+    NOT_EXTENDED,
     constant_operand,
     own_layer_of_sums,
     plain_scratch_bytes,
@@ -107,6 +107,8 @@ class Nvdla(UMABackend):
         for kind in ("max", "avg"):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         self._register_pattern("clip", is_op("clip")(wildcard()))
+        self._register_pattern("leaky_relu", is_op("nn.leaky_relu")(wildcard()))
+        self._register_pattern("prelu", is_op("nn.prelu")(wildcard(), is_constant()))
         self._register_pattern("concatenate", is_op("concatenate"))
         self._register_pattern("strided_slice", is_op("strided_slice")(wildcard()))
         scaled = is_op("multiply")(wildcard(), is_constant())
@@ -233,11 +235,11 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 def exact_units(offloaded: Offloaded) -> bool | str:
     """Without penstock's extension, NVDLA's own units must be proved to compute the operator
-    exactly. With it, slices run on the processor.
+    exactly. With it, slices and ReLUs with a slope run on the processor.
 
     Return True, or the reason why `offloaded` violates this rule."""
-    if kernels.is_extended(offloaded) and offloaded.main.kind == SLICE:
-        return "it is a slice"
+    if kernels.is_extended(offloaded) and offloaded.main.kind in NOT_EXTENDED:
+        return f"it is {offloaded.main.kind}"
     return kernels.is_extended(offloaded) or reason_against(offloaded) or True
 
 

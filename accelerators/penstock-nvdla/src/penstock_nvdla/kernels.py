@@ -66,9 +66,9 @@ SUMMED = ("nn.conv2d", "nn.depthwise_conv2d")
 # Operators that may need constant arrays.
 TABLED = (
     *(*WEIGHTED, "clip", "multiply", "mean", "add", "subtract"),
-    *("concatenate", "nn.pad", "nn.avg_pool2d"),
+    *("concatenate", "nn.pad", "nn.avg_pool2d", "nn.prelu"),
 )
-OPERATORS = (*TABLED, "nn.max_pool2d", "strided_slice")
+OPERATORS = (*TABLED, "nn.max_pool2d", "strided_slice", "nn.leaky_relu")
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:

@@ -47,7 +47,10 @@ CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Mean")
 POOLS = {"MaxPool2D": PoolingMethod.LARGEST, "AveragePool2D": PoolingMethod.AVERAGE}
 SUMS = ("Add", "Sub")
 ELEMENTWISE = (*SUMS, "Mul")
-CLAMP, CONCATENATION, SLICE, PAD = "Relu", "Concatenation", "Slice", "Pad"
+CLAMPS, SLOPES = ("Relu", "LeakyRelu"), "Prelu"
+CONCATENATION, SLICE, PAD = "Concatenation", "Slice", "Pad"
+# The operators that penstock's extension does not compute.
+NOT_EXTENDED = ("LeakyRelu", SLOPES, SLICE)
 Sides = tuple[SumSettings | UnitYSum, ...]
 NO_FUNCTION = "no constants were found that are proved for all elements"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
@@ -193,11 +196,11 @@ def split(p: Mapping[str, int]) -> int:
 
 
 def constant_operand(node: Node) -> int | None:
-    """Return the index of the constant input of a sum, difference or product: 0 or 1.
+    """Return the index of the constant input of a sum, difference, product or PReLU: 0 or 1.
 
     The result is None if the operator is another one, or if no input is a constant that is a scalar
     or has one value per channel."""
-    if node.kind not in ELEMENTWISE:
+    if node.kind not in (*ELEMENTWISE, SLOPES):
         return None
     channels = node.output.type.shape[-1]
     for k, value in enumerate(node.inputs):
@@ -208,9 +211,9 @@ def constant_operand(node: Node) -> int | None:
 
 
 def computes_elements(node: Node) -> bool:
-    """Return whether a node computes a function of one element: a clamp, or a sum, difference or
-    product with a constant."""
-    return node.kind == CLAMP or constant_operand(node) is not None
+    """Return whether a node computes a function of one element: a clamp, a ReLU with a slope, or a
+    sum, difference or product with a constant."""
+    return node.kind in CLAMPS or constant_operand(node) is not None
 
 
 def function(offloaded: Offloaded) -> Passes | None:

@@ -40,12 +40,12 @@ def sizes(op: Operation) -> list[int]:
     return [op.constant_bytes * channels // op.out_c for channels in op.segment_channels]
 
 
-def alone(op: Operation, rows: int, segment: int) -> float:
-    """Cycles of a segment's operation without anything beside it."""
+def alone(op: Operation, rows: int, segment: int) -> int:
+    """Whole cycles of a segment's operation without anything beside it."""
     work = op.work(rows, segment)
     found = op.fastest_block_and_cycles(work)
     assert found is not None
-    return float(cycles(work, np.array([found[0]])).total[0])
+    return int(cycles(work, np.array([found[0]])).total[0])
 
 
 @given(plain=layers(), buffered=st.booleans(), share=st.integers(0, 4), rows=st.integers(1, 20))

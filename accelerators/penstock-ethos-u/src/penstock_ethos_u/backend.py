@@ -3,11 +3,11 @@
 Attributes of the target:
 
     macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 or 512 on
-                  Ethos-U65
+                  Ethos-U65, 128, 256, 512, 1024 or 2048 on Ethos-U85
     memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM;
                   sram_only: constants and tensors are in SRAM;
-                  dedicated_sram (Ethos-U65): constants are in DRAM, tensors in an SRAM that only
-                  the NPU accesses
+                  dedicated_sram (Ethos-U65, U85): constants are in DRAM, tensors in an SRAM that
+                  only the NPU accesses
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
                   nhwc: all tensors are stored in NHWC; by default, nhcwb16, and nhwc where it is
                   better because blocks are not full

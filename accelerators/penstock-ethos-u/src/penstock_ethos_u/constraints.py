@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from penstock.uma import Array, DType, Offloaded, double_rounding, multiply, row_count
-from penstock_ethos_u.configurations import MapShape
+from penstock_ethos_u.configurations import BANK_BYTES, MapShape
 from penstock_ethos_u.constants import channel_scaling, ohwi_weights
 from penstock_ethos_u.encoding import HIGH_BITS
 from penstock_ethos_u.movement import MOST_BOXES
@@ -456,7 +456,9 @@ def fits_the_buffer(offloaded: Offloaded) -> bool | str:
     op, steps = plain_operation(offloaded), steps_of(offloaded)
     every = [op] if steps is None else [step.op for step in steps.steps]
     fits = all(_block(each) is not None for each in every)
-    return fits or f"it has {op.configuration.banks} KiB"
+    chip = op.configuration
+    size = chip.memories.input_bytes // BANK_BYTES if chip.memories else chip.banks
+    return fits or f"it has {size} KiB"
 
 
 def _block(op: Operation) -> tuple[int, int, int] | None:

@@ -20,6 +20,7 @@ from penstock_ethos_u.vela import encoder, npu, vela
 # Number of fraction bits of TFLite's multipliers. The NPU's multipliers are integers, so the NPU
 # shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`.
 HIGH_BITS = 31
+EXTRA_BITS = 20  # Number of bits by which TFLite shifts both terms of a sum left.
 
 
 class ConstantSegment(NamedTuple):

@@ -21,7 +21,7 @@ from penstock.uma import Array, Driver, Place, StreamOperation, StreamTransfer
 from penstock_ethos_u.blocks import ComputeKind
 from penstock_ethos_u.call import NOWHERE, Action, Compute, EncodedOperation, MapPlace, NpuCall
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
-from penstock_ethos_u.encoding import HIGH_BITS, traversal
+from penstock_ethos_u.encoding import EXTRA_BITS, HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
 from penstock_ethos_u.interpreter import execute, execute_parts
 from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, SecondInput
@@ -57,7 +57,6 @@ ELEMENTWISE = {
     NpuFunction.SHIFT_LEFT: "SHL",
     NpuFunction.SHIFT_RIGHT: "SHR",
 }
-EXTRA_BITS = 20  # Number of bits by which TFLite shifts both terms of a sum left.
 
 
 def vela_operation(action: Action) -> Any:

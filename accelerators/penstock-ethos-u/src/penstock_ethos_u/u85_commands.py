@@ -16,13 +16,12 @@ import numpy as np
 
 from penstock_ethos_u.blocks import ComputeKind
 from penstock_ethos_u.call import Action, Compute
-from penstock_ethos_u.encoding import HIGH_BITS
+from penstock_ethos_u.encoding import EXTRA_BITS, HIGH_BITS
 from penstock_ethos_u.interpreter.commands import U85, assemble, tables
 from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, reciprocal
 from penstock_ethos_u.timeline import CommandQueue, QueueWait
 from penstock_ethos_u.waits import block_dependency, timeline_steps
 
-EXTRA_BITS = 20  # Number of bits by which TFLite shifts both terms of a sum left.
 TABLES = {1: 4, 4: 7}  # Codes of tables of int8 elements, by bytes of an entry.
 REGION, INTERNAL = 7, 8  # Mask of the number of a region, and bit of the internal memory.
 

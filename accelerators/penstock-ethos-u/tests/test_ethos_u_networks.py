@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -237,6 +238,21 @@ def test_a_call_has_the_format_of_arm_s_driver() -> None:
     text = disassemble(driver_payload(buffer.data.raw))
     assert text.count("NPU_OP_CONV") == 1
     assert "NPU_OP_STOP" in text
+
+
+def test_operations_on_ethos_u85_overlap_where_they_may() -> None:
+    """A depthwise convolution begins while the last rows of its input are computed; a convolution
+    whose window is the whole image waits."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 32, 32, 16)), 32, 3, name="a")
+    y = net.depthwise_conv2d(x, 3, 1, name="b")
+    z = net.conv2d(y, 8, 32, padding="valid", name="c")
+    done = compiled(net.build(z), "ethos_u85:memory_mode=sram_only")
+    (buffer,) = (b for b in done.program.buffers if b.is_stream)
+    assert buffer.data is not None
+    assert payload_configuration(buffer.data.raw) == "ethos-u85-256"
+    text = disassemble(driver_payload(buffer.data.raw), "u85")
+    assert re.findall(r"BLOCKDEP (\d)", text) == ["0", "7", "0"]
 
 
 DRIVER = """

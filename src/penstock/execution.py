@@ -42,8 +42,6 @@ from penstock.toolchains.host import (
 THUMB = 1  # The bit of a function pointer that selects Thumb code.
 # Optimising sanitised code takes longer than running so many multiplications without.
 UNOPTIMISED_MACS = 30_000_000
-# The C file that includes those of the model, of the observer and of the harness.
-_WHOLE = "penstock_whole.c"
 # Symbols of the observer per streamed input: callback, elements, index of the next row.
 _FED = ("feed", "rows", "next")
 Tensors = dict[str, Array]  # Arrays by tensor name.
@@ -82,10 +80,9 @@ def run_on_host(
     flags = (observer.TRACED, "-O0") if is_short else (observer.TRACED,)
     own = (*c_sources(compilation.prefix), observer.SOURCE, observer.HARNESS)
     stubs = (name for name in library_sources(compilation) if name not in own)
-    whole = "".join(f'#include "{name}"\n' for name in own)  # one compiler instead of five
     stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
-    with unpacked(_observed(compilation).with_files((_WHOLE, whole.encode()))) as folder:
-        sources = [folder / name for name in (_WHOLE, *stubs)]
+    with unpacked(_observed(compilation)) as folder:
+        sources = [folder / name for name in (observer.WHOLE, *stubs)]  # one compiler, not five
 
         def output(*checks: str) -> bytes:
             objects = compile_objects(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.codegen.c_program import render
+from penstock.codegen.c_program import c_sources, render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.ir.columns import COLUMNS
@@ -17,6 +17,7 @@ from penstock.program.steps import as_step, steps, submitted_steps, unrolled_cal
 # Compiler flag for generated C and observer: records the results of every call.
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
 SOURCE, HARNESS = "observer.c", "harness.c"
+WHOLE = "whole.c"  # Includes the C files of the model, the observer and the harness.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +120,6 @@ def generate_observer(program: Program, prefix: str) -> tuple[tuple[str, bytes],
         "trace_bytes": trace_bytes(program),
         "traced": rows,
         "columns": offsets,
+        "sources": (*c_sources(prefix), SOURCE, HARNESS),
     }
-    return tuple((name, render(name, holes)) for name in ("observer.h", SOURCE, HARNESS))
+    return tuple((name, render(name, holes)) for name in ("observer.h", SOURCE, HARNESS, WHOLE))

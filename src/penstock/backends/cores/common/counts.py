@@ -189,9 +189,11 @@ def concatenated_rows(p: Params, site: Site) -> Counts:
 
 
 def concatenated_columns(p: Params, site: Site) -> Counts:
-    pieces = row_count(site.output.shape) * p["pieces"]
+    rows = row_count(site.output.shape)
+    pieces = rows * p["pieces"]
     every = [_copied(pieces, x.size_bytes // pieces) for x in site.inputs]
-    return {part: sum(one[part] for one in every) for part in every[0]}
+    counts = {part: sum(one[part] for one in every) for part in every[0]}
+    return {**counts, "read": rows * p["inputs"]}
 
 
 SVDF_BLOCK = 8  # Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time.

@@ -273,20 +273,27 @@ def _name_and_extent(item: str, option: str) -> tuple[str, int]:
 
 
 def _input_and_output(item: str, option: str) -> tuple[str, str]:
-    what, help = "an input and an output", "write INPUT=OUTPUT, as in state_in=state_out"
-    return _two_names(item, option, "usage-115", what, help)
+    before, _, after = item.partition("=")
+    if not before or not after:
+        raise UsageError(
+            "usage-115",
+            f"{item!r} does not name an input and an output",
+            where=option,
+            help="write INPUT=OUTPUT, as in state_in=state_out",
+        )
+    return before, after
 
 
 def _name_and_file(item: str, option: str) -> tuple[str, str]:
-    what, help = "an input and a file", "write NAME=FILE.npy, as in axes=axes.npy"
-    return _two_names(item, option, "usage-170", what, help)
-
-
-def _two_names(item: str, option: str, code: str, what: str, help: str) -> tuple[str, str]:
-    first, _, second = item.partition("=")
-    if not first or not second:
-        raise UsageError(code, f"{item!r} does not name {what}", where=option, help=help)
-    return first, second
+    name, _, file = item.partition("=")
+    if not name or not file:
+        raise UsageError(
+            "usage-170",
+            f"{item!r} does not name an input and a file",
+            where=option,
+            help="write NAME=FILE.npy, as in axes=axes.npy",
+        )
+    return name, file
 
 
 INTEGER_TYPES = ("int8", "uint8", "int32")

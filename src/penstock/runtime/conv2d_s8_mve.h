@@ -45,7 +45,7 @@ static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8
     const int8_t *const *end = in_rows + p->kernel_h;
     for (; in_rows < end; in_rows++, to += bytes) {
         if (*in_rows) {
-            penstock_copy(to, *in_rows + before, bytes);
+            penstock_copy_vectors(to, *in_rows + before, bytes);
         } else {
             penstock_fill(to, zero, bytes);
         }
@@ -67,7 +67,7 @@ static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *co
     for (; in_rows < end; in_rows++, to += bytes) {
         penstock_fill(to, p->in_zero, bytes);
         for (int32_t k = 0; *in_rows && k < runs; k++) {
-            penstock_copy(to + (taps.lower + k) * channels, *in_rows + before + k * step, run);
+            penstock_copy_vectors(to + (taps.lower + k) * channels, *in_rows + before + k * step, run);
         }
     }
 }
@@ -183,7 +183,7 @@ static inline void conv2d_s8_mve_strips(const struct conv2d_s8_mve *p, const int
         int8_t *to = scratch + k * channels;
         for (int32_t column = 0; column < strips; column++, to += step) {
             if (from && column >= before && column < upper) {
-                penstock_copy(to, from, channels);
+                penstock_copy_vectors(to, from, channels);
                 from += channels;
             } else {
                 penstock_fill(to, zero, channels);

@@ -28,9 +28,9 @@ static const int8_t *depthwise_conv2d_s8_mve_mixed(const struct depthwise_conv2d
                                                    const int8_t *row, int32_t column, int8_t *to) {
     penstock_fill(to, p->in_zero, PENSTOCK_VECTOR);
     if (column < 0) {
-        penstock_copy(to + p->in_c, row, p->in_c);
+        penstock_copy_vectors(to + p->in_c, row, p->in_c);
     } else {
-        penstock_copy(to, row + column * p->in_c, p->in_c);
+        penstock_copy_vectors(to, row + column * p->in_c, p->in_c);
     }
     return to;
 }

@@ -49,7 +49,7 @@ PENSTOCK_KERNEL void fully_connected_s8_mve(const struct fully_connected_s8_mve 
         const int8_t *in = x->base + batch * p->in_c;
         int8_t *out = y->base + batch * p->out_c;
         if (p->in_c % PENSTOCK_VECTOR > 0) {
-            penstock_copy(scratch, in, p->in_c);
+            penstock_copy_vectors(scratch, in, p->in_c);
             in = scratch;
         }
         fully_connected_s8_mve_row(p, in, out);

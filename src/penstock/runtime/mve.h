@@ -27,7 +27,7 @@ Compile for a core that has it (-mcpu=cortex-m55), or run penstock compile for t
 #define PENSTOCK_VECTOR 16 /* bytes */
 
 /* Copies few bytes inline. */
-static inline void penstock_copy(int8_t *to, const int8_t *from, int32_t bytes) {
+static inline void penstock_copy_vectors(int8_t *to, const int8_t *from, int32_t bytes) {
 #if PENSTOCK_HAS_MVE
     __asm__ volatile("wlstp.8 lr,%2,2f\n"
                      "1: vldrb.8 q0,[%1],#16\n"

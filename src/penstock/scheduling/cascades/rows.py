@@ -285,14 +285,16 @@ class KernelChoices:
     def valued(self, base: Candidate, units_per_cycle: int = 1) -> Iterator[Candidate]:
         """Yield a cascade for each useful size of its scratch buffer.
 
-        A cascade of a single part also comes with each kernel that reads prefetched constants.
+        A cascade of a single part with equal stripes also comes with each kernel that reads
+        prefetched constants.
 
         base: the peak is with the least scratch memory, the time with all preferred kernels, in
             units of 1/`units_per_cycle` cycle.
         """
         plan, inside = base.plan, slice(base.lower, base.upper)
         least, preferred = max(self.least[inside]), self.preferred[inside]
-        if base.upper - base.lower == 1:
+        # What a prefetch saves depends on the number of calls, which `whole_requests` leaves open.
+        if base.upper - base.lower == 1 and not plan.whole_requests:
             yield from self._variants_of_part(base, base.peak_bytes - least, units_per_cycle)
         if max(preferred) <= least == plan.scratch_bytes:  # true of most cascades
             yield base

@@ -7,26 +7,41 @@
 
 #if defined(__GNUC__)
 #define PENSTOCK_NOT_UNROLLED(count) __asm__("" : "+r"(count))
+#define PENSTOCK_OUTLINED __attribute__((noinline, unused)) static
 #else
 #define PENSTOCK_NOT_UNROLLED(count) (void)0
+#define PENSTOCK_OUTLINED static
 #endif
+
+/* At least 16 bytes.  Beside their copy, a call is short; its code would be long in every kernel. */
+PENSTOCK_OUTLINED void penstock_copy_long(int8_t *out, const int8_t *in, int32_t bytes) {
+#if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
+    memcpy(out, in, (size_t)bytes);
+#else
+    for (; bytes >= 32; bytes -= 32, in += 32, out += 32) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        memcpy(out, in, 16);
+        memcpy(out + 16, in + 16, 16);
+    }
+    if (bytes >= 16) {
+        memcpy(out, in, 16);
+        bytes -= 16, in += 16, out += 16;
+    }
+    for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        memcpy(out, in, 4);
+    }
+    for (; bytes > 0; bytes--) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        *out++ = *in++;
+    }
+#endif
+}
 
 PENSTOCK_INLINE_KERNEL void penstock_copy(int8_t *out, const int8_t *in, int32_t bytes) {
     if (bytes >= 16) {
-#if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
-        memcpy(out, in, (size_t)bytes);
+        penstock_copy_long(out, in, bytes);
         return;
-#else
-        for (; bytes >= 32; bytes -= 32, in += 32, out += 32) {
-            PENSTOCK_NOT_UNROLLED(bytes);
-            memcpy(out, in, 16);
-            memcpy(out + 16, in + 16, 16);
-        }
-        if (bytes >= 16) {
-            memcpy(out, in, 16);
-            bytes -= 16, in += 16, out += 16;
-        }
-#endif
     }
     for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
         PENSTOCK_NOT_UNROLLED(bytes);

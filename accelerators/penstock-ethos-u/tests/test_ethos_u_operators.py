@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
+from penstock.opkit.layers import Layer
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Quantize
@@ -104,6 +106,36 @@ def drawn_range(draw: st.DrawFn) -> Quantisation:
 @settings(max_examples=4)
 @given(graph=transposed(), layout=layouts)
 def test_transposed_convolutions(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
+def with_wide_weights(node: Node) -> Node:
+    x, w, b = node.inputs
+    elements = np.clip(w.array.astype(np.int16) * 2 - 1, -255, 255)
+    return replace(node, inputs=(x, Value.constant(w.name, elements, w.type.quantisation), b))
+
+
+@st.composite
+def wide_layers(draw: st.DrawFn) -> Graph:
+    """Layers whose weights less their zero points have 9 bits, as in networks of uint8."""
+    net = GraphBuilder("wide", seed=draw(st.integers(0, 99)))
+    channels = draw(st.integers(1, 40))
+    x = net.input((1, draw(st.integers(1, 9)), draw(st.integers(1, 9)), 3), zero_point=draw(zeros))
+    x = net.conv2d(x, channels, draw(st.integers(1, 3)))
+    x = net.depthwise_conv2d(x, draw(st.integers(1, 3)), stride=draw(st.integers(1, 2)))
+    graph = net.build(net.fully_connected(x, draw(st.integers(1, 20))))
+    return replace(
+        graph,
+        nodes=tuple(
+            with_wide_weights(node) if isinstance(node.op, Layer) else node for node in graph.nodes
+        ),
+    )
+
+
+@every_accelerator
+@settings(max_examples=3)
+@given(graph=wide_layers(), layout=layouts)
+def test_weights_of_nine_bits(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
 
 

@@ -119,11 +119,13 @@ class NamedPattern:
     predicate: a further condition on matches; None for no condition.  It receives a match as a
         composite, which is one node that stands for all matched nodes.  It returns True to
         accept the match, and False or a string with the reason to refuse it.  Messages quote the
-        predicate's docstring."""
+        predicate's docstring.
+    wide_weights: whether layers whose weights int8 does not hold match, too."""
 
     name: str
     pattern: Pattern
     predicate: Callable[[Node], bool | str] | None = None
+    wide_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)

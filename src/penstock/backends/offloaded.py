@@ -16,6 +16,7 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel, Work, row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
+from penstock.opkit.layers import as_if_narrow
 from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -69,8 +70,9 @@ class Offloaded:
         """The portable C kernel of the main node, which the processor would run.
 
         Its parameters and tables define the exact arithmetic of TFLite.  They contain shapes,
-        windows, zero points, and the multiplier and shift of each output channel."""
-        return self.main.op.kernel(self.main.site)
+        windows, zero points, and the multiplier and shift of each output channel.  Of a layer whose
+        weights int8 does not hold, it is the kernel for others, with the same parameters."""
+        return self.main.op.kernel(as_if_narrow(self.main))
 
     @cached_property
     def parameters(self) -> Mapping[str, int]:

@@ -415,7 +415,7 @@ class _Search:
             problem = element_type_problem(inner)
             if problem is not None:
                 return 2, f"matches, but is refused: {problem.what}"
-            if has_wide_weights(inner):
+            if has_wide_weights(inner) and not named.wide_weights:
                 return 2, "matches, but is refused: weights less their zero point exceed int8"
         inside = (self.graph.nodes[self.position[name]] for name in names)
         foreign = other_types(inside)

@@ -213,6 +213,14 @@ def has_wide_weights(node: Node) -> bool:
     return isinstance(node.op, Layer) and node.inputs[1].type.dtype is WIDE
 
 
+def as_if_narrow(node: Node) -> Site:
+    """The operands of a node as if int8 held its weights; their values are not to be read."""
+    if not has_wide_weights(node):
+        return node.site
+    x, w, *rest = node.site.inputs
+    return replace(node.site, inputs=(x, replace(w, dtype=DType.INT8), *rest))
+
+
 def other_axes(weights: Array, axis: int) -> tuple[int, ...]:
     """All axes but one."""
     return tuple(k for k in range(weights.ndim) if k != axis)

@@ -126,7 +126,8 @@ class EthosU(UMABackend):
         self._register_target_attr("cache_line", default=32)
         self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:
-            self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
+            layer = is_op(op)(wildcard(), is_constant(), is_constant())
+            self._register_pattern(op, layer, wide_weights=True)  # streams have weights of 9 bits
         for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *COMPOSED_UNARY):
             self._register_pattern(op, is_op(op)(wildcard()))
         for op in (*SUMS, *COMPOSED_BINARY):
@@ -225,7 +226,9 @@ def strategy_of(op: str) -> Any:
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         one_row = row_count(out_type.shape) == 1
         reach = window_rows(op, attrs, inputs)
-        types = ElementTypes((inputs[0].dtype,), out_type.dtype)
+        # Rules have refused the types of tensors that the NPU does not compute with.
+        count = len(inputs) if op in LAYERS else 1
+        types = ElementTypes(tuple(x.dtype for x in inputs[:count]), out_type.dtype)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
             found.add_implementation(
@@ -244,7 +247,9 @@ def strategy_of(op: str) -> Any:
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
                 cache_line_bytes=cast(int, target.attrs["cache_line"]),
-                element_types=types if op in (*MOVEMENTS, CONCATENATION, ARG_MAX) else None,
+                element_types=types
+                if op in (*LAYERS, *MOVEMENTS, CONCATENATION, ARG_MAX)
+                else None,
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:

@@ -180,8 +180,13 @@ class UMABackend(Registration):
         return Accelerator(
             target,
             tuple(
-                NamedPattern(label, pattern, judge and _on_nodes(judge, target))
-                for label, pattern, judge in own.patterns
+                NamedPattern(
+                    one.name,
+                    one.pattern,
+                    one.predicate and _on_nodes(one.predicate, target),
+                    one.wide_weights,
+                )
+                for one in own.patterns
             ),
             tuple(strategy_record(s.op, s.function, s.level, own.roofline) for s in own.strategies),
             tuple(own.graph_passes),

@@ -30,6 +30,7 @@ from penstock.backends.uma.registrations import (
     Includes,
     Judge,
     RegisteredCodegen,
+    RegisteredPattern,
     RegisteredStrategy,
     Registrations,
     SizeOf,
@@ -229,12 +230,19 @@ class Registration(DriverRegistration):
         self._register_program_pass(phase, tir_pass)
 
     def _register_pattern(
-        self, name: str, pattern: Pattern, predicate: Judge | None = None
+        self,
+        name: str,
+        pattern: Pattern,
+        predicate: Judge | None = None,
+        *,
+        wide_weights: bool = False,
     ) -> None:
         """Register a pattern.  The nodes of each match become a single node, a composite.
 
         name: the name of the pattern and of its composites, unique within the backend.
         predicate: a constraint for matches of this pattern only; None for none.
+        wide_weights: whether layers match whose weights less their zero point have 9 bits, as in
+            networks of uint8; these weights are int16.
 
         If several patterns match, the one registered first takes precedence.  Source: RFC 0060,
         _register_pattern; TVM later added the predicate.
@@ -251,7 +259,7 @@ class Registration(DriverRegistration):
         Raises BackendError if an argument has a wrong type or the name is taken."""
         where, taken = f'{self._place}, pattern "{name}"', self._registered.pattern_names
         checks.check_pattern(name, pattern, predicate, taken, where)
-        self._registered.patterns.append((name, pattern, predicate))
+        self._registered.patterns.append(RegisteredPattern(name, pattern, predicate, wide_weights))
 
     def _register_constraint(self, function: Judge) -> None:
         """Register a constraint: a condition on every composite (matched nodes as a single node).

@@ -207,6 +207,16 @@ Includes = str | Callable[..., str]  # C text, or a function that returns it, li
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredPattern:
+    """A pattern as `_register_pattern` receives it."""
+
+    name: str
+    pattern: Pattern
+    predicate: Judge | None
+    wide_weights: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredStrategy:
     """A strategy function and the composites (matched nodes as single nodes) to which it applies.
 
@@ -270,7 +280,7 @@ class Registrations:
     least: the smallest valid values of some attributes, by name.
     searched: the attributes of which the search compares all choices.
     graph_passes, program_passes: passes, each with its phase.
-    patterns: (name, pattern, predicate) of each registered pattern; the predicate may be None.
+    patterns: the registered patterns.
     constraints: conditions on every composite.
     strategies: functions that return the implementations for composites.
     codegen: how commands are generated.
@@ -295,9 +305,7 @@ class Registrations:
     program_passes: list[tuple[PassPhase, ProgramPass]] = field(
         default_factory=list[tuple[PassPhase, ProgramPass]]
     )
-    patterns: list[tuple[str, Pattern, Judge | None]] = field(
-        default_factory=list[tuple[str, Pattern, Judge | None]]
-    )
+    patterns: list[RegisteredPattern] = field(default_factory=list[RegisteredPattern])
     constraints: list[Judge] = field(default_factory=list[Judge])
     strategies: list[RegisteredStrategy] = field(default_factory=list[RegisteredStrategy])
     codegen: RegisteredCodegen = field(default_factory=RegisteredCodegen)
@@ -311,7 +319,7 @@ class Registrations:
     @property
     def pattern_names(self) -> tuple[str, ...]:
         """The names of the patterns in order of registration."""
-        return tuple(name for name, _, _ in self.patterns)
+        return tuple(one.name for one in self.patterns)
 
 
 # Reading of an accelerator's source files from the folder of its backend's module.

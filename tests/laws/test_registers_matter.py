@@ -39,10 +39,9 @@ ETHOS_U_WITHOUT_EFFECT = {
     "NPU_SET_ACTIVATION.clip_range": "only of activations by table",
     "NPU_SET_IFM_PRECISION.rounding": "only of sums that round their operands",
     **{
-        f"NPU_SET_{map}_{name}.value": "of tiles other than those that these maps have"
+        f"NPU_SET_{map}_{name}.value": "of tiles other than the first; these maps have one"
         for map in ("IFM", "IFM2", "OFM")
         for name in ("BASE1", "BASE2", "BASE3", "HEIGHT1_M1")
-        if (map, name) != ("IFM", "BASE2")  # of the rows behind the end of a ring
     },
 }
 NVDLA_WITHOUT_EFFECT = {

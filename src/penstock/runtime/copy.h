@@ -13,6 +13,18 @@
 #define PENSTOCK_OUTLINED static
 #endif
 
+/* Words, then bytes. */
+PENSTOCK_INLINE_KERNEL void penstock_copy_short(int8_t *out, const int8_t *in, int32_t bytes) {
+    for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        memcpy(out, in, 4);
+    }
+    for (; bytes > 0; bytes--) {
+        PENSTOCK_NOT_UNROLLED(bytes);
+        *out++ = *in++;
+    }
+}
+
 /* At least 16 bytes.  Beside their copy, a call is short; its code would be long in every kernel. */
 PENSTOCK_OUTLINED void penstock_copy_long(int8_t *out, const int8_t *in, int32_t bytes) {
 #if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
@@ -27,29 +39,15 @@ PENSTOCK_OUTLINED void penstock_copy_long(int8_t *out, const int8_t *in, int32_t
         memcpy(out, in, 16);
         bytes -= 16, in += 16, out += 16;
     }
-    for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
-        PENSTOCK_NOT_UNROLLED(bytes);
-        memcpy(out, in, 4);
-    }
-    for (; bytes > 0; bytes--) {
-        PENSTOCK_NOT_UNROLLED(bytes);
-        *out++ = *in++;
-    }
+    penstock_copy_short(out, in, bytes);
 #endif
 }
 
 PENSTOCK_INLINE_KERNEL void penstock_copy(int8_t *out, const int8_t *in, int32_t bytes) {
     if (bytes >= 16) {
         penstock_copy_long(out, in, bytes);
-        return;
-    }
-    for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
-        PENSTOCK_NOT_UNROLLED(bytes);
-        memcpy(out, in, 4);
-    }
-    for (; bytes > 0; bytes--) {
-        PENSTOCK_NOT_UNROLLED(bytes);
-        *out++ = *in++;
+    } else {
+        penstock_copy_short(out, in, bytes);
     }
 }
 

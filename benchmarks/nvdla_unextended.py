@@ -90,12 +90,15 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m benchmarks.nvdla_unextended", description=__doc__
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
-    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
+    parser.add_argument(
+        "--network", action="append", metavar="NAME", help="this one only, or zoo:.."
+    )
     parser.add_argument("--config", action="append", metavar="NAME", help="this one only")
     wanted = parser.parse_args(arguments)
     found: list[Share] = []
-    for model in models(wanted.folder):
-        if not wanted.network or short_name(model) in wanted.network:
+    named = [name for name in wanted.network or () if name.startswith("zoo:")]
+    for model in (*models(wanted.folder), *named):
+        if not wanted.network or {short_name(model), model} & {*wanted.network}:
             for config in wanted.config or CONFIGURATIONS:
                 print(f"planning {short_name(model)} for {config}", file=sys.stderr)
                 found.append(share(model, config))

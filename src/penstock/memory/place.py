@@ -45,5 +45,5 @@ def place(problem: PlacementProblem, options: PlaceOptions | None = None) -> Pla
 
 def placed_further(problem: PlacementProblem, found: Placement, options: PlaceOptions) -> Placement:
     """Return a placement that is no higher than one found with `options.quick`."""
-    done = found.optimal or options.is_exact(problem) or not options.rows.goes_on(problem)
+    done = found.optimal or options.is_exact(problem) or options.quick == options
     return found if done else place_rows(problem, options.rows)

@@ -43,7 +43,7 @@ Table = npt.NDArray[np.int64]
 """Shape (fields, columns)."""
 
 SMALL = 700
-"""Number of buffers up to which a problem has one segment and one round of improvement."""
+"""Number of buffers up to which a problem has one segment."""
 SEGMENT_ROWS = 32
 """Number of rows whose live ranges begin in a segment, unless rows are in too many segments."""
 MOST_SEGMENTS = 4
@@ -63,18 +63,14 @@ class RowOptions:
     """Budget of the improvement of orders.
 
     rounds: (comparisons for each buffer, over all orders; largest number of buffers that they are
-        granted for).  Problems with more buffers go on to the next round.
+        granted for).
     orders: number of orders that are improved, the best ones first.
     patience: failures under one ceiling before it is raised.
     """
 
-    rounds: tuple[tuple[int, int], ...] = ((8_000, SMALL), (64_000, 4_000))
+    rounds: tuple[tuple[int, int], ...] = ((16_000, SMALL), (64_000, 4_000))
     orders: int = 12
     patience: int = 100
-
-    def goes_on(self, problem: PlacementProblem) -> bool:
-        """Return whether a problem goes on to a second round."""
-        return any(most < len(problem.buffers) for _, most in self.rounds[:-1])
 
 
 class RowTables(NamedTuple):
@@ -147,8 +143,6 @@ def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found,
                 best = _Found(height, bases, f"{start.method}, improved", start.order)
             if height == bound:
                 return best, spent
-        if buffers <= most:
-            break
     return best, spent
 
 

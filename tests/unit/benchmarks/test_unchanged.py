@@ -31,7 +31,7 @@ from penstock.errors import ModelError, ToolError, UsageError
 
 CASE = Case("hello_world_int8", "cortex-m4")
 RECORDED = Result(
-    {"RAM": 100, "code": 50, "counted cycles": None, "estimated cycles": 10_000},
+    {"RAM": 100, "flash": 50, "counted cycles": None, "estimated cycles": 10_000},
     ((80, 20, 5), (100, 10, 5)),
 )
 RECORDED_RESULTS = REPOSITORY / "benchmarks" / "recorded_results.json"
@@ -61,8 +61,8 @@ def test_equal_and_better_results_pass(now: Result) -> None:
 @pytest.mark.parametrize(
     "now",
     [
-        replace(RECORDED, figures=RECORDED.figures | {"code": 51}),
-        replace(RECORDED, figures=RECORDED.figures | {"code": None}),
+        replace(RECORDED, figures=RECORDED.figures | {"flash": 51}),
+        replace(RECORDED, figures=RECORDED.figures | {"flash": None}),
         replace(RECORDED, figures={"RAM": 100}),
         replace(RECORDED, frontier=RECORDED.frontier[:1]),
         replace(RECORDED, frontier=((80, 21, 5), (100, 10, 5))),

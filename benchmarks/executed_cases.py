@@ -33,13 +33,13 @@ from benchmarks.cascader_cases import Config, Counts, Expected, Propagation
 from benchmarks.cascader_operators import Binary, Identity, Operator, Unary, Windowed
 from benchmarks.case_file import Document, read_as, read_document
 from benchmarks.entry import entry
+from benchmarks.small_tensors import Operand, bias, int8, sample, weights
 from penstock import cascader
 from penstock.errors import UnsupportedError
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
-from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation

@@ -12,8 +12,9 @@ from enum import Enum
 from functools import reduce
 from typing import Any
 
+from benchmarks.small_tensors import Sample
 from penstock.errors import PenstockError
-from penstock.ir.op import Op, Sample, Site
+from penstock.ir.op import Op, Site
 from penstock.ir.tensor import TensorType
 
 Path = tuple[str, ...]

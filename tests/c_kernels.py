@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.small_tensors import Sample
 from c_header import RUNTIME, header
-from penstock.ir.op import Kernel, Sample, row_axis, row_count
+from penstock.ir.op import Kernel, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 

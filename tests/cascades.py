@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from benchmarks.small_tensors import int8
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.requantise import Multipliers
-from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D

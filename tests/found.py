@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from penstock.ir.op import Sample, Site, row_before
+from benchmarks.small_tensors import Sample
+from penstock.ir.op import Site, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.registry import operator_files
 
 SAMPLES: tuple[tuple[str, Sample], ...] = tuple(
-    (f"{file.module.__name__.rpartition('.')[2]}-{k}", sample)
-    for file in operator_files()
-    for k, sample in enumerate(file.samples)
+    (f"{path.stem}-{k}", sample)
+    for path in sorted(Path(__file__).with_name("samples").glob("*.py"))
+    for k, sample in enumerate(import_module(f"samples.{path.stem}").SAMPLES)
 )
-"""(file and index, sample) of every sample of an operator file."""
+"""(file and index, sample) of every sample in `samples/`."""
 
 every_sample = pytest.mark.parametrize(
     "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES]

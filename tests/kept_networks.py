@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import bias, int8, weights
 from penstock.ir.graph import Graph, Node, State, Value
 from penstock.ir.tensor import Data
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from c_kernels import Layout, View, ring_of, row_region, rows_as_bytes, rows_of, table_of
 from c_kernels import whole as whole_layout
 from found import elements
-from penstock.ir.op import Kernel, Sample, row_count
+from penstock.ir.op import Kernel, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from strategies import intervals

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample, int8, sample
 from dsp_layers import activations, layers, zero_points
-from penstock.ir.op import Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.sliding import Window
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks.small_tensors import bias, int8, weights
 from penstock.ir.graph import Graph, Node, Value
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.program.expr import Expr, Var, binary

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.ir.op import Op, Sample
+from benchmarks.small_tensors import Operand, Sample, int8, sample
+from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import Operand, int8, sample
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.conv2d import Conv2D

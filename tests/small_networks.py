@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import bias, int8, real_bias, weights
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.requantise import Multipliers
-from penstock.opkit.samples import bias, int8, real_bias, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul
 from penstock.ops.concatenation import Concatenation

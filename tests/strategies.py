@@ -7,12 +7,12 @@ from collections.abc import Callable
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Operand, bias, int8, sample, weights
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import Operand, bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from accelerators import NAME, accelerator, implementation, named, strategy
+from benchmarks.small_tensors import bias, int8, weights
 from penstock.backends.accelerator import NamedPattern, Strategy
 from penstock.backends.partition import choose, partition
 from penstock.backends.pattern import Pattern, is_op, wildcard
 from penstock.ir.graph import Graph, Node, Value
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from strategies import node_of

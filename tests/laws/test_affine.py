@@ -23,8 +23,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from found import SAMPLES, elements, every_sample, few, inputs_of, with_before
-from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from strategies import regions, seeds

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
-from penstock.ir.op import Sample, Work
+from penstock.ir.op import Work
 from penstock.ir.region import Region
 from strategies import seeds
 

@@ -22,14 +22,14 @@ import pytest
 from test_fields_read import KERNELS
 
 from attributes import REFUSALS, Mutant, at, mutants, paths
+from benchmarks.small_tensors import Sample, bias, int8, integers, sample, weights
 from c_kernels import Library, View, rows_as_bytes, whole
 from found import SAMPLES, inputs_of
 from penstock.backends.cores.family import core_families, select_kernels
-from penstock.ir.op import Kernel, Op, Sample, Site, row_count
+from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.requantise import Multipliers
-from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import QuantizeReal

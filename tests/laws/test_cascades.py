@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import bias, int8, weights
 from cascade_judge import Judge, Point, efficient, points
 from lowered import inputs_of_graph
 from penstock.backends.processor_parts import assign
@@ -20,7 +21,6 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, shapes
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

@@ -14,14 +14,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from accelerators import named
+from benchmarks.small_tensors import Sample, bias, int8, weights
 from found import SAMPLES, inputs_of
 from penstock.backends.partition import partition
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
-from penstock.ir.op import Sample, Site, Work
+from penstock.ir.op import Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
-from penstock.ir.op import Croppable, Sample, Site
+from penstock.ir.op import Croppable, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data
 from strategies import intervals, seeds

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample, bias, int8, sample, weights
 from c_header import header
 from c_kernels import Library
 from core_kernels import CoreLibrary
@@ -17,10 +18,9 @@ from dsp_layers import layers
 from kernel_cases import Case
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.backends.cores.dsp.kernels import direct_kernel, dsp_kernel
-from penstock.ir.op import Kernel, Sample
+from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul
 from penstock.ops.conv2d import Conv2D

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
 from penstock.ir.exchange import (
     Exchangeable,
@@ -18,7 +19,7 @@ from penstock.ir.exchange import (
     exchanged_type,
     is_image,
 )
-from penstock.ir.op import Op, Sample, Site
+from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from strategies import seeds
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample, bias, int8, integers, sample, weights
 from c_kernels import Library
 from core_kernels import CoreLibrary
 from dsp_layers import layers
@@ -24,11 +25,10 @@ from penstock.backends.cores.common.layer import (
     with_forms,
 )
 from penstock.backends.cores.dsp.kernels import dsp_kernel
-from penstock.ir.op import Kernel, Op, Sample, Site
+from penstock.ir.op import Kernel, Op, Site
 from penstock.ir.tensor import Data
 from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import Multipliers, SumRequantisation
-from penstock.opkit.samples import bias, int8, integers, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.running import RequantiseLast

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from found import every_sample
 from penstock.errors import InternalError, ModelError
 from penstock.frontends.open import graph_from_text
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Sample
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
 from penstock.ir.text.printer import print_graph
 from penstock.ops.reshape import Reshape

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import int8
 from lowered import assert_equal_to_graph, lower
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
@@ -16,7 +17,6 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

@@ -6,9 +6,10 @@ one signature that generated code calls.
 
 from __future__ import annotations
 
+from benchmarks.small_tensors import Sample
 from c_header import header
 from found import every_computing_sample
-from penstock.ir.op import Kernel, Sample
+from penstock.ir.op import Kernel
 from penstock.ir.tensor import DType
 
 POINTERS = {

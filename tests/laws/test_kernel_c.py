@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from c_kernels import (
     Layout,
     Library,
@@ -23,7 +24,7 @@ from c_kernels import (
     whole,
 )
 from found import SAMPLES, every_computing_sample, few, inputs_of
-from penstock.ir.op import Sample, row_count
+from penstock.ir.op import row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from strategies import intervals, seeds

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from benchmarks.small_tensors import Sample
 from cascades import EVERY_PROGRAM
 from found import every_computing_sample, few, inputs_of
 from lowered import (
@@ -17,7 +18,6 @@ from lowered import (
 )
 from penstock.hardware.load import generic_target_names
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Sample
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from programs import Example

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import int8
 from cascades import total_of_stream
 from lowered import Lowered, inputs_of_graph, lower
 from penstock.errors import InternalError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
-from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.row_vectors import Softmax

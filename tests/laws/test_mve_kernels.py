@@ -12,15 +12,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample, bias, int8, sample, weights
 from c_header import header
 from c_kernels import Library
 from core_kernels import CoreLibrary
 from kernel_cases import Case
 from mve_layers import mve_layers
 from penstock.backends.cores.mve.kernels import mve_kernel
-from penstock.ir.op import Kernel, Sample
+from penstock.ir.op import Kernel
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D

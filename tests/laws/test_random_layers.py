@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.small_tensors import Sample
 from c_header import RUNTIME
 from c_kernels import View, ring_of, row_region, rows_as_bytes, rows_of, table_of
 from c_kernels import whole as whole_layout
@@ -15,7 +16,7 @@ from core_kernels import CoreLibrary
 from found import elements
 from penstock.backends.cores.family import core_family, select_kernels
 from penstock.hardware.load import load_target
-from penstock.ir.op import Sample, row_count
+from penstock.ir.op import row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from random_layers import random_layer

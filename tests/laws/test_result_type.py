@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from benchmarks.small_tensors import Sample
 from found import every_sample, few, inputs_of
-from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from strategies import seeds
 

@@ -13,8 +13,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from found import every_sample, few, inputs_of, with_before
-from penstock.ir.op import Sample, row_axis
+from penstock.ir.op import row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array
 from random_layers import random_layer

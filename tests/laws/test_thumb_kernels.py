@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample, bias, int8, sample, weights
 from c_header import header
 from c_kernels import Library
 from core_kernels import CoreLibrary
@@ -17,9 +18,8 @@ from dsp_layers import layers
 from kernel_cases import Case
 from penstock.backends.cores.thumb.kernels import thumb_kernel
 from penstock.backends.cores.thumb.tables import MOST_WORDS, block_sizes
-from penstock.ir.op import Kernel, Sample
+from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
-from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

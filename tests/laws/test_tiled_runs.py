@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from found import SAMPLES, every_computing_sample, every_sample, few, inputs_of
 from penstock.errors import CapacityError
-from penstock.ir.op import Reducing, Sample
+from penstock.ir.op import Reducing
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.tiling.layer import Layer, Scratchpads, layer_of

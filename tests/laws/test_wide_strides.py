@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from available import TARGET
+from benchmarks.small_tensors import bias, int8, weights
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Operand, bias, int8, weights
 from clean_sources import COMPILERS, assert_sources_are_clean
 from found import few
 from offloading import assert_exact, claimed, compiled
@@ -22,7 +23,6 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.fully_connected import FullyConnected

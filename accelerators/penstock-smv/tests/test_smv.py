@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from available import SMALL_VWW, TARGET, path_of
+from benchmarks.small_tensors import int8
 from drawn_tilers import DrawnTiler
 from lowered import inputs_of_graph
 from offloading import compiled
@@ -24,7 +25,6 @@ from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ladder import run_point
-from penstock.opkit.samples import int8
 from penstock.opkit.sliding import Window
 from penstock.ops.pool import MaxPool2D
 from penstock.pipeline.assignment import assign_engines

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import Sample
 from drawn_tilers import DrawnTiler
 from found import SAMPLES, few
 from lowered import inputs_of_graph
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Sample
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place

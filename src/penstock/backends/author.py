@@ -46,10 +46,11 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
     docstring.
     Raises BackendError if the rule raises an exception or returns neither a Boolean nor a reason.
 
-    >>> from penstock.ops.unary import SAMPLES
     >>> from penstock.ir.graph import Value
-    >>> relu = SAMPLES[0]
-    >>> node = Node(relu.op, (Value("x", relu.site.inputs[0]),), Value("y", relu.site.output))
+    >>> from penstock.ir.tensor import DType, TensorType
+    >>> from penstock.ops.plain import PlainRelu
+    >>> type = TensorType((1, 4, 3, 5), DType.FLOAT32)
+    >>> node = Node(PlainRelu(), (Value("x", type),), Value("y", type))
     >>> def few_rows(node):
     ...     '''Images have at most 3 rows.'''
     ...     rows = node.output.type.shape[1]

@@ -14,10 +14,12 @@ and "requantize" therefore denote a part of what the layer's node computes (`Fus
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import get_type_hints
 
 from penstock.backends.description import backend_code
@@ -213,22 +215,33 @@ def argument_counts(name: str) -> frozenset[int] | None:
     variadic = any(not isinstance(kind, Fused) and kind.VARIADIC for kind in kinds)
     if name.startswith("qnn.") or variadic or name == BATCH_NORM or not kinds:
         return None
-    counts = _input_counts()
-    return frozenset[int]().union(*(counts[kind] for kind in kinds))
+    return frozenset(count for kind in kinds for count in _operand_counts(kind))
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelFacts:
+    """Of an operator: numbers of operands; names of the parameters and tables of its kernels."""
+
+    operands: tuple[int, ...] = ()
+    parameters: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 @cache
-def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """Return, for each operator, the permitted numbers of operands in a pattern."""
-    # These are the numbers of inputs of the sample nodes in the operator's source file.  For an
-    # operator with a bias, one less is also permitted, because a pattern may omit the bias.  The
-    # set is {2, 3} for Conv2D, {2} for a fused bias addition, and {1} for a fused requantisation.
-    found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
-    for file in operator_files():
-        for sample in file.samples:
-            op, count = type(sample.op), len(sample.site.inputs)
-            found.setdefault(op, set()).update({count, count - (op.BIAS_INPUT is not None)})
-    return {kind: frozenset(counts) for kind, counts in found.items()}
+def _kernel_facts() -> Mapping[str, _KernelFacts]:
+    text = Path(__file__).with_name("operator_facts.toml").read_text("utf-8")
+    rows = tomllib.loads(text).items()
+    return {
+        op: _KernelFacts(**{key: tuple(names) for key, names in row.items()}) for op, row in rows
+    }
+
+
+def _operand_counts(kind: Kind) -> frozenset[int]:
+    if isinstance(kind, Fused):
+        return frozenset({2 if kind is Fused.BIAS_ADD else 1})
+    counts = _kernel_facts()[kind.__name__].operands
+    without_bias = () if kind.BIAS_INPUT is None else (count - 1 for count in counts)
+    return frozenset({*counts, *without_bias})
 
 
 def kind_name(kind: Kind) -> str:
@@ -352,23 +365,13 @@ def operator_facts(name: str, where: str) -> tuple[OperatorFacts, ...]:
 
 
 def _facts(kind: Kind) -> OperatorFacts:
-    definition = kind_name(kind)
-    parameters: dict[str, None] = {}
-    tables: dict[str, None] = {}
-    for file in operator_files():
-        if kind in file.ops:
-            definition = file.definition(kind)
-        for sample in file.samples:
-            if type(sample.op) is kind:
-                kernel = sample.op.kernel(sample.site)
-                parameters |= dict.fromkeys(name for name, _ in kernel.params)
-                tables |= dict.fromkeys(name for name, _ in kernel.tables)
-    names = sorted(name for name, found in meanings().items() if kind in found.kinds)
+    name = kind_name(kind)
+    written = _kernel_facts().get(name, _KernelFacts())
     return OperatorFacts(
-        kind_name(kind),
-        definition,
-        tuple(names),
+        name,
+        next((file.definition(kind) for file in operator_files() if kind in file.ops), name),
+        tuple(sorted(name for name, found in meanings().items() if kind in found.kinds)),
         attribute_names(kind),
-        tuple(parameters),
-        tuple(tables),
+        written.parameters,
+        written.tables,
     )

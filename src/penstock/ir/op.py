@@ -387,14 +387,6 @@ class Croppable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A small instance of an operator for the laws; operator files list theirs as `SAMPLES`."""
-
-    op: Op
-    site: Site
-
-
 def row_axis(rank: int) -> int:
     """The axis of rows.  A row spans the last two axes if the rank is at least 3, else the last.
 

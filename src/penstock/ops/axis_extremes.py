@@ -28,7 +28,6 @@ from penstock.opkit.checks import one_axis, require_dtype
 from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, requantised, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
-from penstock.opkit.samples import int8, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation
 from penstock.ops.conversions import Cast
 from penstock.ops.integer_pairs import SUB
@@ -221,16 +220,3 @@ def _onnx_extreme(node: OnnxNode, axes: Axes) -> Iterable[Made]:
         function = ReductionFunction.MAX if larger else ReductionFunction.MIN
         return reduced_plain(node, axes, function)
     return requantised(node, ReduceMax(axes) if larger else ReduceMin(axes), x)
-
-
-SAMPLES = (
-    sample(ReduceMax((1, 2)), int8(1, 5, 3, 4), scale=0.05, zero=-3),
-    sample(ReduceMin((3,)), int8(2, 3, 2, 7), scale=0.05, zero=-3),
-    sample(ReduceMin((0,)), int8(3, 4), scale=0.05, zero=-3),
-    sample(ReduceMax((2,)), TensorType((1, 4, 3, 5), DType.BOOL)),
-    sample(ArgMax(3), int8(2, 3, 4, 5)),
-    sample(ArgMin(1), int8(2, 6, 3)),
-    sample(ArgMax(1), int8(3, 9)),
-    sample(ArgMin(2), reals(2, 3, 4, 5)),
-    sample(ArgMax(1), reals(3, 9)),
-)

@@ -35,7 +35,6 @@ from penstock.opkit.checks import require, require_count, require_dtype, require
 from penstock.opkit.nodes import is_real, reshaped, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, fitting_multiplier, stated_multipliers
-from penstock.opkit.samples import bias, int8, reals, sample
 from penstock.ops.plain import PlainAdd, PlainMul
 
 LARGEST_PRODUCT = 255 * 255
@@ -301,31 +300,3 @@ def _scaled_and_offset(node: OnnxNode, real: RealNodes, total: Value) -> Value:
         offset = real.apply(PlainMul(UNLIMITED), offset, real.constant(beta, "beta"))
     offset = real.reshape(offset, (1,) * (2 - offset.type.rank) + offset.type.shape)
     return real.apply(PlainAdd(UNLIMITED), total, offset)
-
-
-SAMPLES = (
-    sample(BatchMatmul(), int8(1, 4, 4), int8(1, 4, 4, zero=9), scale=0.3),
-    sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
-    sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
-    sample(
-        BatchMatmul(False, True, Activation.RELU),
-        int8(1, 3, 5),
-        int8(1, 4, 5, zero=9),
-        bias(4),
-        scale=0.3,
-    ),
-    sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),
-    sample(
-        BatchMatmul(stated=Multipliers((77,), (15,), (-90000,))),
-        int8(1, 4, 4),
-        int8(1, 4, 4, zero=9),
-    ),
-    *(
-        sample(op, reals(*a), reals(*b))
-        for op, a, b in (
-            (PlainBatchMatmul(), (2, 3, 5), (2, 5, 4)),
-            (PlainBatchMatmul(True, True), (1, 5, 3), (4, 2, 5)),
-            (PlainBatchMatmul(False, True), (2, 3, 2, 6), (1, 3, 4, 6)),
-        )
-    ),
-)

@@ -50,7 +50,6 @@ from penstock.opkit.nodes import (
 from penstock.opkit.onnx_constants import exact_operand
 from penstock.opkit.real_nodes import RealNodes, exact_elementwise
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, sample, weights
 from penstock.opkit.transcendental import one_over_one_plus
 from penstock.ops.plain import (
     PlainAdd,
@@ -480,28 +479,3 @@ def _extreme_of_all(node: OnnxNode) -> Iterator[Made]:
         yield step
         x = step.output
     yield node.made(op, x, others[-1])
-
-
-_IMAGE, _OTHER = int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)
-
-SAMPLES = (
-    sample(Add(), _IMAGE, _OTHER),
-    sample(Add(Activation.RELU), int8(2, 4, 3, 5), int8(1, 1, 1, 5)),
-    sample(Add(), int8(4, 1, 5), int8(1, 3, 1)),
-    sample(Sub(), _IMAGE, _OTHER),
-    sample(Sub(Activation.RELU6), int8(1, 1, 5), int8(4, 3, 5)),
-    sample(Mul(), _IMAGE, _OTHER),
-    sample(Mul(Activation.RELU), int8(2, 4, 3, 5), int8(2, 1, 1, 5)),
-    sample(Mul(), int8(4, 3), weights(3)),
-    sample(Div(), _IMAGE, int8(1, 4, 3, 5, scale=0.03, zero=-128), scale=0.02),
-    sample(Div(Activation.RELU6), int8(2, 4, 3, 5), int8(4, 1, 1, zero=7), scale=0.04, zero=-128),
-    sample(SquaredDifference(), _IMAGE, _OTHER),
-    sample(SquaredDifference(), int8(2, 4, 3, 5), int8(4, 1, 1), scale=0.3, zero=-128),
-    sample(Prelu(), _IMAGE, weights(1, 1, 5), scale=0.04, zero=-20),
-    sample(Prelu(), int8(2, 4, 3, 5), int8(4, 3, 5, scale=0.01, zero=9)),
-    *(
-        sample(op, *inputs, scale=0.05, zero=-3)
-        for op in (Maximum(), Minimum())
-        for inputs in ((_IMAGE, _IMAGE), (int8(5), int8(2, 4, 1, 5)))
-    ),
-)

@@ -18,7 +18,6 @@ from penstock.ir.op import Kernel, Site, Types
 from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.checks import image_shape, require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import pack_kernel
 from penstock.ops.reshape import Reshape
 
@@ -83,13 +82,3 @@ class UnpackChannels(Rearrangement):
     def kernel(self, site: Site) -> Kernel:
         found = pack_kernel(site, self.packs, packing=False)
         return found or Rearrangement.kernel(self, site)
-
-
-SAMPLES = (
-    sample(PackChannels(4), int8(1, 3, 5, 8)),
-    sample(PackChannels(3), int8(2, 2, 1, 9)),
-    sample(PackChannels(8), int8(1, 2, 3, 16)),
-    sample(PackView((1, 3, 5, 4), 4), int8(1, 3, 5, 4)),
-    sample(UnpackChannels(2), int8(1, 4, 6, 3)),
-    sample(UnpackChannels(3), int8(2, 3, 6, 1)),
-)

@@ -48,7 +48,6 @@ from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.nodes import in_scale_of_output, onnx_form, reshaped
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
-from penstock.opkit.samples import int8, integers, reals, sample, weights
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.slice import Slice
@@ -460,31 +459,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name in PlainCompare.ONNX:
         return _compared_onnx(node)
     return _connected_onnx(node) if node.name in Logical.ONNX else _chosen_onnx(node)
-
-
-_TRUTHS = TensorType((1, 4, 3, 5), DType.BOOL)
-
-SAMPLES = (
-    sample(Compare(Relation.GREATER), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
-    sample(Compare(Relation.NOT_EQUAL), int8(2, 4, 3, 5), int8(1, 1, 5)),
-    sample(Compare(Relation.LESS_EQUAL), int8(4, 5), weights(1)),
-    sample(PlainCompare(Relation.GREATER), integers(1, 4, 3, 5), integers(1, 1, 5)),
-    sample(PlainCompare(Relation.LESS), reals(4, 5), reals()),
-    sample(
-        PlainCompare(Relation.EQUAL),
-        TensorType((2, 7), DType.BOOL),
-        TensorType((2, 7), DType.BOOL),
-    ),
-    sample(
-        PlainCompare(Relation.GREATER_EQUAL),
-        TensorType((3, 2, 5), DType.INT64),
-        TensorType((3, 2, 1), DType.INT64),
-    ),
-    sample(Logical(Connective.LOGICAL_AND), _TRUTHS, _TRUTHS),
-    sample(Logical(Connective.LOGICAL_OR), _TRUTHS, TensorType((5,), DType.BOOL)),
-    sample(Select(), _TRUTHS, int8(1, 4, 3, 5), int8(1, 4, 3, 5), scale=0.05, zero=-3),
-    sample(
-        Select(), TensorType((4, 1, 1), DType.BOOL), int8(5), int8(2, 4, 3, 1), scale=0.05, zero=-3
-    ),
-    sample(Select(), _TRUTHS, integers(1, 4, 1, 5), integers()),
-)

@@ -24,12 +24,11 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
 from penstock.opkit.nodes import in_scale_of_output, reshaped
-from penstock.opkit.samples import int8, sample
 from penstock.ops.tabulated import table_of
 
 
@@ -197,11 +196,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         found.append(value)
         yield from made
     yield node.made(Concatenation(node.axis(node.integer("axis"))), *found)
-
-
-SAMPLES = (
-    sample(Concatenation(1), int8(1, 3, 2, 4), int8(1, 1, 2, 4), int8(1, 2, 2, 4)),
-    sample(Concatenation(3), int8(2, 3, 2, 3), int8(2, 3, 2, 5)),
-    sample(Concatenation(2), int8(1, 3, 2, 3), int8(1, 3, 1, 3)),
-    sample(Concatenation(0), TensorType((3,), DType.INT32), TensorType((1,), DType.INT32)),
-)

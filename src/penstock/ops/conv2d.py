@@ -43,17 +43,6 @@ from penstock.opkit.layers import (
 from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, stated_multipliers
-from penstock.opkit.samples import (
-    bias,
-    int8,
-    narrow_weights,
-    real_bias,
-    real_weights,
-    reals,
-    sample,
-    weights,
-    wide_weights,
-)
 from penstock.opkit.sliding import Sliding, Window, foreign_windows
 from penstock.opkit.sliding import windows as onnx_windows
 from penstock.ops import depthwise_conv2d, volumes
@@ -313,55 +302,3 @@ def grouped_nodes(
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns, stated=stated_multipliers(node, outputs))
     yield onnx_layer(op, node, x, w, b)
-
-
-_STATED = Multipliers((514, -577, 901, 700), (15,) * 4, (-90000, 2**21, 77, -40000))
-
-SAMPLES = (
-    sample(
-        Conv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Activation.RELU),
-        int8(1, 7, 6, 3),
-        weights(5, 3, 3, 3, axis=0),
-        bias(5),
-    ),
-    sample(
-        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
-        int8(2, 6, 9, 4),
-        weights(6, 2, 3, 2),
-        bias(6),
-    ),
-    sample(
-        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 1, 0, 2)),
-        int8(1, 6, 5, 4),
-        wide_weights(6, 2, 3, 2),
-        bias(6),
-    ),
-    sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),
-    sample(
-        Conv2D(Window(3, 1, 1, 1, 1), Window(3), stated=_STATED),
-        int8(1, 6, 5, 5),
-        weights(4, 3, 3, 5),
-        bias(4),
-    ),
-    sample(
-        PlainConv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Limits(-0.5, 0.75)),
-        reals(1, 7, 6, 3),
-        real_weights(5, 3, 3, 3),
-        real_bias(5),
-    ),
-    sample(
-        PlainConv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
-        reals(2, 6, 9, 4),
-        real_weights(6, 2, 3, 2),
-        real_bias(6),
-    ),
-    sample(
-        PlainConv2D(Window(2, 1, 1, 1, 0), Window(3, 1, 1, 1, 1)),
-        reals(1, 4, 5, 3),
-        narrow_weights(5, 2, 3, 3),
-        real_bias(5),
-    ),
-    sample(
-        PlainConv2D(Window(1), Window(1)), reals(1, 5, 4, 8), real_weights(3, 1, 1, 8), real_bias(3)
-    ),
-)

@@ -17,7 +17,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
 from penstock.opkit.checks import (
     require_count,
@@ -27,7 +27,6 @@ from penstock.opkit.checks import (
 )
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
-from penstock.opkit.samples import int8, integers, reals, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,6 @@ def _truncated(x: Array, bits: int) -> Array:
     inside = (x < limit) & (x >= -limit)
     ends = np.where(x > 0, 2 ** (bits - 1) - 1, np.where(x < 0, -(2 ** (bits - 1)), 0))
     return np.where(inside, np.where(inside, x, 0).astype(np.int64), ends)
-
-
-_BYTES = TensorType((1, 4, 3, 5), DType.UINT8, Quantisation((0.1,), (128,)))
 
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
@@ -284,29 +280,3 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
                 require_dtype(y.type, EIGHT_BITS, "output")
             require_quantised(y.type, "output")
             yield unary_node(op(y.type.dtype), node, y.type.dtype)
-
-
-SAMPLES = (
-    sample(Cast(DType.FLOAT32), integers(1, 4, 3, 5)),
-    sample(Cast(DType.FLOAT32), _BYTES),
-    sample(Cast(DType.INT32), reals(2, 4, 3, 5)),
-    sample(Cast(DType.FLOAT32), TensorType((7,), DType.BOOL)),
-    sample(Cast(DType.FLOAT32), reals(7)),
-    sample(Cast(DType.INT64), reals(1, 4, 3, 5)),
-    sample(Cast(DType.INT16), integers(1, 4, 3, 5)),
-    sample(Cast(DType.BOOL), TensorType((9,), DType.BOOL)),
-    sample(Cast(DType.INT32), TensorType((9,), DType.INT64)),
-    sample(Quantize(), int8(1, 4, 3, 5)),
-    sample(ShiftZero(DType.INT8), _BYTES, scale=0.1, zero=0),
-    sample(ShiftZero(DType.UINT8), int8(2, 9), scale=0.05, zero=125),
-    sample(QuantizeReal(), TensorType((1, 4, 3, 5), DType.FLOAT32), scale=0.011, zero=-128),
-    sample(QuantizeReal(to_even=True), TensorType((3, 7), DType.FLOAT32), scale=0.0003),
-    sample(Quantize(), int8(2, 3, 1, 4, 5), scale=0.011, zero=-128),
-    sample(Quantize(DType.UINT8), int8(1, 4, 3, 5), zero=125),
-    sample(Quantize(), TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,))), scale=0.07),
-    sample(QuantizeWide(), TensorType((2, 9), DType.INT16, Quantisation((0.001,), (0,)))),
-    sample(QuantizeWide(DType.INT16), int8(1, 4, 3, 5), scale=0.002, zero=0),
-    sample(QuantizeWide(DType.INT32), TensorType((1, 7), DType.INT16, Quantisation((0.1,), (-9,)))),
-    sample(Dequantize(), int8(1, 4, 3, 5)),
-    sample(Dequantize(), int8(9, scale=0.0039, zero=-128)),
-)

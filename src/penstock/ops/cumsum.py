@@ -39,7 +39,6 @@ from penstock.opkit.checks import (
 )
 from penstock.opkit.lookup import saturated
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import int8, integers, reals, sample
 
 EXTRA_BITS = 19
 _KERNELS = {DType.INT32: "cumsum_s32", DType.FLOAT32: "cumsum_f32"}
@@ -181,13 +180,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     sums = PlainCumsum(node.axis(axes[0]), exclusive, reverse)
     is_plain = node.input(0).type.dtype in _KERNELS
     return real.result(real.apply(sums, real.plain(0) if is_plain else real.input(0)))
-
-
-SAMPLES = (
-    sample(Cumsum(1), int8(2, 4, 3, 5)),
-    sample(Cumsum(0, exclusive=True, reverse=True), int8(4, 5)),
-    sample(PlainCumsum(1), reals(2, 4, 3, 5)),
-    sample(PlainCumsum(3, exclusive=True), reals(1, 4, 3, 5)),
-    sample(PlainCumsum(0, reverse=True), integers(4, 5)),
-    sample(PlainCumsum(2, exclusive=True, reverse=True), reals(1, 4, 3, 5)),
-)

@@ -30,9 +30,8 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.samples import int8, sample
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -221,30 +220,3 @@ def _real_anchors(node: ForeignNode) -> Value:
     require_int8(value.type, "anchors")
     steps = elements.astype(np.float32) - np.float32(value.type.zero_point)
     return Value.constant(f"{node.output().name}/anchors", steps * np.float32(value.type.scale))
-
-
-def _sample_anchors(boxes: int) -> tuple[TensorType, Data]:
-    elements = np.random.default_rng(boxes).uniform(0.05, 0.95, (boxes, 4)).astype(np.float32)
-    return TensorType(elements.shape, DType.FLOAT32), Data.of(elements)
-
-
-SAMPLES = (
-    sample(
-        Detections(30, 3, (10.0, 10.0, 5.0, 5.0), 0.7, 0.9),
-        int8(1, 20, 4, scale=0.05),
-        int8(1, 20, 3, scale=1 / 256, zero=-128),
-        _sample_anchors(20),
-    ),
-    sample(
-        Detections(5, 3, (10.0, 9.0, 5.0, 4.0), 0.2, 0.5),
-        int8(1, 20, 4, scale=0.05),
-        int8(1, 20, 4, scale=1 / 256, zero=-128),
-        _sample_anchors(20),
-    ),
-    sample(
-        Detections(9, 2, (10.0, 10.0, 5.0, 5.0), -1.0, 0.4),
-        int8(1, 13, 4, scale=0.1, zero=5),
-        int8(1, 13, 2, scale=1 / 256, zero=-128),
-        _sample_anchors(13),
-    ),
-)

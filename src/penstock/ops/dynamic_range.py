@@ -30,7 +30,6 @@ from penstock.opkit.float_functions import Floats
 from penstock.opkit.layers import Layer, PlainLayer, foreign_layer
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import reals, sample
 from penstock.ops.plain import (
     PlainAbs,
     PlainAdd,
@@ -176,9 +175,3 @@ def _rounded(new: RealNodes, x: Value, factor: Value) -> Value:
 
 def _clamped(new: RealNodes, x: Value, least: int, most: int) -> Value:
     return new.apply(PlainRelu(Limits(least, most)), x)
-
-
-SAMPLES = (
-    sample(DynamicZero(), reals(1, 4, 1, 1), reals(1, 4, 1, 1)),
-    sample(DynamicZero(), reals(2, 3, 1, 5), reals(2, 1, 1, 5)),
-)

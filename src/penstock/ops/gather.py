@@ -23,7 +23,6 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.nodes import requantised, reshaped, with_shape
-from penstock.opkit.samples import int8, integers, reals, sample
 from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
 from penstock.ops.reshape import Reshape
 
@@ -225,13 +224,3 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "GATHER":
         return _foreign_gather(node)
     return (Made(GatherNd(), (node.input(0), node.input(1)), node.output()),)
-
-
-SAMPLES = (
-    sample(GatherNd(), int8(2, 4, 3, 5), integers(1, 7, 4), scale=0.05, zero=-3),
-    sample(GatherNd(), int8(4, 3, 5), integers(6, 1), scale=0.05, zero=-3),
-    sample(GatherNd(), reals(4, 3, 5), integers(2, 3, 2)),
-    sample(Gather(3, (3, 0, 3)), int8(1, 3, 4, 5)),
-    sample(Gather(1, (2, 2, 0, 1)), int8(2, 3, 2, 4)),
-    sample(Gather(0, (1, 3)), int8(4, 3)),
-)

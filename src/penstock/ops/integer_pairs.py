@@ -29,7 +29,6 @@ from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import integers, sample
 
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 
@@ -206,16 +205,3 @@ def _with_attributes(node: OnnxNode) -> IntegerPairs:
     if node.name == "Mod":
         return IntegerPairs(IntegerFunction.REMAINDER) if node.integer("fmod", 0) else MOD
     return LEFT if node.text("direction", "") == "LEFT" else RIGHT
-
-
-SAMPLES = (
-    *(
-        sample(IntegerPairs(f), integers(1, 4, 3, 5), integers(1, 1, 5))
-        for f in list(IntegerFunction)[:-2]
-    ),
-    *(
-        sample(IntegerPairs(f), *(TensorType((2, 7), dtype),) * 2)
-        for f in (IntegerFunction.SUB, IntegerFunction.MAX)
-        for dtype in INTEGERS
-    ),
-)

@@ -26,7 +26,6 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.lookup import saturated
-from penstock.opkit.samples import bias, int8, sample
 from penstock.opkit.vectors import RowVectors, params
 
 DIFFERENCES = 256
@@ -203,15 +202,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         case _:
             op = IntegerNorm(node.name == "iLayerNorm", node.integer("shift"))
             yield node.made(op, x, node.input(1), node.input(2))
-
-
-_POWERS = tuple((90 - d) ** 2 + 4000 >> d // 30 for d in range(DIFFERENCES))
-
-SAMPLES = (
-    sample(RatioSoftmax(_POWERS, 255), int8(2, 3, 4, 7), zero=-128),
-    sample(RatioSoftmax(_POWERS, 15), int8(5, 11), zero=0),
-    sample(ShiftSoftmax(255), int8(2, 3, 4, 7), zero=-128),
-    sample(ShiftSoftmax(127, 3), int8(5, 12), zero=0),
-    sample(IntegerNorm(True, 6), int8(2, 3, 4, 7, zero=-128), bias(7), bias(7), zero=0),
-    sample(IntegerNorm(False, 7), int8(5, 11), bias(11), bias(11), zero=3),
-)

@@ -34,7 +34,6 @@ from penstock.opkit.nodes import (
     requantised,
 )
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import (
     AxisMap,
     ListedMap,
@@ -289,14 +288,3 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     else:
         op = Pad(before, after, _fill(node))
     yield Made(op, (node.input(0),), node.output())
-
-
-SAMPLES = (
-    sample(MirrorPad((0, 1, 2, 0), (0, 2, 3, 0), 1), int8(1, 5, 4, 3)),
-    sample(MirrorPad((0, 2, 0, 1), (1, 0, 3, 2), 0), int8(1, 3, 4, 2)),
-    sample(Pad((0, 1, 2, 0), (0, 2, 1, 0), -7), int8(1, 5, 4, 3)),
-    sample(Pad((1, 0, 0, 1), (0, 3, 0, 2), 9), int8(2, 3, 2, 2)),
-    sample(Pad((0, 0, 0, 0), (0, 0, 0, 5), -7), int8(1, 5, 4, 3)),
-    sample(Pad((0, 0, 0, 0), (0, 0, 0, 1), 4), int8(2, 3, 4, 6)),
-    sample(Pad((2, 1), (0, 3), 0), TensorType((3, 4), DType.INT16)),
-)

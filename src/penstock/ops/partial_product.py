@@ -19,12 +19,10 @@ from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.activation import Activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.requantise import Multipliers, SumRequantisation, stated_multipliers
-from penstock.opkit.samples import bias, int8, integers, sample, weights
+from penstock.opkit.requantise import SumRequantisation, stated_multipliers
 
 _UNUSED = Table.of(np.zeros(1, np.int32))
 """Placeholder for a bias that the kernel does not read, because C has no empty arrays."""
@@ -155,17 +153,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     op = RequantiseSums(stated, rounding=Rounding.SINGLE)
     found = new.apply(op, x, like=y.quantisation)
     yield from new.result(new.reshape(found, shape))
-
-
-SAMPLES = (
-    sample(PartialProduct(), bias(5), int8(1, 3, 4, 7), weights(5, 7, axis=0)),
-    sample(PartialProduct(), integers(1, 4, 3, 5), int8(1, 4, 3, 6, zero=9), weights(5, 6)),
-    sample(PartialProduct(), integers(3, 4), int8(3, 9), weights(4, 9, axis=0)),
-    sample(PartialProduct(), integers(2, 3, 4), int8(2, 3, 5), weights(4, 5)),
-    sample(RequantiseSums(Multipliers.of([0.002, 0.0004, 0.0001])), integers(1, 4, 3, 3)),
-    sample(
-        RequantiseSums(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
-        integers(5, 2),
-    ),
-    sample(RequantiseSums(Multipliers((9, -7), (7, 7), (-(2**24), 2**23))), integers(5, 2)),
-)

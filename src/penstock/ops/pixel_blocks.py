@@ -33,7 +33,6 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.opkit.checks import constant_paddings, image_shape, require, require_rank
 from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
-from penstock.opkit.samples import int8, sample
 from penstock.ops.gather import Gather
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
@@ -212,16 +211,3 @@ def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Iterable[M
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     return _foreign_batch(node) if "BATCH" in node.name else _foreign_depth(node)
-
-
-SAMPLES = (
-    sample(BatchToSpace((2, 3)), int8(6, 2, 3, 2)),
-    sample(BatchToSpace((2,)), int8(4, 3, 2)),
-    sample(SpaceToBatch((2, 3)), int8(2, 4, 6, 2)),
-    sample(SpaceToBatch((2,)), int8(1, 6, 3)),
-    sample(DepthToSpace(2), int8(1, 3, 2, 12)),
-    sample(DepthToSpace(3), int8(2, 2, 1, 9)),
-    sample(DepthToSpace(2, channels_first=True), int8(1, 3, 2, 12)),
-    sample(SpaceToDepth(2), int8(1, 4, 6, 3)),
-    sample(SpaceToDepth(3), int8(2, 3, 6, 1)),
-)

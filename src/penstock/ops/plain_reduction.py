@@ -30,7 +30,6 @@ from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.nodes import in_shape_of_output
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import Axes, Reduction
-from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.integer_pairs import DIV, INTEGERS, MAX, MUL, SUB
 
 NUMBERS = (DType.FLOAT32, *INTEGERS)
@@ -145,14 +144,3 @@ def _reduced(node: OnnxNode, axes: Axes) -> Iterable[Made]:
         count = math.prod(x.type.shape[axis] for axis in axes)
         y = new.apply(DIV, y, new.typed_constant(np.array(count), x.type.dtype))
     return new.result(y)
-
-
-SAMPLES = (
-    *(sample(PlainReduction(f, (1, 2)), reals(1, 5, 3, 4)) for f in ReductionFunction),
-    *(sample(PlainReduction(f, (0, 2)), integers(3, 2, 5)) for f in ReductionFunction),
-    *(
-        sample(PlainReduction(ReductionFunction.SUM, (1,)), TensorType((3, 7), dtype))
-        for dtype in INTEGERS
-    ),
-    sample(PlainReduction(ReductionFunction.MAX, (1,)), TensorType((3, 7), DType.BOOL)),
-)

@@ -38,7 +38,6 @@ from penstock.opkit.resize import (
     resized_axes,
     rounding_of,
 )
-from penstock.opkit.samples import reals, sample
 from penstock.opkit.selection import Form, fitted
 from penstock.ops.comparisons import Select
 
@@ -263,20 +262,3 @@ def _bilinear(extent: int, outputs: int, sampling: Sampling) -> RealTaps:
     after = np.minimum(np.ceil(positions), extent - 1).astype(np.int64)
     share = positions - before.astype(np.float32)
     return RealTaps.of(np.stack([before, after], 1), np.stack([1 - share, share], 1))
-
-
-SAMPLES = (
-    sample(
-        PlainResample(
-            RealTaps((0, 1, 1, 2, 3, 3), (0.75, 0.25, 0.5, 0.5, 1.25, -0.25), 2),
-            RealTaps((0, 4, 2), (1.0, 0.5, 2.0), 1),
-        ),
-        reals(2, 4, 5, 3),
-    ),
-    sample(
-        PlainResample(
-            RealTaps.unchanged(3), RealTaps((0, 1, 2, 2, 3, 3), (0.1, 0.7, 0.2, 0.3, 0.3, 0.4), 3)
-        ),
-        reals(1, 3, 4, 2),
-    ),
-)

@@ -39,7 +39,6 @@ from penstock.opkit.checks import (
 )
 from penstock.opkit.nodes import is_real, requantised
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import (
     Sliding,
     Window,
@@ -544,24 +543,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         op = PlainMaxPool2D(*onnx_pooling_windows(node), UNLIMITED)
         return real.result(real.apply(op, real.input(0)))
     return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.input(0))
-
-
-SAMPLES = (
-    sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
-    sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
-    sample(UnsignedAveragePool2D(Window(2, 2, 2, 1, 1), Window(2, 1, 1, 1, 1)), int8(1, 6, 5, 3)),
-    sample(AveragePool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2)), int8(2, 7, 6, 9)),
-    sample(AveragePool2D(Window(4, 1, 2, 2, 1), Window(4, 2, 2, 1, 2)), int8(1, 7, 6, 16)),
-    sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
-    sample(MaxPool2D(Window(2, 2), Window(2, 2), Activation.RELU), int8(2, 4, 6, 2)),
-    sample(MaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 4)), int8(2, 7, 6, 9)),
-    *(
-        sample(op, reals(2, 7, 6, 3))
-        for op in (
-            PlainAveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)),
-            PlainAveragePool2D(Window(3, 1, 1, 1, 1), Window(2, 2), Limits(-0.2, 0.3), divisor=6),
-            PlainMaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)),
-            PlainMaxPool2D(Window(3, 2, 2, 2, 1), Window(2, 1, 3, 1, 2), Limits(0.1, 0.5)),
-        )
-    ),
-)

@@ -33,7 +33,6 @@ from penstock.opkit.lookup import (
 )
 from penstock.opkit.nodes import is_real
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import int8, sample
 from penstock.ops.plain import (
     Ceil,
     Floor,
@@ -284,10 +283,3 @@ _COMPOSED: Mapping[str, Callable[[_Form, Value, tuple[float, ...]], Value]] = {
     "Softsign": _Form.softsign,
     "Swish": _Form.swish,
 }
-
-
-SAMPLES = (
-    sample(RealFunction("HardSigmoid", (0.2, 0.5)), int8(1, 4, 3, 5), scale=1 / 255, zero=-128),
-    sample(RealFunction("Softsign"), int8(9, scale=0.4)),
-    sample(RealFunction("Log"), int8(3, 5), scale=0.03, zero=4),
-)

@@ -40,7 +40,6 @@ from penstock.opkit.recurrence import (
     hidden_products,
     hidden_scales,
 )
-from penstock.opkit.samples import int8, real_bias, reals, sample, weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conversions import Dequantize
 from penstock.ops.fully_connected import PlainFullyConnected
@@ -512,51 +511,3 @@ def _onnx_rnn(node: OnnxNode) -> Iterable[Made]:
     """A simple layer, whose directions have one activation, on real numbers."""
     is_rectified = {text.lower() for text in node.texts("activations", ())} == {"relu"}
     return nodes(node, PlainRnn(is_rectified), ("Relu",) if is_rectified else ("Tanh",))
-
-
-SAMPLES = (
-    sample(RealHidden(3), reals(1, 4, 2, 6), scale=1 / 128, zero=0),
-    sample(RealHidden(5), reals(1, 3, 1, 5), scale=0.03, zero=-7),
-    sample(
-        Gru(),
-        int8(1, 5, 1, 3),
-        reals(1, 4),
-        weights(12, 3, axis=0, scale=0.004),
-        weights(12, 4, axis=0, scale=0.004),
-        real_bias(12),
-    ),
-    sample(
-        Gru(reset_after=True),
-        int8(1, 3, 2, 5, zero=9),
-        reals(2, 3),
-        weights(9, 5, scale=0.01, zero=3),
-        weights(9, 3, axis=0, scale=0.003),
-        real_bias(12),
-    ),
-    sample(
-        Gru(),
-        int8(1, 2, 1, 4),
-        reals(1, 5),
-        weights(15, 4, scale=0.01),
-        weights(15, 5, scale=0.01, zero=-9),
-        real_bias(15),
-    ),
-    sample(
-        RealLstm(),
-        int8(1, 5, 1, 3),
-        reals(1, 4),
-        reals(1, 4),
-        weights(16, 3, axis=0, scale=0.004),
-        weights(16, 4, axis=0, scale=0.004),
-        real_bias(16),
-    ),
-    sample(
-        RealLstm(),
-        int8(1, 3, 2, 5, zero=9),
-        reals(2, 3),
-        reals(2, 3),
-        weights(12, 5, scale=0.01, zero=-7),
-        weights(12, 3, scale=0.01, zero=5),
-        real_bias(12),
-    ),
-)

@@ -4,7 +4,6 @@ A module of this folder is an operator file if it defines subclasses of `Operato
 function `from_foreign` turns TFLite nodes with one of the operators' TFLITE names into nodes of the
 graph, and `from_onnx` does so for ONNX nodes; operators without such names are created by passes.
 A module without operators of its own may compose nodes of others: its `ONNX` states the names.
-`SAMPLES` holds small instances for tests.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import cast
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, OperatorDefaults, Sample
+from penstock.ir.op import Op, OperatorDefaults
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import DType
 from penstock.ops.concatenation import Concatenation
@@ -34,11 +33,10 @@ FromOnnx = Callable[[OnnxNode], Iterable[Made]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
-    """One operator file: its operators, samples of them, and the functions that import nodes."""
+    """One operator file: its operators and the functions that import nodes."""
 
     module: ModuleType
     ops: tuple[type[Op], ...]
-    samples: tuple[Sample, ...]
     from_foreign: FromForeign | None
     from_onnx: FromOnnx | None
 
@@ -70,7 +68,6 @@ def operator_files() -> tuple[OperatorFile, ...]:
         OperatorFile(
             module,
             _operators_in(module),
-            getattr(module, "SAMPLES", ()),
             getattr(module, "from_foreign", None),
             getattr(module, "from_onnx", None),
         )

@@ -21,7 +21,6 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +182,3 @@ def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
     rest = x.elements // known if known else 0
     shape = tuple(rest if extent == -1 else extent for extent in numbers)
     return shape if math.prod(shape) == x.elements else y.shape
-
-
-SAMPLES = (
-    sample(Reshape((1, 40, 1, 6)), int8(1, 40, 6)),
-    sample(Reshape((24,)), int8(1, 2, 3, 4)),
-    sample(Reshape((2, 12)), int8(2, 3, 4)),
-    sample(Shape(), int8(1, 3, 5, 2)),
-    sample(Shape(DType.INT64), int8(4)),
-)

@@ -45,7 +45,6 @@ from penstock.opkit.resize import (
     resized_axes,
     rounding_of,
 )
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import (
     Form,
     Indices,
@@ -557,30 +556,3 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "RESIZE_BILINEAR":
         make = UnsignedResizeBilinear if node.unsigned else ResizeBilinear
     yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
-
-
-SAMPLES = (
-    sample(
-        Resample(
-            Taps((0, 0, 1, 2, 2), (2048, 0, 1024, 1024, 819, 1229, 1500, 548, 0, 2048)),
-            Taps((0, 1, 3), (1365, 683, 683, 1365, 1024, 1024)),
-        ),
-        int8(1, 4, 5, 3),
-        scale=0.04,
-        zero=7,
-    ),
-    sample(
-        Resample(Taps((0, 1), (-192, 1216, 1024, 1000, 1240, -192)), Taps((0, 1), (2048, 2048))),
-        int8(2, 4, 2, 2),
-        scale=0.06,
-    ),
-    sample(ResizeBilinear(8, 6), int8(1, 4, 3, 5)),
-    sample(ResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
-    sample(ResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
-    sample(UnsignedResizeBilinear(8, 6), int8(1, 4, 3, 5)),
-    sample(UnsignedResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
-    sample(UnsignedResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
-    sample(ResizeNearest(8, 6), int8(1, 4, 3, 5)),
-    sample(ResizeNearest(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
-    sample(ResizeNearest(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
-)

@@ -16,7 +16,6 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from penstock.choices import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.op import (
     Arrays,
@@ -35,8 +34,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
-from penstock.opkit.requantise import Multipliers, SumRequantisation
-from penstock.opkit.samples import bias, int8, integers, sample, weights
+from penstock.opkit.requantise import SumRequantisation
 from penstock.opkit.sliding import Window
 
 ROW = Window(1)
@@ -349,22 +347,3 @@ class RequantiseLast(_OfLastRow, SumRequantisation):
 
     def kernel(self, site: Site) -> Kernel:
         return self.kernel_from(site, site.inputs[0].shape[1] - 1)
-
-
-SAMPLES = (
-    sample(RunningSum(7, Window(6), -3), int8(1, 7, 6, 3)),
-    sample(RunningSum(4, Window(3, 2, 1, 1, 1)), int8(1, 5, 6, 2)),
-    sample(RunningSum(4, Window(3, 1, 2, 2, 3)), int8(1, 5, 6, 2)),
-    sample(RunningMax(7, Window(6)), int8(1, 7, 6, 3)),
-    sample(RunningMax(4, Window(3, 2, 1, 1, 1), Activation.RELU), int8(1, 5, 6, 2)),
-    sample(RunningMax(4, Window(3, 1, 2, 2, 3)), int8(1, 5, 6, 2)),
-    sample(RunningProduct(), int8(1, 7, 3, 2), weights(5, 42), bias(5)),
-    sample(RunningProduct(), int8(1, 4, 1, 3, zero=9), weights(2, 12, axis=0), bias(2)),
-    sample(AverageLast((35,)), integers(1, 7, 1, 3)),
-    sample(AverageLast((8, 12, 9), Activation.RELU), integers(1, 4, 3, 2)),
-    sample(RequantiseLast(Multipliers.of([0.002, 0.0004, 0.0001])), integers(1, 7, 1, 3)),
-    sample(
-        RequantiseLast(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
-        integers(1, 4, 5, 2),
-    ),
-)

@@ -33,7 +33,6 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.comparisons import PlainCompare, Relation, Select
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import GatherNd, position_depth, position_tables
@@ -293,14 +292,3 @@ def _updated(new: RealNodes, x: Value) -> Value:
         places = wrapped(new, places, shape[axis])
     places = _flat_places(new, shape, axis, places, update.type.shape)
     return _scattered(new, ScatterNd(), x, places, update)
-
-
-SAMPLES = (
-    sample(ScatterNd(), reals(4, 3, 5), integers(2, 1), reals(2, 3, 5)),
-    sample(ScatterNd(Reduction.ADD), reals(2, 7), integers(3, 2), reals(3)),
-    *(
-        sample(ScatterNd(r), integers(4, 5), integers(3, 1), integers(3, 5))
-        for r in list(Reduction)[1:]
-    ),
-    sample(ScatterNd(Reduction.MAX), reals(9), integers(6, 1), reals(6)),
-)

@@ -20,10 +20,9 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, RelayName, onnx, relay
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
 from penstock.opkit.nodes import requantised, with_shape
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -273,12 +272,3 @@ def _onnx_split(node: OnnxNode) -> Iterable[Made]:
         start = (*zeros[:axis], sum(sizes[:k]), *zeros[axis + 1 :])
         shape = (*x.type.shape[:axis], piece, *x.type.shape[axis + 1 :])
         yield from requantised(node, Slice(start, shape, ones), x, k=k)
-
-
-SAMPLES = (
-    sample(Slice((0, 2, 1, 1), (1, 3, 3, 2), (1, 1, 1, 1)), int8(1, 6, 5, 4)),
-    sample(Slice((0, 1, 4, 0), (1, 3, 2, 3), (1, 2, -2, 1)), int8(1, 7, 6, 3)),
-    sample(Slice((0, 0, 0, 1), (1, 3, 2, 2), (1, 1, 1, 1)), int8(1, 3, 2, 4)),
-    sample(Slice((2, 3), (2, 2), (-1, -2)), int8(4, 5)),
-    sample(Slice((1,), (2,), (2,)), TensorType((5,), DType.INT32)),
-)

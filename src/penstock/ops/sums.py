@@ -39,7 +39,6 @@ from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
-from penstock.opkit.samples import int8, reals, sample
 from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ReduceMax
 from penstock.ops.gather import Gather
@@ -440,15 +439,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return _group_norm(node)
         case _:
             return reduction.onnx_nodes(node, _norm)
-
-
-SAMPLES = (
-    sample(PlainSum((1, 2)), reals(1, 5, 3, 4)),
-    sample(PlainSum((3,)), reals(2, 3, 2, 7)),
-    sample(PlainSum((0, 2)), reals(3, 2, 5)),
-    sample(Mean((1, 2)), int8(1, 5, 3, 4), scale=0.03),
-    sample(Mean((3,)), int8(2, 3, 2, 7), scale=0.03),
-    sample(Mean((0, 2)), int8(3, 2, 5), scale=0.03),
-    sample(Sum((1, 2)), int8(1, 5, 3, 4), scale=0.4),
-    sample(Sum((1,)), int8(3, 9), scale=0.2),
-)

@@ -20,7 +20,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Arrays, Kernel, Op, OperatorDefaults, Site, Types, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.activation import UNLIMITED, Activation, fused_activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import (
@@ -39,7 +39,6 @@ from penstock.opkit.requantise import (
     fitting_multiplier,
     product_multiplier,
 )
-from penstock.opkit.samples import bias, int8, sample, weights, wide_weights
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.plain import PlainAdd, PlainMaximum, PlainMul
@@ -348,16 +347,3 @@ def _as_in_file(stored: Value, window: Value) -> Iterable[Made]:
     yield Made(Transpose((0, 3, 2, 1)), (window,), by_filter)
     after = replace(stored, name=f"{stored.name}/after")
     yield Made(Reshape(stored.type.shape), (by_filter,), after)
-
-
-def _int16(*shape: int) -> TensorType:
-    return TensorType(shape, DType.INT16, Quantisation((0.0004,), (0,)))
-
-
-SAMPLES = (
-    sample(SvdfFeature(), int8(1, 9), weights(6, 9), scale=0.0003, zero=0),
-    sample(SvdfFeature(DType.INT8), int8(1, 4), weights(5, 4), scale=0.02, zero=-9),
-    sample(SvdfTime(), _int16(1, 5, 1, 6), wide_weights(6, 5), bias(6), scale=0.2),
-    sample(SvdfTime(2), _int16(1, 3, 1, 6), wide_weights(6, 3), bias(3), scale=0.3),
-    sample(SvdfTime(3), int8(1, 4, 1, 9, zero=11), weights(9, 4), bias(3), scale=0.1),
-)

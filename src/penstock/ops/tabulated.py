@@ -16,13 +16,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
-from penstock.opkit.activation import Limits
+from penstock.ir.tensor import Array, Data, Quantisation, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
-from penstock.opkit.samples import int8, sample
-from penstock.ops.conversions import EIGHT_BITS, Cast, Dequantize, QuantizeReal
-from penstock.ops.plain import PlainMul, PlainSub, PlainTanh
+from penstock.ops.conversions import EIGHT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +58,6 @@ def table_of(results: Array) -> ElementTable:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """A table that the front end has made of Deeploy's functions of integers."""
     yield node.made(ElementTable(node.integers("results")), node.input(0))
-
-
-_CURVE = ElementTable(tuple(k * k // 128 - 64 for k in range(-128, 128)))
-_STEPS = ElementTable(tuple(-k & ~7 for k in range(-127, 129)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +118,3 @@ def _operands(step: Step, type: TensorType, elements: Array | None) -> tuple[Typ
     types = (*types, TensorType((), type.dtype, q))
     arrays = (*arrays, constant)
     return (types[::-1], arrays[::-1]) if step.number_first else (types, arrays)
-
-
-_UNSIGNED = TensorType((2, 9), DType.UINT8, Quantisation((0.1,), (128,)))
-
-
-SAMPLES = (
-    sample(_CURVE, int8(1, 4, 3, 5)),
-    sample(_STEPS, int8(7), scale=0.2, zero=-9),
-    sample(
-        Tabulated((Step(Dequantize()), Step(PlainTanh()), Step(QuantizeReal()))),
-        int8(1, 4, 3, 5),
-        scale=0.01,
-        zero=0,
-    ),
-    sample(
-        Tabulated(
-            (
-                Step(Cast(DType.FLOAT32)),
-                Step(PlainSub(), 127.5, number_first=True),
-                Step(PlainMul(Limits(0.0, 6.0)), 0.0078125),
-                Step(QuantizeReal()),
-            )
-        ),
-        _UNSIGNED,
-        scale=0.0078125,
-        zero=-1,
-    ),
-)

@@ -24,7 +24,6 @@ from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
 
 
@@ -121,11 +120,3 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from made
     multiples = tuple(b if a == 1 else 1 for a, b in zip(shape, wide, strict=True))
     yield from requantised(node, Tile(multiples), viewed)
-
-
-SAMPLES = (
-    sample(Tile((1, 2, 1, 3)), int8(1, 3, 4, 2)),
-    sample(Tile((2, 1, 5, 1)), int8(2, 3, 1, 4)),
-    sample(Tile((2, 1, 1, 1, 2)), int8(2, 2, 1, 3, 2)),
-    sample(Tile((3, 2)), int8(1, 4)),
-)

@@ -26,7 +26,6 @@ from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import integers, reals, sample
 from penstock.ops.conversions import Cast
 from penstock.ops.integer_pairs import ADD, INTEGERS
 from penstock.ops.scatter import at_places
@@ -103,11 +102,3 @@ def _found(new: RealNodes) -> tuple[Value, Value]:
     base = np.arange(x.type.elements // shape[-1]) * shape[-1]
     first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
     return at_places(new, x, new.apply(ADD, found, first)), found
-
-
-SAMPLES = (
-    sample(TopIndices(3), reals(2, 4, 3, 5)),
-    sample(TopIndices(2, largest=False), reals(7)),
-    sample(TopIndices(4), integers(3, 9)),
-    sample(TopIndices(1, largest=False), TensorType((2, 3, 4), DType.UINT8)),
-)

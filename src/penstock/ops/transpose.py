@@ -15,10 +15,8 @@ from penstock.ir.exchange import exchanged_entries, is_image
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import relay
-from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
-from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +71,3 @@ class ExchangeAxes(Rearrangement):
             ("pixel_bytes", channels * x.dtype.size_bytes),
         )
         return Kernel("exchange_axes", params, whole_in_place=(0,))
-
-
-SAMPLES = (
-    sample(Transpose((0, 2, 1, 3)), int8(1, 3, 4, 5)),
-    sample(Transpose((0, 3, 1, 2)), int8(2, 3, 4, 5)),
-    sample(Transpose((0, 1, 2, 4, 3)), int8(1, 2, 3, 2, 4)),
-    sample(Transpose((1, 0)), TensorType((3, 4), DType.INT32)),
-    sample(ExchangeAxes(), int8(1, 3, 5, 7)),
-    sample(ExchangeAxes(), int8(1, 6, 4, 1)),
-    sample(ExchangeAxes(), TensorType((9, 2, 5), DType.INT32)),
-)

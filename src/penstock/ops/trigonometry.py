@@ -32,7 +32,6 @@ from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import reals, sample
 from penstock.ops.plain import (
     PlainAbs,
     PlainAdd,
@@ -260,9 +259,3 @@ _COMPOSED: Mapping[str, Callable[[_Functions, Value], Value]] = {
     "Sinh": _Functions.sinh,
     "Tan": _Functions.tan,
 }
-
-
-SAMPLES = (
-    *(sample(Trigonometric(f), x) for f in AngleFunction for x in (reals(1, 4, 3, 5), reals(7))),
-    sample(Sign(), reals(3, 7)),
-)

@@ -57,7 +57,6 @@ from penstock.opkit.nodes import (
     onnx_form,
 )
 from penstock.opkit.real_nodes import RealNodes
-from penstock.opkit.samples import int8, sample
 from penstock.opkit.transcendental import inverse_sqrt
 from penstock.ops.binary import Maximum, Minimum
 from penstock.ops.plain import (
@@ -632,43 +631,3 @@ _OF_UNSIGNED: Mapping[str, Callable[[ForeignNode, TensorType, TensorType], Array
     "TANH": _unsigned_tanh,
 }
 """By TFLite name, the table of a function of uint8 elements, which are less by 128 here."""
-
-_IMAGE = int8(1, 4, 3, 5)
-
-SAMPLES = (
-    sample(Abs(), _IMAGE, scale=0.03, zero=-128),
-    sample(Abs(), int8(3, 5), scale=0.05, zero=-100),
-    sample(Abs(Numerics.REAL), int8(3, 5), scale=0.05, zero=-100),
-    sample(Abs(), int8(3, 5), scale=0.1),
-    sample(Exp(), int8(1, 4, 3, 5, scale=0.02), scale=0.06, zero=-128),
-    sample(Exp(), int8(13), scale=2.0, zero=-128),
-    sample(Exp(Numerics.REAL), int8(13), scale=2.0, zero=-128),
-    sample(Log(), int8(1, 4, 3, 5, scale=0.04, zero=-90), scale=0.05, zero=20),
-    sample(Log(), int8(13, zero=-128), scale=0.03, zero=127),
-    sample(Sqrt(), int8(1, 4, 3, 5, scale=0.02, zero=-128), scale=0.009, zero=-128),
-    sample(Sqrt(), int8(13), scale=0.02, zero=5),
-    sample(Rsqrt(), int8(1, 4, 3, 5, zero=-128), scale=0.02, zero=-128),
-    sample(Rsqrt(), int8(13, zero=-100), scale=0.05, zero=-90),
-    sample(Logistic(), _IMAGE, scale=1 / 256, zero=-128),
-    sample(Logistic(), int8(9, scale=0.4), scale=1 / 256, zero=-128),
-    sample(Logistic(Numerics.REAL), _IMAGE, scale=1 / 255, zero=-128),
-    sample(Tanh(), _IMAGE, scale=1 / 128, zero=0),
-    sample(Tanh(), int8(2, 7, scale=0.3), scale=1 / 128, zero=0),
-    sample(Tanh(Numerics.REAL), int8(2, 7, scale=0.3), scale=1 / 127, zero=0),
-    sample(Elu(), _IMAGE, scale=0.03, zero=-95),
-    sample(Elu(), int8(9, scale=0.4), scale=0.2, zero=0),
-    sample(Elu(0.5, Numerics.REAL), int8(3, 5), scale=0.04, zero=-100),
-    sample(Gelu(), _IMAGE, scale=0.03, zero=-121),
-    sample(Gelu(approximate=True), int8(3, 5), scale=0.03, zero=-121),
-    sample(Gelu(numerics=Numerics.REAL), int8(3, 5), scale=0.03, zero=-121),
-    sample(Gelu(), int8(3, 5), scale=0.1, zero=-121),
-    sample(LeakyRelu(float32(0.1)), _IMAGE, scale=0.03),
-    sample(LeakyRelu(-0.5), int8(3, 5)),
-    sample(LeakyRelu(0.1, Numerics.REAL), int8(9, scale=0.4)),
-    sample(HardSwish(), _IMAGE, scale=0.03, zero=-112),
-    sample(HardSwish(), int8(11, scale=0.2), scale=0.2, zero=-110),
-    sample(HardSwish(Numerics.REAL), int8(11, scale=0.2), scale=0.002, zero=-110),
-    sample(Relu(), _IMAGE, scale=0.03, zero=-128),
-    sample(Relu(Activation.RELU6), int8(7)),
-    sample(Relu(Activation.RELU_N1_TO_1), int8(3, 5), scale=0.01, zero=0),
-)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accelerators import NAME, accelerator, implementation, named, names, strategy
+from benchmarks.small_tensors import bias, int8, weights
 from penstock.backends.accelerator import Implementation, Strategy
 from penstock.backends.partition import choose, partition
 from penstock.backends.pattern import Pattern, is_op, wildcard
@@ -15,7 +16,6 @@ from penstock.errors import BackendError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.reshape import Reshape

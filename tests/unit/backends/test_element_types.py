@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.small_tensors import Sample, int8, sample
 from found import SAMPLES, every_computing_sample
 from penstock.backends.cores.family import core_families
 from penstock.backends.discovery import names, open_accelerators
@@ -19,10 +20,9 @@ from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Op, Sample, Site
+from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.layers import WIDE
-from penstock.opkit.samples import int8, sample
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

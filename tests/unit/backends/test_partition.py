@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from accelerators import NAME, named, names
+from benchmarks.small_tensors import bias, int8, weights
 from found import elements
 from penstock.backends.accelerator import NamedPattern
 from penstock.backends.partition import dissolve, partition
@@ -19,7 +20,6 @@ from penstock.errors import BackendError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.conv2d import Conv2D

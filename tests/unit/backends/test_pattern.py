@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from benchmarks.small_tensors import bias, int8, weights
 from pattern_judge import all_matches
 from penstock.backends.operator_names import Fused, is_called, meanings
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
@@ -15,7 +16,6 @@ from penstock.backends.pattern_matching import matches
 from penstock.errors import BackendError
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.comparisons import Compare, Relation

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import penstock
+from benchmarks.small_tensors import bias, int8, weights
 from command_line import CommandLine
 from examples.uma.patterns import LIMITS, Pooler, limits, near_misses, network
 from penstock import api
@@ -26,7 +27,6 @@ from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.small_tensors import int8
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.open import parse
 from penstock.opkit.lookup import Lookup
-from penstock.opkit.samples import int8
 from penstock.ops.unary import Exp, Gelu, Log, Rsqrt, Sqrt
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
 

@@ -7,12 +7,12 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from benchmarks.small_tensors import Sample
 from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.ir.graph import Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
-from penstock.opkit.samples import Sample
-from penstock.ops import channel_packs, pixel_blocks, transpose
+from samples import channel_packs, pixel_blocks, transpose
 
 ALL = slice(None)
 REARRANGED = (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.small_tensors import int8
 from offloading import assert_exact, claimed, compiled
 from onnx_models import graph_of
 from penstock.backends.pattern import is_op, wildcard
@@ -16,7 +17,6 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.lookup import Lookup, Numerics
-from penstock.opkit.samples import int8
 from penstock.ops.unary import Abs, Exp, Gelu, HardSwish, LeakyRelu, Logistic, Tanh
 from strategies import node_of
 from tools.onnx_writer import Model

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import foreign_nodes
+from benchmarks.small_tensors import bias, int8, sample, weights
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import check_node
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.opkit.samples import bias, int8, sample, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.small_tensors import bias, int8, weights
 from lowered import inputs_of_graph
 from penstock import api
 from penstock.backends.processor_parts import assign
@@ -18,7 +19,6 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D

@@ -10,6 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from available import MODELS, path_of
+from benchmarks.small_tensors import Operand, bias, int8, weights
 from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact, compiled
 from penstock.frontends.builder import GraphBuilder
@@ -20,7 +21,6 @@ from penstock.ir.tensor import Data, DType, TensorType
 from penstock.ir.verify import verify
 from penstock.ladder import Truth, climb
 from penstock.opkit.activation import Activation
-from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul, Prelu
 from penstock.ops.concatenation import Concatenation

@@ -6,10 +6,10 @@ import tracemalloc
 
 import pytest
 
+from benchmarks.small_tensors import Operand, bias, int8, weights
 from penstock import api
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
-from penstock.opkit.samples import Operand, bias, int8, weights
 from penstock.opkit.sliding import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from penstock.ir.op import Op, Sample, Site
+from penstock.ir.op import Op, Site
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 
@@ -64,6 +66,14 @@ def real_bias(channels: int) -> tuple[TensorType, Data]:
     """Random float32 biases."""
     data = np.random.default_rng([channels, 2]).normal(0, 0.5, channels).astype(np.float32)
     return TensorType((channels,), DType.FLOAT32), Data.of(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A small instance of an operator."""
+
+    op: Op
+    site: Site
 
 
 Operand = TensorType | tuple[TensorType, Data]

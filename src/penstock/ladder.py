@@ -27,9 +27,9 @@ from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placed_point import PlacedPoint, located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls, submitted_steps
+from penstock.quoting import quoted
 from penstock.reports.making import stated_cycles
 from penstock.reports.report import RealDifference
-from penstock.scanner import quoted
 from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.model.cost import Cost
 from penstock.scheduling.model.parts import update_name

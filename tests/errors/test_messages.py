@@ -29,7 +29,6 @@ from penstock.backends.processor_parts import assign
 from penstock.cascader import BufferMode, Cascade, StatedPrefetch, single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.hardware.quantities import parse_frequency
 from penstock.ir.affine import Affine
@@ -46,7 +45,6 @@ from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.model.stated import StatedSchedule
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.cortex_m55 import qemu_program
 from penstock.simulators.cortex_m_timing import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
@@ -60,6 +58,7 @@ from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.host import host_compiler, sanitised_compiler
 from penstock.workers import executor_of, mapped
 from small_networks import towers
+from texts.graph_reader import graph_from_text
 
 COMMANDS: dict[str, str] = {
     "capacity-001": "compile zoo:lenet5 --sram 2k --keep-input --max-parts 4",
@@ -297,12 +296,6 @@ CALLS: dict[str, Callable[[], object]] = {
     ),
     "stripe-001": lambda: StripeConfig((4, 4), (8, 8), (4, 4), (1, 2), (2, 2), (0,)),
     "stripe-002": lambda: StripeConfig((4,), (8,), (-4,), (1,), (2,), (0,)).count_stripes(),
-    "text-001": lambda: graph_from_text("graph g\ninput x: int8[4\noutput x\n"),
-    "text-002": lambda: graph_from_text("graph g\ninput x: int8[4]\noutput y\n"),
-    "text-003": lambda: graph_from_text("graph g\nconstant c: int8[9] = @c5029a71db5295a1\n"),
-    "text-004": lambda: read_frontier(
-        "frontier of lenet\n", assign(towers(), load_target("host"))
-    ),
     "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), LayerOperand("y", "result", ())),
     "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),

@@ -13,7 +13,6 @@ from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact, compiled
 from penstock.choices import Optimize
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.open import graph_from_text
 from penstock.ir.exchange import (
     Exchangeable,
     exchanged_data,
@@ -32,6 +31,7 @@ from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from small_networks import networks
 from strategies import graphs, seeds
+from texts.graph_reader import graph_from_text
 
 
 def transposed(graph: Graph) -> Graph | None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from benchmarks.small_tensors import Sample
 from found import every_sample
 from penstock.errors import InternalError, ModelError
-from penstock.frontends.open import graph_from_text
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
@@ -20,6 +19,7 @@ from penstock.ir.text.printer import print_graph
 from penstock.ops.reshape import Reshape
 from penstock.ops.unary import Relu
 from strategies import graphs
+from texts.graph_reader import graph_from_text
 
 ANY_NAME = st.text(max_size=40)
 INT8 = TensorType((1, 4), DType.INT8)

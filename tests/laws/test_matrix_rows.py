@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from lowered import assert_equal_to_graph, inputs_of_graph, lower
 from offloading import assert_exact
 from penstock import api
-from penstock.frontends.open import graph_from_text
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.passes.matrix_rows import matrix_rows
 from penstock.simulators.graph import run_graph
 from strategies import seeds
+from texts.graph_reader import graph_from_text
 
 
 def attention(

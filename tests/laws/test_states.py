@@ -11,16 +11,17 @@ from benchmarks.operators.states import KINDS, climbed
 from lowered import inputs_of_graph, lower
 from penstock import api
 from penstock.codegen.observer import generate_observer
-from penstock.frontends.open import graph_from_text, parse
+from penstock.frontends.open import parse
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.search import band_source
 from penstock.program.program import Advance, FillTensor, Kind, LoadTensor
 from penstock.program.steps import calls
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_sequences
 from penstock.simulators.machine import Machine
+from texts.graph_reader import graph_from_text
+from texts.schedule_reader import read_frontier
 from tools.stateful_network import StatefulNetwork, draw_stateful
 from tools.tflite_writer import TensorSpec
 

@@ -11,13 +11,13 @@ import pytest
 import beside
 from available import MODELS, SHARED
 from penstock import api
-from penstock.frontends.open import graph_from_text
 from penstock.hops import Hops
 from penstock.ir.graph import Graph
 from penstock.ir.text.printer import print_graph
 from penstock.passes.incremental import incremental
 from penstock.pipeline.graphs import read
 from penstock.simulators.graph import run_sequences
+from texts.graph_reader import graph_from_text
 from tools.onnx_writer import Model
 
 STREAMING = MODELS / "streaming.tflite"

@@ -15,7 +15,7 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
+from texts.schedule_reader import read_frontier
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 

@@ -18,7 +18,6 @@ from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import BYTES, Options
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.machine import Machine
 from penstock_nvdla.fused import (
     LayerGroup,
@@ -26,6 +25,7 @@ from penstock_nvdla.fused import (
     intervals,
     tile_plan,
 )
+from texts.schedule_reader import read_frontier
 
 NETWORK = "zoo:squeezenet:resolution=32"
 """It has branches and concatenations."""

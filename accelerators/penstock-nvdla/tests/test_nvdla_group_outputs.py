@@ -23,8 +23,8 @@ from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.problem import Grouping, OrderCost, ordered_grouping
 from penstock.scheduling.options import BYTES, CYCLES, Options
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock_nvdla.fused import LayerGroup
+from texts.schedule_reader import read_frontier
 
 GROUPS = (("a", "b", "c", "d"), ("e", "f"))
 """The first group writes b, c and d: a convolution of the group and the second group read b, the

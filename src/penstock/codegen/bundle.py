@@ -22,7 +22,7 @@ from penstock.brief import Brief
 from penstock.errors import OutputError
 from penstock.interruption import delayed
 from penstock.ir.text.attributes import ConstantTable, data_lines
-from penstock.scanner import quoted
+from penstock.quoting import quoted
 
 MANIFEST = ".penstock-files"
 _SEPARATOR = "  "

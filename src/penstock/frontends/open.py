@@ -7,11 +7,9 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 
-from penstock.choices import Rounding
 from penstock.errors import ModelError, UnsupportedError, UsageError, did_you_mean
 from penstock.frontends import tflite
 from penstock.frontends.causes import (
@@ -46,11 +44,9 @@ from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.tensor import Data, DType, TensorType
-from penstock.ir.text.attributes import Classes, Constants
-from penstock.ir.text.reader import read_graph
 from penstock.ir.verify import verify
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, Allowance, allowed
-from penstock.ops.registry import foreign_names, operand_classes
+from penstock.ops.registry import foreign_names
 
 _PART_BYTES = 2**20  # A larger number would be allocated even if the file is small.
 GZIP_MARK = b"\x1f\x8b"
@@ -422,20 +418,3 @@ def _operator_count(raw: bytes, name: str) -> int | None:
     from penstock.frontends.onnx import file  # takes long to import
 
     return file.operator_count(raw)
-
-
-# text: a graph written as text, as `penstock show` prints it (`ir/text/`).
-
-
-def graph_from_text(text: str, constants: Constants | None = None) -> Graph:
-    """Parses the text of a graph with any operators of penstock.
-
-    `verify` are not checked. Raises ModelError if the text is malformed or refers to an unknown
-    name."""
-    return read_graph(text, classes(), constants)
-
-
-@cache
-def classes() -> Classes:
-    """Operators, and the records and enumerations in their fields, by name."""
-    return {found.__name__: found for found in (*operand_classes(), Rounding)}

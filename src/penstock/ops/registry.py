@@ -12,8 +12,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
-from enum import Enum
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import cast
@@ -22,7 +21,6 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, OperatorDefaults
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import DType
 from penstock.ops.concatenation import Concatenation
 
 COPY: Op = Concatenation(axis=0)
@@ -77,12 +75,12 @@ def operator_files() -> tuple[OperatorFile, ...]:
 
 
 @cache
-def _modules(package: str = "penstock.ops") -> tuple[ModuleType, ...]:
-    """Every module of a package, in order of names."""
-    path = importlib.import_module(package).__path__
+def _modules() -> tuple[ModuleType, ...]:
+    """Every module of this folder, in order of names."""
+    path = importlib.import_module("penstock.ops").__path__
     # Sorted, so that no list depends on the file system.
     names = sorted(info.name for info in pkgutil.iter_modules(path))
-    return tuple(importlib.import_module(f"{package}.{name}") for name in names)
+    return tuple(importlib.import_module(f"penstock.ops.{name}") for name in names)
 
 
 def compositions() -> tuple[ModuleType, ...]:
@@ -104,18 +102,6 @@ def public_classes(module: ModuleType) -> tuple[type, ...]:
         and value.__module__ == module.__name__
         and not name.startswith("_")
     )
-
-
-@cache
-def operand_classes() -> tuple[type, ...]:
-    """Every record and enumeration that may appear in an operator: operators and field types."""
-    own = (
-        value
-        for module in (*_modules(), *_modules("penstock.opkit"))
-        for value in public_classes(module)
-        if is_dataclass(value) or issubclass(value, Enum)
-    )
-    return (DType, *own)
 
 
 @cache

@@ -17,7 +17,7 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.stages import PLACE, Outcomes, Placed
 from penstock.program.program import Program
 from penstock.program.text import ProgramContext, print_program
-from penstock.scanner import name_or_string, quoted
+from penstock.quoting import name_or_string, quoted
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier
 from penstock.scheduling.text.printer import print_frontier, print_parts, print_schedules

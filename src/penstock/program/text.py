@@ -79,7 +79,7 @@ from penstock.program.program import (
     View,
     WholeMemory,
 )
-from penstock.scanner import name_or_string, quoted
+from penstock.quoting import name_or_string, quoted
 from penstock.scheduling.model.bands import Band, Bands
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts, update_name

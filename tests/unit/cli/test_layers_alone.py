@@ -15,9 +15,9 @@ from penstock import api
 from penstock.api.layer import cut_layer
 from penstock.backends.uma import backend
 from penstock.errors import UsageError
-from penstock.frontends.open import graph_from_text
 from penstock.simulators.graph import run_graph
 from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
+from texts.graph_reader import graph_from_text
 
 MODEL = "zoo:lenet5"
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.frontends.open import graph_from_text
 from penstock.ir.text.printer import print_graph
 from penstock.passes.incremental import incremental
+from texts.graph_reader import graph_from_text
 
 TEXT = (Path(__file__).parent / "hops" / "incremental.txt").read_text("utf-8")
 CASE = re.compile(

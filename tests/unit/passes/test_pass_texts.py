@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 
 from lowered import inputs_of_graph
-from penstock.frontends.open import graph_from_text
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.ir.text.printer import print_graph
@@ -38,6 +37,7 @@ from penstock.passes.queues import queue_sections, queues
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences
+from texts.graph_reader import graph_from_text
 
 FOLDER = Path(__file__).parent
 

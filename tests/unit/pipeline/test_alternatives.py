@@ -16,8 +16,8 @@ from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_graph
+from texts.schedule_reader import read_frontier
 
 
 def chain(rows: int, columns: int) -> Graph:

@@ -15,8 +15,8 @@ from penstock.pipeline.placed_point import PlacedPoint
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_graph
+from texts.schedule_reader import read_frontier
 
 
 @cache

@@ -24,9 +24,9 @@ from penstock.program.steps import walk
 from penstock.scheduling.bands.band_schedule import assigned_plans
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier
-from penstock.scheduling.text.reader import read_frontier
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
+from texts.schedule_reader import read_frontier
 
 
 @cache

@@ -12,7 +12,6 @@ import pytest
 from penstock import api
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.open import graph_from_text
 from penstock.ir.graph import Graph
 from penstock.ir.text.printer import print_graph
 from penstock.pipeline import stages
@@ -24,7 +23,8 @@ from penstock.pipeline.texts import print_stage
 from penstock.program.text import ProgramContext, print_program
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier, print_schedules
-from penstock.scheduling.text.reader import read_frontier
+from texts.graph_reader import graph_from_text
+from texts.schedule_reader import read_frontier
 from tools.onnx_writer import Model
 
 MAX_LINES = 200

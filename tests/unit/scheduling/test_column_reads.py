@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.backends.processor_parts import assign
-from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.opkit.selection import ListedMap, StridedMap
 from penstock.scheduling.bands.columns import PartColumnReads
 from penstock.scheduling.model.part import Part
+from texts.graph_reader import graph_from_text
 
 POOLED = """
 graph g

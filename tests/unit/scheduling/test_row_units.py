@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.backends.processor_parts import assign
-from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
+from texts.graph_reader import graph_from_text
 
 
 def rows_of(text: str, *, stream_input: bool = False) -> Mapping[str, tuple[int, int]]:

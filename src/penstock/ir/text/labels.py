@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.scanner import Scanner, TokenKind, is_name, quoted
+from penstock.quoting import is_name, quoted
 
 MAX_NAME = 32  # Longer names are printed once; all other references use a handle.
 
@@ -34,36 +34,6 @@ class Labels:
         """The text of a name's declaration: the name, with its handle if it has one."""
         handle = self.handles.get(name)
         return f"{handle} {quoted(name)}" if handle else name
-
-
-class LabelReader:
-    """Parses labels, and records the handles that declarations define."""
-
-    def __init__(self, scanner: Scanner, names: Mapping[str, str] | None = None) -> None:
-        """`names`: the names of handles that were defined earlier, by handle."""
-        self._scanner = scanner
-        self._names = dict(names or {})
-
-    def declared(self) -> str:
-        """Parses the declaration of a name."""
-        scanner = self._scanner
-        if scanner.peek().kind is not TokenKind.HANDLE:
-            return scanner.name()
-        handle = scanner.take().text
-        if scanner.peek().kind is TokenKind.STRING or handle not in self._names:
-            self._names[handle] = scanner.string()
-        return self._names[handle]
-
-    def name(self) -> str:
-        """Parses a label, and returns the name that it refers to."""
-        scanner = self._scanner
-        at = scanner.peek()
-        if at.kind is not TokenKind.HANDLE:
-            return scanner.name()
-        scanner.take()
-        if at.text not in self._names:
-            raise scanner.unknown(f"handle {at.text} is not declared", at=at)
-        return self._names[at.text]
 
 
 def _is_short(name: str) -> bool:

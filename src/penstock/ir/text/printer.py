@@ -41,7 +41,7 @@ from penstock.ir.graph import Graph, Node, Queue, State, Value
 from penstock.ir.tensor import Quantisation, TensorType
 from penstock.ir.text.attributes import ConstantTable, attribute, data_lines, record
 from penstock.ir.text.labels import Labels
-from penstock.scanner import name_or_string, quoted
+from penstock.quoting import name_or_string, quoted
 
 
 def print_graph(graph: Graph, *, with_data: bool = False) -> str:

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from enum import Enum
+from functools import cache
+from importlib import import_module
 from typing import Any
 
+from penstock import opkit, ops
+from penstock.choices import Rounding
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value
 from penstock.ir.tensor import ChannelBlocks, Data, DType, Quantisation, TensorType
-from penstock.ir.text.attributes import (
-    AttributeReader,
-    Classes,
-    ConstantReader,
-    Constants,
-    split_data_lines,
-)
-from penstock.ir.text.labels import LabelReader
-from penstock.scanner import Scanner, Token, TokenKind
+from penstock.ir.text.attributes import Constants
+from penstock.ops.registry import public_classes
+from texts.scanner import Scanner, Token, TokenKind
+from texts.values import AttributeReader, Classes, ConstantReader, LabelReader, split_data_lines
 
 _Scope = dict[str, Value]
 _TYPES: Classes = {"ChannelBlocks": ChannelBlocks, "DType": DType}
 
 
-def read_graph(text: str, classes: Classes, constants: Constants | None = None) -> Graph:
-    """Parses the text of a graph.
+def graph_from_text(text: str, constants: Constants | None = None) -> Graph:
+    """Parses the text of a graph with any operators of penstock.
 
-    `classes`: operators and the records and enumerations in their fields, by name.  `constants`:
-    bytes by digest, in addition to those in the text itself.  Composites have no kernels, and the
-    rules of `verify` are not checked.
+    `constants`: bytes by digest, in addition to those in the text itself.  Composites have no
+    kernels, and the rules of `verify` are not checked.
     Raises ModelError if the text is malformed or refers to an unknown name."""
     body, found = split_data_lines(text)
     scanner = Scanner(body)
-    reader = GraphReader(scanner, classes, {**(constants or {}), **found})
+    reader = GraphReader(scanner, classes(), {**(constants or {}), **found})
     graph = reader.graph()
     if not scanner.at_end:
         raise scanner.unexpected("the end of the text")
     return graph
+
+
+@cache
+def classes() -> Classes:
+    """Operators, and the records and enumerations in their fields, by name."""
+    own = (
+        value
+        for package in (ops, opkit)
+        for info in pkgutil.iter_modules(package.__path__)
+        for value in public_classes(import_module(f"{package.__name__}.{info.name}"))
+        if is_dataclass(value) or issubclass(value, Enum)
+    )
+    return {found.__name__: found for found in (*own, Rounding)}
 
 
 class GraphReader:
@@ -71,13 +84,6 @@ class GraphReader:
                 break
         scanner.end_statement()
         return Graph(name, inputs, tuple(outputs), nodes, states, queues)
-
-    def node(self) -> Node:
-        """Parses a node that reads values of the graph parsed before; the node need not be part of
-        it."""
-        output = self._declaration(())
-        self._scanner.expect("=")
-        return self._node(output, self._declared)
 
     def _inputs(self, known: _Scope) -> tuple[Value, ...]:
         found: list[Value] = []

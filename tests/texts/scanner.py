@@ -35,7 +35,6 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE,
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[./][A-Za-z0-9_]+)*")
 _OPENING, _CLOSING = {"(", "["}, {")", "]"}
 
 
@@ -67,25 +66,6 @@ class Token:
             if self.kind in (TokenKind.NEWLINE, TokenKind.END)
             else f"{self.text!r:.60}"
         )
-
-
-def is_name(text: str) -> bool:
-    """Whether a name is one token, so that it needs no quotes.
-
-    >>> is_name("block1/pointwise"), is_name("two words"), is_name("x#2")
-    (True, False, False)
-    """
-    return _NAME.fullmatch(text) is not None
-
-
-def quoted(text: str) -> str:
-    """The string token of a text."""
-    return json.dumps(text)
-
-
-def name_or_string(text: str) -> str:
-    """The token of a name: bare where possible, else quoted."""
-    return text if is_name(text) else quoted(text)
 
 
 class Scanner:

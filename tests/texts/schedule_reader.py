@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
-from penstock.ir.text.attributes import AttributeReader, Classes, ConstantReader
-from penstock.ir.text.labels import LabelReader, Labels
-from penstock.scanner import Scanner, Token, TokenKind, quoted
+from penstock.ir.text.labels import Labels
+from penstock.quoting import quoted
 from penstock.scheduling.bands.band_schedule import (
     BandSource,
     can_run_in_bands,
@@ -29,6 +28,8 @@ from penstock.scheduling.model.plan import BufferMode, Chain, Plan, Prefetch, Pr
 from penstock.scheduling.model.schedule import Frontier, Gaps, Schedule
 from penstock.scheduling.model.stripe import StripeConfig, Stripes
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from texts.scanner import Scanner, Token, TokenKind
+from texts.values import AttributeReader, Classes, ConstantReader, LabelReader
 
 
 def read_frontier(text: str, parts: Parts, bands: BandSource | None = None) -> Frontier:

@@ -15,8 +15,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
-from penstock.errors import PenstockError
-from penstock_nvdla.sheet import (
+from benchmarks.nvdla_sheet import (
     GOOGLENET,
     PAGES,
     RESNET,
@@ -29,6 +28,7 @@ from penstock_nvdla.sheet import (
     figures_of,
     frames_per_second,
 )
+from penstock.errors import PenstockError
 
 NETWORKS = frozenset({"config", "nets"})
 LAYERS = frozenset({"config", "layers"})

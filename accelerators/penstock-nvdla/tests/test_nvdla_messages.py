@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +19,7 @@ from penstock_nvdla.model import execute
 from penstock_nvdla.packing import pack_features
 from penstock_nvdla.pdp import PoolingLayer, PoolingMethod
 from penstock_nvdla.registers import decode, encode
-from penstock_nvdla.sheet import (
-    GOOGLENET,
-    Hardware,
-    SheetLayer,
-    SheetLayerKind,
-    SheetWindow,
-    figures_of,
-)
 from penstock_nvdla.stream import Write, from_bytes, to_bytes
-
-
-def sheet_layer(rows: int = 8) -> SheetLayer:
-    """A layer of a performance sheet, 3x3 over some rows of 8 columns."""
-    return SheetLayer(
-        "conv1", SheetLayerKind.CONVOLUTION, 16, rows, 8, 8, SheetWindow(3, 3, 1, 1), False
-    )
-
-
-TIGHT = Hardware(1, 1, Fraction(1, 4), 64, Fraction(1000), Fraction(1), 1)
 
 PACKED = Surface.packed(8, 4, 8)
 LAYER = ConvolutionLayer(
@@ -47,8 +28,6 @@ LAYER = ConvolutionLayer(
 )  # fmt: skip
 
 CALLS: dict[str, Callable[[], object]] = {
-    "nvdla-001": lambda: sheet_layer(rows=2),
-    "nvdla-002": lambda: figures_of((sheet_layer(),), TIGHT, GOOGLENET),
     "nvdla-003": lambda: encode(replace(LAYER, pad_value=40000)),
     "nvdla-004": lambda: decode({"CSC.D_MISC_CFG": 2}, SMALL),
     "nvdla-005": lambda: replace(LAYER, stride_x=2),

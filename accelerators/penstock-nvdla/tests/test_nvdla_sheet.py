@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from penstock_nvdla.configurations import CONFIGURATIONS, configuration
-from penstock_nvdla.sheet import (
+from benchmarks.nvdla_sheet import (
     ALEXNET,
     GOOGLENET,
     RESNET,
@@ -19,6 +18,7 @@ from penstock_nvdla.sheet import (
     figures_of,
     frames_per_second,
 )
+from penstock_nvdla.configurations import CONFIGURATIONS, configuration
 
 HARDWARE = Hardware(1, 1, Fraction(2), 64, Fraction(100), Fraction(1), 2)
 PLAIN = SheetLayer(

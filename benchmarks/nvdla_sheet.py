@@ -1,4 +1,4 @@
-"""sheet: an exact reproduction of the cycles in NVDLA's performance sheet.
+"""nvdla_sheet: an exact reproduction of the cycles in NVDLA's performance sheet.
 
 The cycles of a layer are the maximum of its computation and its memory traffic; the cycles of a
 network are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts

@@ -22,7 +22,6 @@ import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Op
 from penstock.ir.tensor import DType
 from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Plain, arithmetic
@@ -30,15 +29,11 @@ from penstock.opkit.float_functions import Floats
 from penstock.opkit.layers import Layer, PlainLayer, foreign_layer
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
+from penstock.ops.formulas import Term
 from penstock.ops.plain import (
-    PlainAbs,
-    PlainAdd,
-    PlainDiv,
     PlainMaximum,
     PlainMinimum,
-    PlainMul,
     PlainRelu,
-    PlainSub,
     Round,
     rounded_away,
 )
@@ -104,46 +99,37 @@ def layer_nodes(
     q, elements = w.type.quantisation, node.constant(1)
     if q is None or any(q.zero_points):
         raise node.unsupported("int8 weights without scales, or with zero points")
-    x = new.reshape(new.input(operands[0]), shape)
+    x = Term(new, new.reshape(new.input(operands[0]), shape))
     outputs, is_transposed = w.type.shape[op.OUTPUT_AXIS], node.name == "TRANSPOSE_CONV"
     is_asymmetric = is_transposed or node.integer(
         "asymmetric_quantize_inputs", int(len(q.scales) == outputs)
     )
-    steps, scale = steps_of(new, x, axes, is_symmetric=not is_asymmetric)
+    steps, scale = steps_of(x, axes, is_symmetric=not is_asymmetric)
     weights = Value.constant(f"{w.name}/steps", elements.astype(np.float32))
-    sums = new.apply(op, steps, weights, new.constant(np.zeros(outputs), "no_bias"))
+    sums = steps.to(op, weights, new.constant(np.zeros(outputs), "no_bias"))
     scales = np.broadcast_to(np.array(q.scales, np.float32), (outputs,))
     channels = new.constant(scales, "scales")
     if is_transposed or (node.name == "CONV_2D" and is_asymmetric):  # rounded in this order
-        found = new.apply(PlainMul(), new.apply(PlainMul(), sums, channels), scale)
+        found = sums * channels * scale
     else:
-        found = new.apply(PlainMul(), sums, new.apply(PlainMul(), scale, channels))
+        found = sums * (scale * channels)
     if node.optional(operands[1]) is not None:
-        bias = new.constant(node.constant(operands[1]), "bias")
-        found = new.apply(PlainAdd(), found, bias)
+        found += new.constant(node.constant(operands[1]), "bias")
     clamp = PlainRelu(Limits.of(fused_activation(node)))
-    return in_shape_of_output(node, new.result(new.apply(clamp, found)))
+    return in_shape_of_output(node, new.result(found.to(clamp).value))
 
 
-def steps_of(
-    new: RealNodes, x: Value, axes: tuple[int, ...], *, is_symmetric: bool
-) -> tuple[Value, Value]:
+def steps_of(x: Term, axes: tuple[int, ...], *, is_symmetric: bool) -> tuple[Term, Term]:
     """Inputs in steps, less their zero point, and the scale of a step."""
     if is_symmetric:
-        largest = new.apply(PlainReduction(ReductionFunction.MAX, axes), new.apply(PlainAbs(), x))
-        largest = new.apply(PlainMaximum(), largest, LEAST)
-        steps = _rounded(new, x, new.apply(PlainDiv(), 127.0, largest))
-        return _clamped(new, steps, -127, 127), new.apply(PlainDiv(), largest, 127.0)
-    ends = [
-        new.apply(bound, new.apply(PlainReduction(function, axes), x), 0.0)
-        for function, bound in _ENDS
-    ]
-    zero = new.apply(DynamicZero(), *ends)
-    scale = new.apply(PlainDiv(), new.apply(PlainSub(), ends[1], ends[0]), 255.0)
-    scale = new.apply(PlainMaximum(), scale, LEAST)
-    steps = _rounded(new, x, new.apply(PlainDiv(), 1.0, scale))
-    steps = _clamped(new, new.apply(PlainAdd(), steps, zero), -128, 127)
-    return new.apply(PlainSub(), steps, zero), scale
+        largest = abs(x).to(PlainReduction(ReductionFunction.MAX, axes)).to(PlainMaximum(), LEAST)
+        return _clamped(_rounded(x, 127.0 / largest), -127, 127), largest / 127.0
+    least = x.to(PlainReduction(ReductionFunction.MIN, axes)).to(PlainMinimum(), 0.0)
+    most = x.to(PlainReduction(ReductionFunction.MAX, axes)).to(PlainMaximum(), 0.0)
+    zero = least.to(DynamicZero(), most)
+    scale = ((most - least) / 255.0).to(PlainMaximum(), LEAST)
+    steps = _clamped(_rounded(x, 1.0 / scale) + zero, -128, 127)
+    return steps - zero, scale
 
 
 def steps_of_rows(x: Floats, *, is_symmetric: bool) -> tuple[Floats, Floats]:
@@ -163,15 +149,11 @@ def steps_of_rows(x: Floats, *, is_symmetric: bool) -> tuple[Floats, Floats]:
 
 LEAST = 2.0**-100
 """In place of the largest magnitude, or of the scale, of inputs that are all 0."""
-_ENDS: tuple[tuple[ReductionFunction, Op], ...] = (
-    (ReductionFunction.MIN, PlainMinimum()),
-    (ReductionFunction.MAX, PlainMaximum()),
-)
 
 
-def _rounded(new: RealNodes, x: Value, factor: Value) -> Value:
-    return new.apply(Round(away=True), new.apply(PlainMul(), x, factor))
+def _rounded(x: Term, factor: Term) -> Term:
+    return (x * factor).to(Round(away=True))
 
 
-def _clamped(new: RealNodes, x: Value, least: int, most: int) -> Value:
-    return new.apply(PlainRelu(Limits(least, most)), x)
+def _clamped(x: Term, least: int, most: int) -> Term:
+    return x.to(PlainRelu(Limits(least, most)))

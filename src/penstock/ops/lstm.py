@@ -39,8 +39,8 @@ from penstock.opkit.nodes import (
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.recurrence import LastChannels, Recurrence
 from penstock.ops.dynamic_range import steps_of
+from penstock.ops.formulas import Term
 from penstock.ops.fully_connected import PlainFullyConnected
-from penstock.ops.plain import PlainAdd, PlainMul
 from penstock.ops.plain_recurrent import PlainLstm
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -359,12 +359,11 @@ def _real_steps(
     is_symmetric = not node.integer("asymmetric_quantize_inputs")
     if scales := _scales_of_steps(node, WEIGHTS):
         new = RealNodes(replace(onnx_form(node, node.name), outputs=(weighted,)))
-        steps, scale = steps_of(new, x, (3,), is_symmetric=is_symmetric)
+        steps, scale = steps_of(Term(new, x), (3,), is_symmetric=is_symmetric)
         none = new.constant(np.zeros(GATES * layer.units), "no_bias")
-        sums = new.apply(weigh, steps, layer.weights, none)
+        sums = steps.to(weigh, layer.weights, none)
         of_rows = new.constant(np.repeat(np.array(scales, np.float32), layer.units), "scales")
-        found = new.apply(PlainMul(), sums, new.apply(PlainMul(), scale, of_rows))
-        made = new.result(new.apply(PlainAdd(), found, layer.bias))
+        made = new.result((sums * (scale * of_rows) + layer.bias).value)
         yield from in_shape_of_output(replace(node, outputs=(weighted,)), made)
     else:
         yield Made(weigh, operands, weighted)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.ir.foreign import Made
-from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, onnx
@@ -33,19 +32,17 @@ from penstock.opkit.lookup import (
 )
 from penstock.opkit.nodes import is_real
 from penstock.opkit.real_nodes import RealNodes
+from penstock.ops.formulas import Term
 from penstock.ops.plain import (
     Ceil,
     Floor,
     Neg,
     PlainAbs,
-    PlainAdd,
-    PlainDiv,
     PlainElu,
     PlainErf,
     PlainExp,
     PlainLog,
     PlainLogistic,
-    PlainMul,
     PlainPRelu,
     PlainRelu,
     PlainSqrt,
@@ -165,121 +162,89 @@ _SINGLE: Mapping[str, Op] = {
 }
 
 
-def real_form(node: OnnxNode, function: str, parameters: tuple[float, ...] = ()) -> Iterator[Made]:
+def real_form(node: OnnxNode, function: str, parameters: Parameters = ()) -> Iterator[Made]:
     """Nodes that apply a function, by its ONNX name, to input 0."""
-    form = _Form(RealNodes(node))
-    return form.real.result(form.value(function, form.real.input(0), parameters))
+    new = RealNodes(node)
+    x = Term(new, new.input(0))
+    found = x.to(_SINGLE[function]) if function in _SINGLE else _COMPOSED[function](x, parameters)
+    return new.result(found.value)
 
 
-class _Form:
-    """Composes one function."""
-
-    def __init__(self, real: RealNodes) -> None:
-        self.real = real
-
-    def value(self, function: str, x: Value, p: tuple[float, ...]) -> Value:
-        """f(x); p: the attributes, in the order of `RealFunction`."""
-        if function in _SINGLE:
-            return self.real.apply(_SINGLE[function], x)
-        return _COMPOSED[function](self, x, p)
-
-    def clip(self, x: Value, p: tuple[float, ...]) -> Value:
-        least, most = (math.copysign(math.inf, b) if abs(b) >= UNBOUNDED else b for b in p)
-        return self.real.apply(PlainRelu(Limits(least, most)), x)
-
-    def reciprocal(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.real.apply(PlainDiv(), self._number(1.0), x)
-
-    def hard_sigmoid(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.clip(self._plus(self._times(x, p[0]), p[1]), (0.0, 1.0))
-
-    def hard_swish(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._product(x, self.hard_sigmoid(x, (1 / 6, 0.5)))
-
-    def swish(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._product(x, self.real.apply(PlainLogistic(), self._times(x, p[0])))
-
-    def softsign(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.real.apply(PlainDiv(), x, self._plus(self.real.apply(PlainAbs(), x), 1.0))
-
-    def softplus(self, x: Value, p: tuple[float, ...]) -> Value:
-        """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
-        size = self.real.apply(Neg(), self.real.apply(PlainAbs(), x))
-        power = self._plus(self.real.apply(PlainExp(), size), 1.0)
-        return self._sum(self._above(x), self.real.apply(PlainLog(), power))
-
-    def mish(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._product(x, self.real.apply(PlainTanh(), self.softplus(x, ())))
-
-    def leaky_relu(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self.real.apply(PlainPRelu(), x, p[0])
-
-    def elu(self, x: Value, p: tuple[float, ...]) -> Value:
-        if p[0] == 1.0:
-            return self.real.apply(PlainElu(), x)
-        # Input 0 is dequantised again, so that it need not be stored as real numbers.
-        below = self.real.apply(PlainElu(), self._below(self.real.input(0)))
-        scaled = self._product(below, self.real.constant(p[0], "alpha"))
-        return self._sum(self._above(x), scaled)
-
-    def celu(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._elu(x, p[0], p[0])
-
-    def selu(self, x: Value, p: tuple[float, ...]) -> Value:
-        return self._times(self._elu(x, p[0], 1.0), p[1])
-
-    def gelu(self, x: Value, p: tuple[float, ...]) -> Value:
-        """p: whether by tanh, approximately."""
-        half = self._times(x, 0.5)
-        if p[0]:
-            cube = self._product(self._product(x, x), x)
-            argument = self._sum(x, self._times(cube, 0.044715))
-            scaled = self._times(argument, math.sqrt(2 / math.pi))
-            found = self.real.apply(PlainTanh(), scaled)
-        else:
-            found = self.real.apply(PlainErf(), self._times(x, math.sqrt(0.5)))
-        return self._product(half, self._plus(found, 1.0))
-
-    def _elu(self, x: Value, alpha: float, width: float) -> Value:
-        """x, or alpha * (exp(x / width) - 1) where x is negative."""
-        below = self.real.apply(PlainElu(), self._times(self._below(x), 1 / width))
-        return self._sum(self._above(x), self._times(below, alpha))
-
-    def _above(self, x: Value) -> Value:
-        return self.clip(x, (0.0, math.inf))  # unlike a maximum, keeps NaN
-
-    def _below(self, x: Value) -> Value:
-        return self.clip(x, (-math.inf, 0.0))
-
-    def _times(self, x: Value, factor: float) -> Value:
-        return x if factor == 1.0 else self._product(x, self._number(factor))
-
-    def _plus(self, x: Value, offset: float) -> Value:
-        return self._sum(x, self._number(offset))
-
-    def _product(self, a: Value, b: Value) -> Value:
-        return self.real.apply(PlainMul(), a, b)
-
-    def _sum(self, a: Value, b: Value) -> Value:
-        return self.real.apply(PlainAdd(), a, b)
-
-    def _number(self, number: float) -> Value:
-        return self.real.constant(number, f"number_{number!r}")
+def _clip(x: Term, p: Parameters) -> Term:
+    least, most = (math.copysign(math.inf, b) if abs(b) >= UNBOUNDED else b for b in p)
+    return x.to(PlainRelu(Limits(least, most)))
 
 
-_COMPOSED: Mapping[str, Callable[[_Form, Value, tuple[float, ...]], Value]] = {
-    "Celu": _Form.celu,
-    "Clip": _Form.clip,
-    "Elu": _Form.elu,
-    "Gelu": _Form.gelu,
-    "HardSigmoid": _Form.hard_sigmoid,
-    "HardSwish": _Form.hard_swish,
-    "LeakyRelu": _Form.leaky_relu,
-    "Mish": _Form.mish,
-    "Reciprocal": _Form.reciprocal,
-    "Relu": _Form.clip,
-    "Selu": _Form.selu,
-    "Softplus": _Form.softplus,
-    "Softsign": _Form.softsign,
-    "Swish": _Form.swish,
+def _hard_sigmoid(x: Term, p: Parameters) -> Term:
+    return _clip(_plus(_times(x, p[0]), p[1]), (0.0, 1.0))
+
+
+def _softplus_of(x: Term) -> Term:
+    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
+    power = _plus(abs(x).to(Neg()).to(PlainExp()), 1.0)
+    return _above(x) + power.to(PlainLog())
+
+
+def _elu(x: Term, p: Parameters) -> Term:
+    if p[0] == 1.0:
+        return x.to(PlainElu())
+    # Input 0 is dequantised again, so that it need not be stored as real numbers.
+    below = _below(Term(x.nodes, x.nodes.input(0))).to(PlainElu())
+    scaled = below * x.nodes.constant(p[0], "alpha")
+    return _above(x) + scaled
+
+
+def _gelu(x: Term, p: Parameters) -> Term:
+    """p: whether by tanh, approximately."""
+    half = _times(x, 0.5)
+    if p[0]:
+        scaled = _times(x + _times(x * x * x, 0.044715), math.sqrt(2 / math.pi))
+        found = scaled.to(PlainTanh())
+    else:
+        found = _times(x, math.sqrt(0.5)).to(PlainErf())
+    return half * _plus(found, 1.0)
+
+
+def _exponential(x: Term, alpha: float, width: float) -> Term:
+    """x, or alpha * (exp(x / width) - 1) where x is negative."""
+    below = _times(_below(x), 1 / width).to(PlainElu())
+    return _above(x) + _times(below, alpha)
+
+
+def _above(x: Term) -> Term:
+    return _clip(x, (0.0, math.inf))  # unlike a maximum, keeps NaN
+
+
+def _below(x: Term) -> Term:
+    return _clip(x, (-math.inf, 0.0))
+
+
+def _times(x: Term, factor: float) -> Term:
+    return x if factor == 1.0 else x * _constant(x, factor)
+
+
+def _plus(x: Term, offset: float) -> Term:
+    return x + _constant(x, offset)
+
+
+def _constant(x: Term, number: float) -> Term:
+    return Term(x.nodes, x.nodes.constant(number, f"number_{number!r}"))
+
+
+_COMPOSED: Mapping[str, Callable[[Term, Parameters], Term]] = {
+    "Celu": lambda x, p: _exponential(x, p[0], p[0]),
+    "Clip": _clip,
+    "Elu": _elu,
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": lambda x, _: x * _hard_sigmoid(x, (1 / 6, 0.5)),
+    "LeakyRelu": lambda x, p: x.to(PlainPRelu(), p[0]),
+    "Mish": lambda x, _: x * _softplus_of(x).to(PlainTanh()),
+    "Reciprocal": lambda x, _: _constant(x, 1.0) / x,
+    "Relu": _clip,
+    "Selu": lambda x, p: _times(_exponential(x, p[0], 1.0), p[1]),
+    "Softplus": lambda x, _: _softplus_of(x),
+    "Softsign": lambda x, _: x / _plus(abs(x), 1.0),
+    "Swish": lambda x, p: x * _times(x, p[0]).to(PlainLogistic()),
 }
+"""By ONNX name, the composition from the attributes, in the order of `RealFunction`."""

@@ -25,19 +25,15 @@ from penstock.opkit.checks import require
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation
 from penstock.ops.conversions import Cast
+from penstock.ops.formulas import Term
 from penstock.ops.gather import GatherNd
-from penstock.ops.integer_pairs import ADD as ADD_INTEGERS
-from penstock.ops.integer_pairs import MUL as MUL_INTEGERS
+from penstock.ops.integer_pairs import ADD, MUL
 from penstock.ops.plain import (
     Floor,
-    PlainAbs,
     PlainAdd,
-    PlainDiv,
     PlainMaximum,
     PlainMinimum,
     PlainMod,
-    PlainMul,
-    PlainSub,
     Round,
 )
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
@@ -47,7 +43,6 @@ from penstock.ops.sums import PlainSum
 from penstock.ops.transpose import Transpose
 
 ONNX = onnx(PLAIN_MODEL, "AffineGrid", "Col2Im", "GridSample", "RoiAlign")
-ADD, SUB, MUL, DIV = PlainAdd(), PlainSub(), PlainMul(), PlainDiv()
 CUBIC = -0.75
 """The coefficient of cubic convolution."""
 
@@ -84,24 +79,26 @@ def _pixels(new: RealNodes, x: Value) -> Value:
 class _Tap:
     """One of the indices along an axis that a position reads: the index and its weight; None: 1."""
 
-    index: Value
-    weight: Value | None
+    index: Term
+    weight: Term | None
 
 
 def _gathered(
     new: RealNodes, pixels: Value, first: Value, extents: tuple[int, ...], taps: tuple[_Tap, ...]
-) -> tuple[Value, Value | None]:
+) -> tuple[Term, Value | None]:
     """The pixels at one tap of each axis, and the product of the weights, with a last axis.
 
     `first`: of each position, the index of the batch as int32."""
     place, weight = first, None
     for tap, extent in zip(taps, extents, strict=True):
-        index = new.apply(Cast(DType.INT32), tap.index)
-        place = new.apply(ADD_INTEGERS, new.apply(MUL_INTEGERS, place, extent), index)
+        index = tap.index.to(Cast(DType.INT32)).value
+        place = new.apply(ADD, new.apply(MUL, place, extent), index)
         if tap.weight is not None:
-            weight = tap.weight if weight is None else new.apply(MUL, weight, tap.weight)
-    found = new.apply(GatherNd(), pixels, new.reshape(place, (*place.type.shape, 1)))
-    return found, None if weight is None else new.reshape(weight, (*weight.type.shape, 1))
+            weight = tap.weight if weight is None else weight * tap.weight
+    found = Term(new, new.apply(GatherNd(), pixels, new.reshape(place, (*place.type.shape, 1))))
+    if weight is None:
+        return found, None
+    return found, new.reshape(weight.value, (*weight.value.type.shape, 1))
 
 
 def _grid_sampled(new: RealNodes) -> Value:
@@ -112,7 +109,7 @@ def _grid_sampled(new: RealNodes) -> Value:
     mode = node.text("mode", "linear").removeprefix("bi")
     require(mode in ("nearest", "linear", "cubic"), f"mode is {mode!r:.60}")
     taps = [
-        tuple(_axis_taps(new, _part(new, grid, count - 1 - d), extent, mode))
+        tuple(_axis_taps(Term(new, _part(new, grid, count - 1 - d)), extent, mode))
         for d, extent in enumerate(extents)
     ]
     numbers = np.arange(batch).reshape(batch, *(1,) * len(outputs))
@@ -120,81 +117,74 @@ def _grid_sampled(new: RealNodes) -> Value:
     total, pixels = None, _pixels(new, x)
     for chosen in product(*taps):
         found, weight = _gathered(new, pixels, first, tuple(extents), chosen)
-        found = found if weight is None else new.apply(MUL, found, weight)
-        total = found if total is None else new.apply(ADD, total, found)
+        found = found if weight is None else found * weight
+        total = found if total is None else total + found
     assert total is not None
     rank = len(outputs) + 2
-    return new.apply(Transpose((0, rank - 1, *range(1, rank - 1))), total)
+    return total.to(Transpose((0, rank - 1, *range(1, rank - 1)))).value
 
 
-def _axis_taps(new: RealNodes, n: Value, extent: int, mode: str) -> Iterator[_Tap]:
+def _axis_taps(n: Term, extent: int, mode: str) -> Iterator[_Tap]:
     """The taps along an axis at coordinates in [-1, 1]."""
-    node = new.node
+    node = n.nodes.node
     align = bool(node.integer("align_corners"))
     padding = node.text("padding_mode", "zeros")
-    raised = new.apply(ADD, n, 1.0)
-    if align:
-        x = new.apply(MUL, raised, (extent - 1) / 2)
-    else:
-        x = new.apply(SUB, new.apply(MUL, raised, extent / 2), 0.5)
+    raised = n + 1.0
+    x = raised * ((extent - 1) / 2) if align else raised * (extent / 2) - 0.5
     if mode == "nearest":
-        x = new.apply(Round(), x)
-    x = _inside(new, x, extent, padding, align)
+        x = x.to(Round())
+    x = _inside(x, extent, padding, align)
     if mode == "nearest":
-        yield _bounded(new, x, None, extent, padding, align)
+        yield _bounded(x, None, extent, padding, align)
         return
-    floor = new.apply(Floor(), x)
-    t = new.apply(SUB, x, floor)
-    weights = tuple(_cubic(new, t)) if mode == "cubic" else (new.apply(SUB, 1.0, t), t)
+    floor = x.to(Floor())
+    t = x - floor
+    weights = tuple(_cubic(t)) if mode == "cubic" else (1.0 - t, t)
     for k, weight in enumerate(weights):
-        index = new.apply(ADD, floor, float(k - (len(weights) > 2)))
-        yield _bounded(new, index, weight, extent, padding, align)
+        index = floor + float(k - (len(weights) > 2))
+        yield _bounded(index, weight, extent, padding, align)
 
 
-def _cubic(new: RealNodes, t: Value) -> Iterator[Value]:
+def _cubic(t: Term) -> Iterator[Term]:
     """Weights of the four pixels around a position, t behind the second one."""
-    rest = new.apply(SUB, 1.0, t)
+    rest = 1.0 - t
     for distance, is_far in ((t, True), (t, False), (rest, False), (rest, True)):
-        d = new.apply(ADD, distance, 1.0) if is_far else distance
+        d = distance + 1.0 if is_far else distance
         factors = (CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
         if not is_far:
             factors = (CUBIC + 2, -(CUBIC + 3), 0.0, 1.0)
-        total = new.apply(MUL, d, factors[0])
+        total = d * factors[0]
         for factor in factors[1:-1]:
-            total = new.apply(MUL, new.apply(ADD, total, factor), d)
-        yield new.apply(ADD, total, factors[-1])
+            total = (total + factor) * d
+        yield total + factors[-1]
 
 
-def _inside(new: RealNodes, x: Value, extent: int, padding: str, align: bool) -> Value:
+def _inside(x: Term, extent: int, padding: str, align: bool) -> Term:
     if padding == "border":
-        return _clamped(new, x, extent)
-    return _reflected(new, x, extent, align) if padding == "reflection" else x
+        return _clamped(x, extent)
+    return _reflected(x, extent, align) if padding == "reflection" else x
 
 
-def _clamped(new: RealNodes, x: Value, extent: int) -> Value:
-    return new.apply(PlainMinimum(), new.apply(PlainMaximum(), x, 0.0), float(extent - 1))
+def _clamped(x: Term, extent: int) -> Term:
+    return x.to(PlainMaximum(), 0.0).to(PlainMinimum(), float(extent - 1))
 
 
-def _reflected(new: RealNodes, x: Value, extent: int, align: bool) -> Value:
+def _reflected(x: Term, extent: int, align: bool) -> Term:
     """x mirrored at the first and the last pixel, or at their outer edges."""
     least, span = (0.0, extent - 1) if align else (-0.5, extent)
     if span == 0:
-        return new.apply(MUL, x, 0.0)
-    size = new.apply(PlainAbs(), new.apply(SUB, x, least))
-    turned = new.apply(SUB, new.apply(PlainMod(), size, 2.0 * span), float(span))
-    return new.apply(SUB, span + least, new.apply(PlainAbs(), turned))
+        return x * 0.0
+    turned = abs(x - least).to(PlainMod(), 2.0 * span) - float(span)
+    return (span + least) - abs(turned)
 
 
-def _bounded(
-    new: RealNodes, index: Value, weight: Value | None, extent: int, padding: str, align: bool
-) -> _Tap:
+def _bounded(index: Term, weight: Term | None, extent: int, padding: str, align: bool) -> _Tap:
     """A tap whose index is inside the axis; padding with zeros takes its weight."""
     if padding != "zeros":
-        return _Tap(_clamped(new, _inside(new, index, extent, padding, align), extent), weight)
-    clamped = _clamped(new, index, extent)
-    is_inside = new.apply(PlainCompare(Relation.EQUAL), clamped, index)
-    mask = new.apply(Cast(DType.FLOAT32), is_inside)
-    return _Tap(clamped, mask if weight is None else new.apply(MUL, weight, mask))
+        return _Tap(_clamped(_inside(index, extent, padding, align), extent), weight)
+    clamped = _clamped(index, extent)
+    mask = clamped.to(PlainCompare(Relation.EQUAL), index).to(Cast(DType.FLOAT32))
+    return _Tap(clamped, mask if weight is None else weight * mask)
 
 
 def _regions(new: RealNodes) -> Value:
@@ -216,26 +206,26 @@ def _regions(new: RealNodes) -> Value:
     ]
     rank = (count, sizes[0] * ratio, sizes[1] * ratio)
     batches = new.reshape(new.integers(new.plain(2)), (count, 1, 1))
-    first = new.apply(ADD_INTEGERS, batches, new.typed_constant(np.zeros(rank), DType.INT32))
+    first = new.apply(ADD, batches, new.typed_constant(np.zeros(rank), DType.INT32))
     total, pixels = None, _pixels(new, x)
-    op = PlainMaximum() if mode == "max" else ADD
+    op = PlainMaximum() if mode == "max" else PlainAdd()
     for chosen in product(*axes):
         found, weight = _gathered(new, pixels, first, tuple(extents), chosen)
         assert weight is not None
-        found = new.apply(MUL, found, weight)
-        total = found if total is None else new.apply(op, total, found)
+        found *= weight
+        total = found if total is None else total.to(op, found)
     assert total is not None
     # Samples of a row of the result: the rows, then the columns.
     for axis, size in ((0, sizes[0]), (1, sizes[1])):
-        shape = total.type.shape
+        shape = total.value.type.shape
         outer, inner = math.prod(shape[: axis + 1]), math.prod(shape[axis + 2 :])
-        split = new.reshape(total, (outer, size, ratio, inner))
+        split = new.reshape(total.value, (outer, size, ratio, inner))
         reduce = PlainReduction(ReductionFunction.MAX, (2,)) if mode == "max" else PlainSum((2,))
         kept = new.apply(reduce, split)
-        total = new.reshape(kept, (*shape[: axis + 1], size, *shape[axis + 2 :]))
+        total = Term(new, new.reshape(kept, (*shape[: axis + 1], size, *shape[axis + 2 :])))
     if mode != "max":
-        total = new.apply(MUL, total, 1 / ratio**2)
-    return new.apply(Transpose((0, 3, 1, 2)), total)
+        total *= 1 / ratio**2
+    return total.to(Transpose((0, 3, 1, 2))).value
 
 
 def _region_taps(
@@ -244,31 +234,24 @@ def _region_taps(
     """The two taps along an axis of each sample; k: the coordinate at which regions begin."""
     count = rois.type.shape[0]
     start, end = (
-        new.apply(SUB, new.apply(MUL, _part(new, rois, c), scale), 0.5 if half else 0.0)
-        for c in (k, k + 2)
+        Term(new, _part(new, rois, c)) * scale - (0.5 if half else 0.0) for c in (k, k + 2)
     )
-    size = new.apply(SUB, end, start)
+    size = end - start
     if not half:
-        size = new.apply(PlainMaximum(), size, 1.0)
+        size = size.to(PlainMaximum(), 1.0)
     shape = (count, samples, 1) if k else (count, 1, samples)
     places = ((np.arange(samples) + 0.5) / samples).reshape(1, *shape[1:])
     share = new.typed_constant(places, DType.FLOAT32)
-    start, size = (new.reshape(value, (count, 1, 1)) for value in (start, size))
-    x = new.apply(ADD, start, new.apply(MUL, size, share))
-    inside = [
-        new.apply(PlainCompare(relation), x, bound)
-        for relation, bound in (
-            (Relation.GREATER_EQUAL, -1.0),
-            (Relation.LESS_EQUAL, float(extent)),
-        )
-    ]
-    mask = new.apply(Cast(DType.FLOAT32), new.apply(Logical(Connective.LOGICAL_AND), *inside))
-    x = _clamped(new, x, extent)
-    floor = new.apply(Floor(), x)
-    t = new.apply(SUB, x, floor)
-    above = new.apply(PlainMinimum(), new.apply(ADD, floor, 1.0), float(extent - 1))
-    lower = new.apply(MUL, new.apply(SUB, 1.0, t), mask)
-    return _Tap(floor, lower), _Tap(above, new.apply(MUL, t, mask))
+    start, size = (Term(new, new.reshape(x.value, (count, 1, 1))) for x in (start, size))
+    x = start + size * share
+    after = x.to(PlainCompare(Relation.GREATER_EQUAL), -1.0)
+    before = x.to(PlainCompare(Relation.LESS_EQUAL), float(extent))
+    mask = after.to(Logical(Connective.LOGICAL_AND), before).to(Cast(DType.FLOAT32))
+    x = _clamped(x, extent)
+    floor = x.to(Floor())
+    t = x - floor
+    above = (floor + 1.0).to(PlainMinimum(), float(extent - 1))
+    return _Tap(floor, (1.0 - t) * mask), _Tap(above, t * mask)
 
 
 def _affine_grid(new: RealNodes) -> Value:
@@ -286,8 +269,8 @@ def _affine_grid(new: RealNodes) -> Value:
     count, dims = math.prod(extents), len(extents)
     base = np.concatenate([grid.reshape(count, dims), np.ones((count, 1))], 1)
     points = new.typed_constant(base.reshape(1, count, 1, dims + 1), DType.FLOAT32)
-    parts = new.apply(MUL, points, new.reshape(theta, (batch, 1, dims, dims + 1)))
-    return new.reshape(new.apply(PlainSum((3,)), parts), (batch, *extents, dims))
+    parts = Term(new, points) * new.reshape(theta, (batch, 1, dims, dims + 1))
+    return new.reshape(parts.to(PlainSum((3,))).value, (batch, *extents, dims))
 
 
 def _added_windows(new: RealNodes) -> Value:

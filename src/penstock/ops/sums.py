@@ -41,10 +41,10 @@ from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ReduceMax
+from penstock.ops.formulas import Term
 from penstock.ops.gather import Gather
 from penstock.ops.pad import Pad
 from penstock.ops.plain import (
-    PlainAbs,
     PlainAdd,
     PlainDiv,
     PlainExp,
@@ -53,7 +53,6 @@ from penstock.ops.plain import (
     PlainRelu,
     PlainRsqrt,
     PlainSqrt,
-    PlainSub,
     Power,
     Square,
 )
@@ -195,40 +194,34 @@ LEAST_NORM = 2.0**-100
 def _norm(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     """ONNX ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare."""
     real = RealNodes(node)
-    x = real.input(0)
+    x, total = Term(real, real.input(0)), PlainSum(axes)
     match node.name:
         case "ReduceL1":
-            y = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
+            y = abs(x).to(total)
         case "ReduceL2":
-            y = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
+            y = x.to(Square()).to(total).to(PlainSqrt())
         case "ReduceSumSquare":
-            y = _sum_of_squares(real, x, axes)
+            y = x.to(Square()).to(total)
         case "ReduceLogSum":
-            y = real.apply(PlainLog(), real.apply(PlainSum(axes), x))
+            y = x.to(total).to(PlainLog())
         case _:
-            largest = real.real(real.apply(ReduceMax(axes), node.input(0)))
-            powers = real.apply(PlainExp(), real.apply(PlainSub(), x, largest))
-            logarithm = real.apply(PlainLog(), real.apply(PlainSum(axes), powers))
-            y = real.apply(PlainAdd(), logarithm, largest)
-    return real.result(y)
-
-
-def _sum_of_squares(real: RealNodes, x: Value, axes: tuple[int, ...]) -> Value:
-    return real.apply(PlainSum(axes), real.apply(Square(), x))
+            largest = Term(real, real.real(real.apply(ReduceMax(axes), node.input(0))))
+            y = (x - largest).to(PlainExp()).to(total).to(PlainLog()) + largest
+    return real.result(y.value)
 
 
 def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX LpNormalization; norms below `LEAST_NORM` divide as this one."""
-    real, axes, p = RealNodes(node), (node.axis(node.integer("axis", -1)),), node.integer("p", 2)
+    real, total, p = (
+        RealNodes(node),
+        PlainSum((node.axis(node.integer("axis", -1)),)),
+        node.integer("p", 2),
+    )
     require(p in (1, 2), f"p is {p}, must be 1 or 2")
-    x = real.input(0)
-    if p == 1:
-        norm = real.apply(PlainSum(axes), real.apply(PlainAbs(), x))
-    else:
-        norm = real.apply(PlainSqrt(), _sum_of_squares(real, x, axes))
-    least = Limits(LEAST_NORM, math.inf)
-    divisor = real.apply(PlainRelu(least), norm)  # unlike a maximum, keeps NaN
-    return real.result(real.apply(PlainDiv(), real.input(0), divisor))
+    x = Term(real, real.input(0))
+    norm = abs(x).to(total) if p == 1 else x.to(Square()).to(total).to(PlainSqrt())
+    divisor = norm.to(PlainRelu(Limits(LEAST_NORM, math.inf)))  # unlike a maximum, keeps NaN
+    return real.result((Term(real, real.input(0)) / divisor).value)
 
 
 def _layer_norm(node: OnnxNode) -> Iterable[Made]:
@@ -278,13 +271,13 @@ def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> tuple[Val
     deviation is the root of epsilon, the rounding of the mean would count many times."""
     count = real.constant(math.prod(x.type.shape[axis] for axis in axes), "count")
     epsilon = real.constant(real.node.real("epsilon", 1e-5), "epsilon")
-    mean = real.apply(PlainDiv(), real.apply(PlainSum(axes), real.real(x)), count)
-    near = real.apply(PlainSub(), real.real(x), mean)
-    rest = real.apply(PlainDiv(), real.apply(PlainSum(axes), near), count)
-    centred = real.apply(PlainSub(), near, rest)
-    variance = real.apply(PlainDiv(), _sum_of_squares(real, centred, axes), count)
-    factor = real.apply(PlainRsqrt(), real.apply(PlainAdd(), variance, epsilon))
-    return real.apply(PlainMul(), centred, factor), mean, factor
+    total = PlainSum(axes)
+    mean = Term(real, real.real(x)).to(total) / count
+    near = Term(real, real.real(x)) - mean
+    centred = near - near.to(total) / count
+    variance = centred.to(Square()).to(total) / count
+    factor = (variance + epsilon).to(PlainRsqrt())
+    return (centred * factor).value, mean.value, factor.value
 
 
 def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array], Array]) -> Value:
@@ -313,21 +306,21 @@ def _arranged(real: RealNodes, numbers: Value, arranged: Callable[[Array], Array
 def _local_response(node: OnnxNode) -> Iterable[Made]:
     """ONNX LRN: x / (bias + alpha / size * squares of near channels) ** beta."""
     real, size = RealNodes(node), node.integer("size")
-    x = real.input(0)
-    before, (*outer, channels) = (size - 1) // 2, x.type.shape
+    x = Term(real, real.input(0))
+    before, (*outer, channels) = (size - 1) // 2, x.value.type.shape
     require(size > 0, f"size is {size}, must be positive")
     zeros = (0,) * len(outer)
     pads = Pad((*zeros, before), (*zeros, size - 1 - before), 0)
-    wide = real.apply(pads, real.apply(Square(), x))
-    shape, steps = (*outer, channels), (1,) * x.type.rank
-    total, *others = (real.apply(Slice((*zeros, k), shape, steps), wide) for k in range(size))
+    wide = x.to(Square()).to(pads)
+    shape, steps = (*outer, channels), (1,) * len(x.value.type.shape)
+    total, *others = (wide.to(Slice((*zeros, k), shape, steps)) for k in range(size))
     for other in others:
-        total = real.apply(PlainAdd(), total, other)
+        total += other
     share = real.constant(node.real("alpha", 1e-4) / size, "share")
     bias = real.constant(node.real("bias", 1.0), "bias")
-    sums = real.apply(PlainAdd(), real.apply(PlainMul(), total, share), bias)
-    power = real.apply(Power(), sums, real.constant(node.real("beta", 0.75), "beta"))
-    return real.result(real.apply(PlainDiv(), real.input(0), power))
+    beta = real.constant(node.real("beta", 0.75), "beta")
+    power = (total * share + bias).to(Power(), beta)
+    return real.result((Term(real, real.input(0)) / power).value)
 
 
 def _covers_image(op: Mean, site: Site) -> bool:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from penstock.fixedpoint import Int64s
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import FUNCTION, onnx
@@ -32,18 +31,14 @@ from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
+from penstock.ops.formulas import Term
 from penstock.ops.plain import (
-    PlainAbs,
-    PlainAdd,
-    PlainDiv,
     PlainElu,
     PlainExp,
     PlainLog,
     PlainMaximum,
     PlainMinimum,
-    PlainMul,
     PlainSqrt,
-    PlainSub,
     Square,
 )
 
@@ -165,97 +160,72 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX's trigonometric and hyperbolic functions, and Sign."""
     new = RealNodes(node)
-    x = new.input(0)
+    x = Term(new, new.input(0))
     plain = {f.name.capitalize(): Trigonometric(f) for f in AngleFunction} | {"Sign": Sign()}
-    if node.name in plain:
-        return new.result(new.apply(plain[node.name], x))
-    return new.result(_COMPOSED[node.name](_Functions(new), x))
+    found = x.to(plain[node.name]) if node.name in plain else _COMPOSED[node.name](x)
+    return new.result(found.value)
 
 
 _SIN, _COS, _ATAN = (Trigonometric(function) for function in AngleFunction)
 
 
-class _Functions:
-    """Functions that are composed of others."""
-
-    def __init__(self, new: RealNodes) -> None:
-        self.new, self.apply = new, new.apply
-
-    def tan(self, x: Value) -> Value:
-        return self.apply(PlainDiv(), self.apply(_SIN, x), self.apply(_COS, x))
-
-    def asin(self, x: Value) -> Value:
-        """atan(x / sqrt((1 - x) (1 + x)))."""
-        product = self.apply(PlainMul(), *self._sides(x))
-        return self.apply(_ATAN, self.apply(PlainDiv(), x, self.apply(PlainSqrt(), product)))
-
-    def acos(self, x: Value) -> Value:
-        """2 atan(sqrt((1 - x) / (1 + x)))."""
-        root = self.apply(PlainSqrt(), self.apply(PlainDiv(), *self._sides(x)))
-        return self.apply(PlainMul(), self.apply(_ATAN, root), 2.0)
-
-    def _sides(self, x: Value) -> tuple[Value, Value]:
-        return self.apply(PlainSub(), 1.0, x), self.apply(PlainAdd(), x, 1.0)
-
-    def sinh(self, x: Value) -> Value:
-        """-m (exp(|x|) + 1) / 2 with the sign of x, where m = exp(-|x|) - 1."""
-        size = self.apply(PlainAbs(), x)
-        less = self.apply(PlainElu(), self.apply(PlainSub(), 0.0, size))
-        more = self.apply(PlainAdd(), self.apply(PlainExp(), size), 1.0)
-        signed = self.apply(PlainMul(), self.apply(Sign(), x), -0.5)
-        return self.apply(PlainMul(), self.apply(PlainMul(), signed, less), more)
-
-    def cosh(self, x: Value) -> Value:
-        power = self.apply(PlainExp(), self.apply(PlainAbs(), x))
-        both = self.apply(PlainAdd(), power, self.apply(PlainDiv(), 1.0, power))
-        return self.apply(PlainMul(), both, 0.5)
-
-    def asinh(self, x: Value) -> Value:
-        """log(1 + a + (a / b) a / (1 / b + sqrt(1 / b^2 + (a / b)^2))) with the sign of x, where
-        a = |x| and b = max(a, 1), so that no square overflows."""
-        size = self.apply(PlainAbs(), x)
-        bound = self.apply(PlainMaximum(), size, 1.0)
-        share = self.apply(PlainDiv(), size, bound)
-        inverse = self.apply(PlainDiv(), 1.0, bound)
-        squares = (self.apply(Square(), part) for part in (share, inverse))
-        root = self.apply(PlainSqrt(), self.apply(PlainAdd(), *squares))
-        product = self.apply(PlainMul(), share, size)
-        rest = self.apply(PlainDiv(), product, self.apply(PlainAdd(), inverse, root))
-        found = self._log_of_one_plus(self.apply(PlainAdd(), size, rest))
-        return self.apply(PlainMul(), found, self.apply(Sign(), x))
-
-    def acosh(self, x: Value) -> Value:
-        """log(1 + (x - 1) + sqrt(x - 1) sqrt(x + 1))."""
-        above = self.apply(PlainSub(), x, 1.0)
-        sides = (above, self.apply(PlainAdd(), x, 1.0))
-        roots = (self.apply(PlainSqrt(), side) for side in sides)
-        return self._log_of_one_plus(self.apply(PlainAdd(), above, self.apply(PlainMul(), *roots)))
-
-    def atanh(self, x: Value) -> Value:
-        """log(1 + 2 a / (1 - a)) / 2 with the sign of x, where a = |x|."""
-        size = self.apply(PlainAbs(), x)
-        twice, rest = self.apply(PlainAdd(), size, size), self.apply(PlainSub(), 1.0, size)
-        found = self._log_of_one_plus(self.apply(PlainDiv(), twice, rest))
-        half = self.apply(PlainMul(), self.apply(Sign(), x), 0.5)
-        return self.apply(PlainMul(), found, half)
-
-    def _log_of_one_plus(self, u: Value) -> Value:
-        """log(w) u / (w - 1), where w = 1 + u as it is rounded; 0 for u that vanish in it.
-
-        The quotient is at most 2: it only makes up for the rounding."""
-        w = self.apply(PlainAdd(), u, 1.0)
-        step = self.apply(PlainMaximum(), self.apply(PlainSub(), w, 1.0), 2.0**-24)
-        share = self.apply(PlainMinimum(), self.apply(PlainDiv(), u, step), 2.0)
-        return self.apply(PlainMul(), self.apply(PlainLog(), w), share)
+def _acos(x: Term) -> Term:
+    """2 atan(sqrt((1 - x) / (1 + x)))."""
+    return ((1.0 - x) / (x + 1.0)).to(PlainSqrt()).to(_ATAN) * 2.0
 
 
-_COMPOSED: Mapping[str, Callable[[_Functions, Value], Value]] = {
-    "Acos": _Functions.acos,
-    "Acosh": _Functions.acosh,
-    "Asin": _Functions.asin,
-    "Asinh": _Functions.asinh,
-    "Atanh": _Functions.atanh,
-    "Cosh": _Functions.cosh,
-    "Sinh": _Functions.sinh,
-    "Tan": _Functions.tan,
+def _sinh(x: Term) -> Term:
+    """-m (exp(|x|) + 1) / 2 with the sign of x, where m = exp(-|x|) - 1."""
+    size = abs(x)
+    less, more = (0.0 - size).to(PlainElu()), size.to(PlainExp()) + 1.0
+    return x.to(Sign()) * -0.5 * less * more
+
+
+def _cosh(x: Term) -> Term:
+    power = abs(x).to(PlainExp())
+    return (power + 1.0 / power) * 0.5
+
+
+def _asinh(x: Term) -> Term:
+    """log(1 + a + (a / b) a / (1 / b + sqrt(1 / b^2 + (a / b)^2))) with the sign of x, where
+    a = |x| and b = max(a, 1), so that no square overflows."""
+    size = abs(x)
+    bound = size.to(PlainMaximum(), 1.0)
+    share, inverse = size / bound, 1.0 / bound
+    root = (share.to(Square()) + inverse.to(Square())).to(PlainSqrt())
+    return _log_of_one_plus(size + share * size / (inverse + root)) * x.to(Sign())
+
+
+def _acosh(x: Term) -> Term:
+    """log(1 + (x - 1) + sqrt(x - 1) sqrt(x + 1))."""
+    above = x - 1.0
+    below = x + 1.0
+    return _log_of_one_plus(above + above.to(PlainSqrt()) * below.to(PlainSqrt()))
+
+
+def _atanh(x: Term) -> Term:
+    """log(1 + 2 a / (1 - a)) / 2 with the sign of x, where a = |x|."""
+    size = abs(x)
+    return _log_of_one_plus((size + size) / (1.0 - size)) * (x.to(Sign()) * 0.5)
+
+
+def _log_of_one_plus(u: Term) -> Term:
+    """log(w) u / (w - 1), where w = 1 + u as it is rounded; 0 for u that vanish in it.
+
+    The quotient is at most 2: it only makes up for the rounding."""
+    w = u + 1.0
+    step = (w - 1.0).to(PlainMaximum(), 2.0**-24)
+    share = (u / step).to(PlainMinimum(), 2.0)
+    return w.to(PlainLog()) * share
+
+
+_COMPOSED: Mapping[str, Callable[[Term], Term]] = {
+    "Acos": _acos,
+    "Acosh": _acosh,
+    "Asin": lambda x: (x / ((1.0 - x) * (x + 1.0)).to(PlainSqrt())).to(_ATAN),
+    "Asinh": _asinh,
+    "Atanh": _atanh,
+    "Cosh": _cosh,
+    "Sinh": _sinh,
+    "Tan": lambda x: x.to(_SIN) / x.to(_COS),
 }

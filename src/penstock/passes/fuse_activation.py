@@ -50,6 +50,8 @@ def fuse_activation(graph: Graph) -> Graph:
         op = _clamped(maker.op, node.op)
         if op is None or maker is node or node.inputs[0].type != node.output.type:
             continue
+        if maker.name in gone:  # a clamp itself: in the next round
+            continue
         gone.add(node.name)
         output = node.output
         for reshape in reshapes:
@@ -58,7 +60,7 @@ def fuse_activation(graph: Graph) -> Graph:
             output = clamped
         fused[maker.name] = replace(maker, op=op, output=output)
     kept = (fused.get(node.name, node) for node in graph.nodes if node.name not in gone)
-    return graph.with_nodes(tuple(kept))
+    return fuse_activation(graph.with_nodes(tuple(kept))) if gone else graph
 
 
 def _clamped(maker: Op, clamp: Op) -> Op | None:

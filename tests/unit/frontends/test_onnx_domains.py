@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from onnx_judge import worst_steps
 from onnx_models import graph_of, kinds
-from penstock.errors import UnsupportedError
+from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.simulators.graph import run_graph
@@ -316,6 +316,18 @@ def test_a_matrix_times_its_transpose() -> None:
     assert worst_steps(model.raw(model.node("MatMul", x, y, scale=0.5))) <= 1
 
 
+def test_what_selects_of_a_function_of_elements_has_its_quantisation() -> None:
+    """Real numbers of no QuantizeLinear: what the output of the model is selected from is stored
+    as the output is."""
+    model = Model(quantised=False)
+    model.inputs.append(helper.make_tensor_value_info("x", TensorProto.UINT8, [1, 50]))
+    made = model.node("Sigmoid", dequantised(model, "x", 2.02, 128, "uint8"))
+    clipped = model.node("Clip", made, number(model, -1.5), number(model, 1.5))
+    graph = graph_of(model.raw(clipped))
+    assert graph.outputs[0].type.quantisation == graph.producers()[made].output.type.quantisation
+    assert worst_steps(model.raw(clipped)) <= 1
+
+
 def test_an_unread_branch_needs_no_scale() -> None:
     model = Model()
     x = model.input(*SHAPE)
@@ -440,3 +452,19 @@ def test_an_infinite_scale_is_that_of_a_mask() -> None:
         graph_of(model.raw(x))
     assert "QuantizeLinear has an infinite scale" in caught.value.what
     assert "attention mask" in (caught.value.why or "")
+
+
+def test_real_numbers_are_not_dequantised() -> None:
+    model = Model(quantised=False)
+    x = dequantised(model, quantised(model, model.input(*SHAPE), 0.5, 0), 0.5, 0)
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(model.raw(dequantised(model, model.node("Cast", x), 0.5, 0)))
+    assert "is between float32 and real numbers" in caught.value.what
+
+
+def test_a_scale_is_a_real_number() -> None:
+    model = Model(quantised=False)
+    scale = model.constant(np.array(2, np.uint32))
+    with pytest.raises(ModelError) as caught:
+        graph_of(model.raw(model.node("QuantizeLinear", model.input(*SHAPE), scale)))
+    assert "its scale is uint32" in caught.value.what

@@ -525,7 +525,6 @@ class _Importer:
 
     def _dequantise(self, node: FileNode, source: str, target: str) -> None:
         scale = self._domains.reals[target].exact
-        source = self._stored(source)
         if scale is None:
             raise UnsupportedError(
                 "onnx-007",
@@ -542,7 +541,7 @@ class _Importer:
                 where=node.where,
                 help="quantise the model to 8 bits",
             )
-        self._tensors.labelled(source, self._new_copy(target, scale), scale)
+        self._tensors.labelled(self._stored(source), self._new_copy(target, scale), scale)
 
     def _cast(self, node: FileNode, source: str, target: str) -> None:
         """Cast: real numbers stay; elements become real numbers, or another type that holds

@@ -102,6 +102,8 @@ def _parameters(
             where=node.where,
             help="quantise the model to 8 bits",
         )
+    if scales.dtype.kind in "iub":
+        raise wrong(node, f"its scale is {scales.dtype}, must be a real number")
     values = tuple(float(s) for s in scales.ravel())
     if np.inf in values:
         raise UnsupportedError(

@@ -20,11 +20,12 @@ from found import few
 from lowered import Lowered, assert_equal_to_graph
 from penstock.backends.processor_parts import Engines, Processor, assign
 from penstock.compiled import UNBOUNDED
+from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import place
-from penstock.pipeline.search import TargetBands
+from penstock.pipeline.search import TargetBands, schedule
 from penstock.scheduling.bands.band_search import BandLimits, OrderedParts
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.bands.chain_search import (
@@ -186,3 +187,21 @@ def efficient(plans: Sequence[ChainPlan]) -> set[tuple[int, int]]:
     """The live bytes and cycles of the plans that no other plan dominates."""
     costs = {(plan.peak_bytes, plan.time) for plan in plans}
     return {c for c in costs if not any(o != c and o[0] <= c[0] and o[1] <= c[1] for o in costs)}
+
+
+def test_a_part_of_which_a_call_needs_no_row_is_not_recomputed() -> None:
+    """The last row of the convolution reads padding alone, and no row reads the one above it."""
+    graph = graph_from_text(
+        """
+        graph g
+        input x: int8[1,2,1,2] scale 0.01 zero 79
+        constant w: float32[1,1,2,2] = 0.5
+        constant b: float32[1] = 1.0
+        r: float32[1,2,1,2] = Dequantize(x)
+        y: float32[1,3,1,1] = PlainConv2D(r, w, b, rows=Window(size=1, stride=2, before=2, after=1), columns=Window(size=2, stride=2, after=2))
+        output y
+        """  # noqa: E501
+    )
+    target = load_target("cortex-m4")
+    for point in place(schedule(assign(graph, target), target, Options()), target, Options()):
+        assert_equal_to_graph(Lowered(graph, point.schedule, lower_point(point, ())), 0)

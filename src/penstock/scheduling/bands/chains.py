@@ -52,11 +52,15 @@ class RowWindow(NamedTuple):
     upper: Numbers
     image: int  # output rows of an image of the chain
 
-    def most_rows(self, call_rows: int) -> int:
-        """The maximum number of rows that a call of at most `call_rows` output rows computes."""
+    def heights(self, call_rows: int) -> Numbers:
+        """The numbers of rows that calls of at most `call_rows` output rows compute."""
         rows = len(self.lower) - 1
         firsts, ends = call_intervals(rows, self.image if call_rows < rows else rows, call_rows, 1)
-        return int((self.upper[ends] - self.lower[firsts]).max())
+        return self.upper[ends] - self.lower[firsts]
+
+    def most_rows(self, call_rows: int) -> int:
+        """The maximum of `heights`."""
+        return int(self.heights(call_rows).max())
 
 
 def call_intervals(rows: int, image: int, stripe: int, step: int) -> tuple[Numbers, Numbers]:
@@ -244,12 +248,15 @@ class ChainShapes:
         return ChainShape(chain, scratch, lower, upper, bands, factors, moves, moved_bytes)
 
     def _are_calls(self, parts: Positions, call_rows: int) -> bool:
-        """Whether the rows that each part computes in a call are all rows, or some of one image."""
+        """Whether the rows that each part computes in a call are all rows, or some of one image.
+
+        They are some: not if a reader may need only padding."""
         windows, t = self._row_windows(parts), self.tables
         rows, image = len(windows[-1].lower) - 1, windows[-1].image
         ends = [(window.lower[0], window.upper[-1]) for window in windows]
         every = [(0, t.rows[t.written[p]]) for p in parts]
-        return image == rows or call_rows < rows or ends == every
+        of_one_image = image == rows or call_rows < rows or ends == every
+        return of_one_image and all((w.heights(call_rows) > 0).all() for w in windows)
 
     def _call_columns(self, parts: Positions, call_rows: int) -> tuple[_CallColumn, ...]:
         """For each member: the memory of a column; the same for bands of all widths."""

@@ -53,6 +53,17 @@ def test_a_quantised_sum_of_products() -> None:
     assert judged_by_onnxruntime(model.raw()).steps <= 1
 
 
+def test_extents_may_follow_from_shapes() -> None:
+    """Of a part of a tensor, as exporters of torch write `chunk`."""
+    model = Model(quantised=False)
+    x = model.input(1, 4, 6)
+    zero, axis = (model.constant(np.array([k], np.int64)) for k in (0, 2))
+    extent = model.node("Gather", model.node("Shape", x), axis, axis=0)
+    half = model.node("Slice", x, zero, model.node("Div", extent, axis), axis)
+    model.output(model.node("Einsum", half, half, equation="bij,bkj->bik"))
+    assert judged_by_onnxruntime(model.raw()).steps <= 1
+
+
 def test_a_diagonal_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         graph_of(product_of("ii->i", (3, 3)).raw())

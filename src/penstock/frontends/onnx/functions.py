@@ -33,6 +33,7 @@ from penstock.frontends.onnx.element_types import element_types
 from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
 from penstock.frontends.onnx.operators import SHAPE, SHAPES, SIZE, operator_schema
+from penstock.frontends.onnx.rewrites import folded_constants
 from penstock.ir.tensor import Array
 
 Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
@@ -79,7 +80,9 @@ def expanded(
             for k, node in enumerate(file.nodes)
             if not (is_known(node) and _is_standard(node, file, named, computed))
         }
-        types = _types(file, extents) if wanted else {}
+        if not wanted:
+            break
+        types = _types(file, extents)
         shapes = {name: _extents(type) for name, type in types.items()}
         nodes, constants, defined = list[FileNode](), dict(file.constants), 0
         for k, node in enumerate(file.nodes):
@@ -93,10 +96,11 @@ def expanded(
             body = _definition(node, types, file.opset) if k in wanted else None
             defined += body is not None
             nodes += [node] if body is None else _instance(node, k, body, file.opset)
-        if not defined:
-            break
         made = replace(file, nodes=tuple(nodes), constants=constants)
-        found = file = with_known_shapes(made, extents)
+        made = folded_constants(with_known_shapes(made, extents))
+        if not defined and len(made.nodes) == len(nodes):
+            break
+        found = file = made
     return found
 
 

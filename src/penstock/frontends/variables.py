@@ -23,6 +23,7 @@ import numpy as np
 
 from penstock.errors import UnsupportedError, UsageError
 from penstock.frontends.reading import Reading
+from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode, Made
 from penstock.ir.graph import Graph, Node, State, Value, free_name
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
@@ -56,11 +57,12 @@ def without_variables(model: ForeignModel) -> StatelessModel:
     """Replaces the variables of a model by values.
 
     A variable that is never assigned becomes a constant; one that is never read disappears.
-    Raises UnsupportedError if the initial value of a variable is computed."""
+    Raises UnsupportedError if the initial value of a variable is computed, or if one that is read
+    has no value."""
     resolver = _Resolver(_initial_values(model))
     nodes = tuple(node for node in map(resolver.resolved, model.nodes) if node is not None)
     outputs = tuple(resolver.current(value) for value in model.outputs)
-    constants = resolver.unassigned()
+    constants = resolver.unassigned(model.name)
     return StatelessModel(
         replace(
             model,
@@ -152,7 +154,17 @@ class _Resolver:
         else:
             self.values[key] = self.read[key] = output
 
-    def unassigned(self) -> Mapping[str, Value]:
+    def unassigned(self, model: str) -> Mapping[str, Value]:
+        for _, name in sorted(self.read.keys() - self.assigned.keys() - self.initial.keys()):
+            raise UnsupportedError(
+                "model-028",
+                f'the variable "{name}" is read, but nothing assigns it',
+                where=model,
+                why="the converter left the weights out of the file",
+                help="convert the Keras model or the SavedModel itself, not a function that calls "
+                f"it ({guide('from-keras')})",
+                cause="variables without values",
+            )
         return {
             value.name: replace(value, data=self._data(key))
             for key, value in self.read.items()

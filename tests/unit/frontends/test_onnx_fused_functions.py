@@ -64,6 +64,16 @@ def test_extents_may_follow_from_shapes() -> None:
     assert judged_by_onnxruntime(model.raw()).steps <= 1
 
 
+def test_indices_may_follow_from_shapes() -> None:
+    """In rank 2, as exporters of torch write `unfold`."""
+    model = Model(quantised=False)
+    x = model.input(1, 2, 3)
+    zero, one = (model.constant(np.array([k], np.int64)) for k in (0, 1))
+    indices = model.node("Sub", model.node("Shape", x), one)
+    model.output(model.node("Gather", x, model.node("Unsqueeze", indices, zero), axis=2))
+    assert judged_by_onnxruntime(model.raw()).steps == 0
+
+
 def test_a_diagonal_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         graph_of(product_of("ii->i", (3, 3)).raw())

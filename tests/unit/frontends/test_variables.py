@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from penstock.errors import UnsupportedError
 from penstock.frontends.open import parse
 from penstock.ir.graph import Graph
 from penstock.simulators.graph import run_sequences
@@ -63,6 +65,17 @@ def test_a_variable_that_is_never_assigned_is_a_constant() -> None:
     graph = parse(net.tflite(x, y), "m.tflite")
     assert graph.states == ()
     assert outputs(graph, 5, 6) == [[5, 5], [6, 6]]  # the zero point is added
+
+
+def test_a_variable_without_a_value_is_refused() -> None:
+    """As the converter writes it for a function that calls a Keras model."""
+    net, x = network()
+    _, old = net.variable(x, 1)
+    net.first_operators.clear()
+    y = net.apply("ADD", (x, old), net.alike(x, 1))
+    with pytest.raises(UnsupportedError) as caught:
+        parse(net.tflite(x, y), "m.tflite")
+    assert "is read, but nothing assigns it" in caught.value.what
 
 
 def test_a_variable_that_is_never_read_disappears() -> None:

@@ -80,9 +80,7 @@ def expanded(
             for k, node in enumerate(file.nodes)
             if not (is_known(node) and _is_standard(node, file, named, computed))
         }
-        if not wanted:
-            break
-        types = _types(file, extents)
+        types = _types(file, extents) if wanted else {}
         shapes = {name: _extents(type) for name, type in types.items()}
         nodes, constants, defined = list[FileNode](), dict(file.constants), 0
         for k, node in enumerate(file.nodes):
@@ -96,11 +94,10 @@ def expanded(
             body = _definition(node, types, file.opset) if k in wanted else None
             defined += body is not None
             nodes += [node] if body is None else _instance(node, k, body, file.opset)
-        made = replace(file, nodes=tuple(nodes), constants=constants)
-        made = folded_constants(with_known_shapes(made, extents))
-        if not defined and len(made.nodes) == len(nodes):
+        if not defined:
             break
-        found = file = made
+        made = replace(file, nodes=tuple(nodes), constants=constants)
+        found = file = with_known_shapes(made, extents)
     return found
 
 
@@ -236,15 +233,21 @@ def _instance(
 
 
 def with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
-    """The model with constants for the shapes of tensors whose shapes are known."""
-    types, constants = _types(file, extents), dict[str, Array]()
-    for node in file.nodes:
-        shape = _extents(types.get(node.inputs[0])) if node.name in (SHAPE, SIZE) else None
-        if shape is not None:
-            found = np.prod(shape) if node.name == SIZE else shape_slice(node, shape)
-            constants[node.outputs[0]] = np.array(found, np.int64)
-    nodes = tuple(node for node in file.nodes if constants.keys().isdisjoint(node.outputs))
-    return replace(file, nodes=nodes, constants={**file.constants, **constants})
+    """The model with constants for the shapes of tensors whose shapes are known, and for what is
+    computed from them, which may be the shapes of others."""
+    while any(node.name in (SHAPE, SIZE) for node in file.nodes):
+        types, constants = _types(file, extents), dict[str, Array]()
+        for node in file.nodes:
+            shape = _extents(types.get(node.inputs[0])) if node.name in (SHAPE, SIZE) else None
+            if shape is not None:
+                found = np.prod(shape) if node.name == SIZE else shape_slice(node, shape)
+                constants[node.outputs[0]] = np.array(found, np.int64)
+        if not constants:
+            break
+        nodes = tuple(node for node in file.nodes if constants.keys().isdisjoint(node.outputs))
+        known = replace(file, nodes=nodes, constants={**file.constants, **constants})
+        file = folded_constants(known)
+    return file
 
 
 def _extents(type: onnx.TypeProto | None) -> tuple[int, ...] | None:

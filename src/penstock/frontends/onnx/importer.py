@@ -105,7 +105,7 @@ def _imported(file: File, reading: Reading) -> ImportedModel:
         lambda each: rewritten(with_known_shapes(rewritten(each), extents)),
         lambda each: shapes_of(each, extents),
     )
-    file = living(rewritten(file))
+    file = living(rewritten(with_known_shapes(file, extents)))
     defined = expanded(file, _is_known, extents)
     file = file if defined is None else living(rewritten(defined))
     _check_operators(file)

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.tensor import Quantisation
+from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.layers import Layer
+from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conversions import Quantize
+from penstock.ops.conversions import Quantize, ShiftZero
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.gather import Gather
+from penstock.ops.pool import UnsignedAveragePool2D
 from penstock.ops.sums import Mean, Sum
 from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.ops.unary import HardSwish, Logistic
@@ -113,6 +115,43 @@ def with_wide_weights(node: Node) -> Node:
     x, w, b = node.inputs
     elements = np.clip(w.array.astype(np.int16) * 2 - 1, -255, 255)
     return replace(node, inputs=(x, Value.constant(w.name, elements, w.type.quantisation), b))
+
+
+@st.composite
+def unsigned(draw: st.DrawFn) -> Graph:
+    """A network whose inputs and outputs are uint8 and whose halves are rounded as those of uint8;
+    other nodes than layers may read its input, and compute its output."""
+    net = GraphBuilder("unsigned", seed=draw(st.integers(0, 99)))
+    size = draw(st.integers(2, 9))
+    x = net.input((1, size, size, draw(st.integers(1, 20))), zero_point=draw(zeros), name="x")
+    read = Value("input", as_unsigned(x.type))
+    y = net.conv2d(x, draw(st.integers(1, 40)), draw(st.integers(1, 3)))
+    if draw(st.booleans()):
+        y = net.add(net.conv2d(x, y.type.shape[3], 1), y)
+    taps = Window(draw(st.sampled_from((2, size))))
+    y = net.apply(UnsignedAveragePool2D(taps, taps), y, quantisation=y.type.quantisation)
+    last = draw(st.sampled_from(("pool", "dense", "softmax")))
+    if last != "pool":
+        y = net.fully_connected(y, draw(st.integers(2, 40)))
+    if last == "softmax":
+        y = net.softmax(y)
+    graph = net.build(
+        net.apply(ShiftZero(DType.UINT8), y, quantisation=as_unsigned(y.type).quantisation)
+    )
+    nodes = (Node(ShiftZero(DType.INT8), (read,), x, "input"), *graph.nodes)
+    return replace(graph, inputs=(read,), nodes=nodes)
+
+
+def as_unsigned(type: TensorType) -> TensorType:
+    quantisation = Quantisation((type.scale,), (type.zero_point + 128,))
+    return TensorType(type.shape, DType.UINT8, quantisation)
+
+
+@every_accelerator
+@settings(max_examples=4)
+@given(graph=unsigned(), layout=layouts)
+def test_networks_of_uint8(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
 
 
 @st.composite

@@ -22,8 +22,9 @@ from penstock.backends.offloaded import MAIN, main_node
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import TensorType
 from penstock.ops.channel_packs import PackChannels, PackView, UnpackChannels
+from penstock.ops.conversions import EIGHT_BITS
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
@@ -151,7 +152,7 @@ class _Packing:
 
 
 def _is_image(type: TensorType) -> bool:
-    return type.dtype is DType.INT8 and type.rank in (2, 4) and type.shape[0] == 1
+    return type.dtype in EIGHT_BITS and type.rank in (2, 4) and type.shape[0] == 1
 
 
 def _packing(

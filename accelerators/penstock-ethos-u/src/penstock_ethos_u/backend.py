@@ -58,14 +58,16 @@ from penstock_ethos_u.constraints import RULES
 from penstock_ethos_u.functional import trap
 from penstock_ethos_u.kernels import Variant
 from penstock_ethos_u.operators import (
-    ARG_MAX,
     COMPOSED,
     EXTREMES,
     LOOKUPS,
     MATRIX_PRODUCT,
     MOVEMENTS,
     PRELU,
+    SHIFT,
+    SOFTMAX,
     SQUARE,
+    UNSIGNED_AVERAGE,
 )
 from penstock_ethos_u.programs import encode, encode_calls, submission, submit_parts
 from penstock_ethos_u.schedule import MOST_PREFETCH_CHOICES
@@ -76,7 +78,7 @@ TRANSPOSED = "nn.conv2d_transpose"
 DENSE = "nn.dense"
 # Operators with constant weights and biases.
 LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
-POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
+POOLS = ("nn.max_pool2d", "nn.avg_pool2d", UNSIGNED_AVERAGE)
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
 # Operators with two inputs, and with one input, that several operations compute.
@@ -126,10 +128,15 @@ class EthosU(UMABackend):
         self._register_target_attr("cache_line", default=32)
         self._register_target_attr("submission", default=0, least=0)
         for op in LAYERS:
-            layer = is_op(op)(wildcard(), is_constant(), is_constant())
-            self._register_pattern(op, layer, wide_weights=True)  # streams have weights of 9 bits
+            read = is_op(SHIFT)(wildcard()) | wildcard()
+            layer = is_op(op)(read, is_constant(), is_constant())
+            # Streams have weights of 9 bits.
+            self._register_pattern(op, is_op(SHIFT)(layer) | layer, wide_weights=True)
+        softmax = is_op(SOFTMAX)(wildcard())
+        self._register_pattern(SOFTMAX, is_op(SHIFT)(softmax) | softmax)
         for op in (*POOLS, *REDUCTIONS, *LOOKUPS, *COMPOSED_UNARY):
-            self._register_pattern(op, is_op(op)(wildcard()))
+            if op != SOFTMAX:
+                self._register_pattern(op, is_op(op)(wildcard()))
         for op in (*SUMS, *COMPOSED_BINARY):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         self._register_pattern(CONCATENATION, concatenation())
@@ -247,9 +254,7 @@ def strategy_of(op: str) -> Any:
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
                 cache_line_bytes=cast(int, target.attrs["cache_line"]),
-                element_types=types
-                if op in (*LAYERS, *MOVEMENTS, CONCATENATION, ARG_MAX)
-                else None,
+                element_types=types,
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:

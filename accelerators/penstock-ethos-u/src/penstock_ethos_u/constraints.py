@@ -131,7 +131,7 @@ def average_is_exact(op: Operation) -> bool | str:
     """Return True if the NPU's average equals TFLite's for all elements in all windows of the
     operation, or else the reason why it does not."""
     counts = {r * c for r in _window_extents(op, 0) for c in _window_extents(op, 1)}
-    how = op.scales_sum, op.rounds_average_once
+    how = op.scales_sum, op.rounds_average_once, op.in_zero
     odd = sorted(count for count in counts if not _reciprocal_is_exact(count, *how))
     return not odd or f"averages of {odd[0]} elements differ"
 
@@ -148,20 +148,21 @@ def _window_extents(op: Operation, axis: int) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _reciprocal_is_exact(count: int, scales_sum: bool, once: bool) -> bool:
+def _reciprocal_is_exact(count: int, scales_sum: bool, once: bool, zero: int) -> bool:
     """Whether the NPU computes every average of `count` int8 elements as TFLite does; False
     if `count` is not positive.
 
-    scales_sum, once: `Operation.scales_sum` and `Operation.rounds_average_once`."""
+    scales_sum, once: `Operation.scales_sum` and `Operation.rounds_average_once`.
+    zero: what is subtracted from each element, and added to the average."""
     # The NPU multiplies the sum of the elements by the reciprocal of `count` and rounds.  TFLite
     # divides the sum by `count` and rounds.
     if count < 1:
         return False
     # Neither result decreases when the sum increases.  So it suffices to check the sums at which
     # TFLite's result changes, and their neighbours.
-    halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2
+    halves = (ELEMENTS - zero) * count + count // 2
     near = np.unique((halves[:, None] + np.arange(-2, 3)).ravel())
-    sums = near[abs(near) <= 128 * count]
+    sums = near[(near >= (-128 - zero) * count) & (near <= (127 - zero) * count)]
     scale, shift = reciprocal(count, scales_sum=scales_sum)
     quotient = np.sign(sums) * ((2 * abs(sums) + count) // (2 * count))
     return bool((_scaled(sums, scale, shift, once=once) == quotient).all())
@@ -190,16 +191,18 @@ MOST_PADDING = 127
 def int8_images(offloaded: Offloaded) -> bool | str:
     """Tensors must be int8, have rank 2, 3 or 4 (with batch size 1 if the rank is 4) and no extent
     above 65536; their rank may be any if elements are only moved or looked up, and their type any
-    if elements are only moved. Indices of maxima are int32. A dense layer must have a single row of
-    outputs, or as many as its input has.
+    if elements are only moved, or uint8 if they are looked up. Indices of maxima are int32. A dense
+    layer must have a single row of outputs, or as many as its input has.
 
     Return True, or else the reason why the node violates this rule."""
     kind = offloaded.main.kind
     output = offloaded.main.output.type
     inputs = [value.type for value in offloaded.main.variable_inputs]
     for type in (*inputs, output):
-        computed = DType.INT32 if kind == ARG_MAX and type is output else DType.INT8
-        if type.dtype is not computed and kind not in MOVEMENTS:
+        able = (DType.INT32,) if kind == ARG_MAX and type is output else (DType.INT8,)
+        if kind in LOOKUPS:
+            able = (DType.INT8, DType.UINT8)
+        if type.dtype not in able and kind not in MOVEMENTS:
             return f"one has elements of type {type.dtype.value}"
         one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         one = one or (type.rank > 0 and kind in (*MOVEMENTS, *LOOKUPS))

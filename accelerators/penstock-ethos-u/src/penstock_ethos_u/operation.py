@@ -66,6 +66,7 @@ KINDS = {
 }
 # Maximum rows or columns of a window whose elements Ethos-U85 counts to compute an average.
 COUNTED_WINDOW = 8
+UNSIGNED = 128  # Difference of a uint8 element and the int8 element of the same real number.
 # Functions that replace elements by entries of a table.
 TABULATED = (NpuFunction.LOOKUP, NpuFunction.LOOKUP_DIFFERENCE)
 
@@ -126,7 +127,9 @@ class Operation:
         tensors.
     upscale: `upscale - 1` rows and columns of zeros are inserted after each input row and column,
         as in a transposed convolution; 1 for none.
-    in_bytes, out_bytes: bytes of an element of the inputs and of the output: 1 or 4."""
+    in_bytes, out_bytes: bytes of an element of the inputs and of the output: 1 or 4.
+    unsigned_in, unsigned_out: whether the elements of the first input or of the output are uint8:
+        they exceed the int8 elements, to which zero points and limits refer, by 128."""
 
     configuration: EthosUConfiguration
     function: NpuFunction
@@ -168,6 +171,8 @@ class Operation:
     upscale: int = 1
     in_bytes: int = 1
     out_bytes: int = 1
+    unsigned_in: bool = False
+    unsigned_out: bool = False
 
     @property
     def kind(self) -> ComputeKind:

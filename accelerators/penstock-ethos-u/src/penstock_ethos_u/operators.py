@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.uma import Offloaded, row_count
+from penstock.uma import DType, Offloaded, row_count
 from penstock_ethos_u.configurations import (
     EthosUConfiguration,
     MapShape,
@@ -33,7 +33,12 @@ WEIGHTED = {
 }
 # Operators that the NPU computes as depthwise convolutions whose weights are all 1.
 REDUCTIONS = ("Mean", "Sum")
-POOLS = {"MaxPool2D": NpuFunction.MAXIMUM, "AveragePool2D": NpuFunction.AVERAGE}
+UNSIGNED_AVERAGE = "UnsignedAveragePool2D"  # Halves are rounded up: away from an element of -128.
+POOLS = {
+    "MaxPool2D": NpuFunction.MAXIMUM,
+    "AveragePool2D": NpuFunction.AVERAGE,
+    UNSIGNED_AVERAGE: NpuFunction.AVERAGE,
+}
 ELEMENTWISE = {
     "Add": NpuFunction.ADD,
     "Sub": NpuFunction.SUBTRACT,
@@ -53,9 +58,10 @@ ARG_MAX, MATRIX_PRODUCT, SQUARE = "ArgMax", "BatchMatmul", "SquaredDifference"
 COMPOSED = (*MOVEMENTS, PRELU, RESIZE, SOFTMAX, *EXTREMES, ARG_MAX, MATRIX_PRODUCT, SQUARE)
 # Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 # results are exact for all `Numerics`.
+SHIFT = "ShiftZero"  # From int8 to uint8, or back.
 LOOKUPS = (
     "Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize", "Abs", "Exp", "Log", "Sqrt",
-    "Rsqrt", "Elu", "Gelu", "RealFunction", "Tabulated", "ElementTable",
+    "Rsqrt", "Elu", "Gelu", "RealFunction", "Tabulated", "ElementTable", SHIFT,
 )  # fmt: skip
 
 
@@ -86,7 +92,11 @@ def plain_operation(offloaded: Offloaded) -> Operation:
         found = _window(offloaded)
     first, _ = operands(offloaded)
     packed_out = offloaded.output.layout is not None
-    return replace(found, packed_in=is_packed(offloaded, first), packed_out=packed_out)
+    found = replace(found, packed_in=is_packed(offloaded, first), packed_out=packed_out)
+    if not found.weighted:
+        return found
+    unsigned_in = offloaded.inputs[offloaded.input_index(first)].dtype is DType.UINT8
+    return replace(found, unsigned_in=unsigned_in, unsigned_out=is_unsigned(offloaded))
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
@@ -114,6 +124,8 @@ def _window(offloaded: Offloaded) -> Operation:
         p["out_c"] = p["in_c"] // p["span_c"]
     if kind == "TransposeConv":
         p |= _transposed(p)
+    if kind == UNSIGNED_AVERAGE:
+        p |= {"in_zero": -128, "out_zero": -128}
     function = (WEIGHTED | POOLS)[kind]
     if function is NpuFunction.DEPTHWISE and (p["in_c"] == 1 or p["out_c"] != p["in_c"]):
         function = NpuFunction.CONVOLUTION  # an output channel has another input channel, or all
@@ -242,6 +254,11 @@ def extents(shape: tuple[int, ...]) -> MapShape:
     *before, channels = shape
     width = before[-1] if len(before) > 1 else 1
     return MapShape(row_count(shape), width, channels)
+
+
+def is_unsigned(offloaded: Offloaded) -> bool:
+    """Return whether the elements that the operator computes are shifted to uint8."""
+    return offloaded.output.dtype is DType.UINT8
 
 
 def is_packed(offloaded: Offloaded, k: int) -> bool:

@@ -24,7 +24,13 @@ from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock_ethos_u.encoding import EXTRA_BITS, HIGH_BITS, traversal
 from penstock_ethos_u.interpreter import driver_payload as words_of
 from penstock_ethos_u.interpreter import execute, execute_parts
-from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, SecondInput
+from penstock_ethos_u.operation import (
+    TABULATED,
+    UNSIGNED,
+    NpuFunction,
+    Operation,
+    SecondInput,
+)
 from penstock_ethos_u.u85_commands import command_words as u85_commands
 from penstock_ethos_u.vela import (
     WAIT_FOR_COPIES,
@@ -91,6 +97,11 @@ def _computation(action: Compute) -> Any:
         made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
     if op.out_bytes > 1 or op.in_bytes > 1 or op.function is NpuFunction.LOOKUP_DIFFERENCE:
         _widen(api, op, made)
+    for map, unsigned in ((made.ifm, op.unsigned_in), (made.ofm, op.unsigned_out)):
+        if unsigned:
+            map.data_type = api.NpuDataType.UINT8
+            zero = map.quantization.zero_point + UNSIGNED
+            map.quantization = map.quantization._replace(zero_point=zero)
     if part.place is not None:
         weights = Place(part.place.base, part.place.offset_bytes + part.segment.bias_bytes)
         made.biases = _ranges(part.biases or part.place, part.segment.bias_sizes)

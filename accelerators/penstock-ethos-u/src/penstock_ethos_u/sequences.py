@@ -28,6 +28,7 @@ from penstock_ethos_u.operators import (
     extents,
     hardware,
     is_packed,
+    is_unsigned,
     operands,
     reduced_extents,
 )
@@ -506,7 +507,7 @@ def _softmax_steps(offloaded: Offloaded) -> Steps:
     add(NpuFunction.SUBTRACT, "shift", "zeros", SUM_BITS + RESULT_BITS, is_left=True)
     add(NpuFunction.SHIFT_RIGHT, "exponential", "exponential", "shift")
     last = found[-1].op
-    last = replace(last, out_bytes=1, out_zero=-128)
+    last = replace(last, out_bytes=1, out_zero=-128, unsigned_out=is_unsigned(offloaded))
     found[-1] = replace(found[-1], op=last, target=View(RESULT, WHOLE, image.depth))
     numbers = np.array(DIVISION, "<i4").tobytes()
     return replace(

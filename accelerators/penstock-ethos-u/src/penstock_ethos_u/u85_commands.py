@@ -18,7 +18,7 @@ from penstock_ethos_u.blocks import ComputeKind
 from penstock_ethos_u.call import Action, Compute
 from penstock_ethos_u.encoding import EXTRA_BITS, HIGH_BITS
 from penstock_ethos_u.interpreter.commands import U85, assemble, tables
-from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, reciprocal
+from penstock_ethos_u.operation import TABULATED, UNSIGNED, NpuFunction, Operation, reciprocal
 from penstock_ethos_u.timeline import CommandQueue, QueueWait
 from penstock_ethos_u.waits import block_dependency, timeline_steps
 
@@ -137,7 +137,7 @@ def _map(name: str, map: Any, op: Operation) -> Settings:
     """The registers of a feature map, or of a scalar operand, which has no elements."""
     size = map.data_type.size_in_bytes()
     precision = {
-        "signed": 1,
+        "signed": int(map.data_type.name != "UINT8"),
         "precision": size.bit_length() - 1,
         "format": int(map.layout.name == "NHCWB16"),
         "storage": 0 if map.shape.height else NO_STORAGE,
@@ -207,7 +207,8 @@ def _elementwise(op: Operation, sources: dict[str, Any], shape: Sequence[int]) -
 
 
 def _activation(op: Operation) -> Settings:
-    lower, upper, fields = op.least, op.most, {"function": 0}
+    shift = UNSIGNED if op.unsigned_out else 0
+    lower, upper, fields = op.least + shift, op.most + shift, {"function": 0}
     if op.function in TABULATED:
         lower, upper, fields = -128, 127, {"function": TABLES[op.out_bytes]}
     elif op.out_bytes > 1:

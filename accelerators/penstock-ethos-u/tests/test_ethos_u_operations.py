@@ -143,3 +143,16 @@ def test_every_element_of_every_layer_equals_the_model() -> None:
         done = compiled(graph, f"ethos_u55:macs={macs},layout=nhwc")
         assert not done.parts.cpu_fallbacks
         assert_exact(done, "points")
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 4, 6), (1, 1, 20, 6)])
+def test_a_dense_layer_has_the_constants_of_one_of_a_row(shape: tuple[int, ...]) -> None:
+    """Channels of an image are not rounded up: its input is contiguous, so it is one pixel."""
+    sizes = set[int]()
+    for each in (shape, (1, 120)):
+        net = GraphBuilder("dense", seed=1)
+        done = compiled(net.build(net.fully_connected(net.input(each), 9)), "ethos_u85:macs=256")
+        assert_exact(done, "machine")
+        constants = [b for b in done.program.buffers if b.kind is Kind.CONSTANT]
+        sizes.add(sum(b.size_bytes for b in constants if not b.is_stream))
+    assert len(sizes) == 1

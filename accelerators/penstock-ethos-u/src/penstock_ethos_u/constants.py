@@ -8,7 +8,7 @@ import numpy as np
 from penstock.uma import Array, Offloaded
 from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
 from penstock_ethos_u.operation import NpuFunction, Operation
-from penstock_ethos_u.operators import REDUCTIONS, SHIFT, extents, reduced_extents
+from penstock_ethos_u.operators import REDUCTIONS, SHIFT, dense_input, reduced_extents
 
 # Biases, multipliers and shifts, with one element per output channel in each tuple.
 ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -63,7 +63,7 @@ def ohwi_weights(offloaded: Offloaded) -> Array:
     if kind == "FullyConnected":
         if offloaded.main.output.type.elements != len(weights):
             return weights.reshape(len(weights), 1, 1, -1)
-        return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
+        return weights.reshape((len(weights), *dense_input(offloaded)))
     if kind == "TransposeConv":
         return weights[:, ::-1, ::-1]
     if kind == "DepthwiseConv2D":

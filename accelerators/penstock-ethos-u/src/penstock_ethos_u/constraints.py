@@ -22,6 +22,7 @@ from penstock_ethos_u.operators import (
     ARG_MAX,
     ELEMENTWISE,
     EXTREMES,
+    LARGEST_EXTENT,
     LOOKUPS,
     MATRIX_PRODUCT,
     MOVEMENTS,
@@ -176,7 +177,6 @@ def _scaled(x: Array, scale: int, shift: int, *, once: bool) -> Array:
     return np.array((product + ((1 << shift) >> 1) + twice) >> shift, dtype=np.int64)
 
 
-LARGEST_EXTENT = 65536
 MOST_PRODUCTS = (1 << 31) // 255**2  # Sums of more products of int8 elements may overflow int32.
 LARGEST_STRIDE = 3
 LARGEST_DILATION = 2

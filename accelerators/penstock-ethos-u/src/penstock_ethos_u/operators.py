@@ -21,7 +21,9 @@ from penstock_ethos_u.configurations import (
     on_board,
 )
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
+LARGEST_EXTENT = 65536
 # Operators that the NPU computes as convolutions with weights.
 WEIGHTED = {
     "Conv2D": NpuFunction.CONVOLUTION,
@@ -108,10 +110,10 @@ def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
 
 def _window(offloaded: Offloaded) -> Operation:
     # A dense layer of a single row becomes a convolution whose window is the whole input; of
-    # several rows, one whose window is an element.
+    # several rows, or if its input is one pixel, one whose window is an element.
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
-        height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
+        height, width, p["in_c"] = dense_input(offloaded)
         p |= {"in_h": height, "in_w": width}
         if offloaded.main.output.type.elements == p["out_c"]:
             p |= {"kernel_h": height, "kernel_w": width, "out_h": 1, "out_w": 1}
@@ -151,6 +153,18 @@ def _window(offloaded: Offloaded) -> Operation:
         p.get("least", -128),
         p.get("most", 127),
         upscale=p.get("upscale", 1),
+    )
+
+
+def dense_input(offloaded: Offloaded) -> MapShape:
+    """Return rows, columns and channels of the input of a dense layer as the NPU reads it: of a
+    layer with a single row of outputs, whose input is contiguous, as one pixel."""
+    x = offloaded.main.inputs[0].type
+    shape, out = extents(x.shape), offloaded.main.output.type
+    is_whole = shape.height == 1 or shape.height > MOST_SCATTERED_ROWS  # see `by_rows`
+    is_one = out.elements == out.shape[-1] and x.elements <= LARGEST_EXTENT
+    return (
+        MapShape(1, 1, x.elements) if is_one and is_whole and not is_packed(offloaded, 0) else shape
     )
 
 

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.ethos_u import point_cycles
 from offloading import assert_exact, compiled
 from penstock.fixedpoint import quantise_multiplier
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.ops.unary import Logistic
 from penstock.program.program import Kind
-from penstock_ethos_u.configurations import U55_32, MapShape
+from penstock_ethos_u.configurations import U55_32, MapShape, configuration
 from penstock_ethos_u.constraints import ELEMENTS, average_is_exact, sum_is_exact
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.tiles import tiles_of
@@ -156,3 +159,18 @@ def test_a_dense_layer_has_the_constants_of_one_of_a_row(shape: tuple[int, ...])
         constants = [b for b in done.program.buffers if b.kind is Kind.CONSTANT]
         sizes.add(sum(b.size_bytes for b in constants if not b.is_stream))
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("last", ["softmax", "logistic"])
+def test_tables_are_copied_while_an_earlier_layer_runs(last: str) -> None:
+    net, unit = GraphBuilder("tables", seed=1), Quantisation((1 / 256,), (-128,))
+    x = net.fully_connected(net.input((1, 25, 20, 8)), 12)
+    y = net.softmax(x) if last == "softmax" else net.apply(Logistic(), x, quantisation=unit)
+    done = compiled(net.build(y), "ethos_u85:macs=256")
+    schedule = done.points[-1].schedule
+    kernels = [p.kernel(k, schedule.parts.parts[k]).name for p in schedule.plans for k in p.parts]
+    assert kernels[-1] == "ethos_u_fetched_1"
+    assert_exact(done, "points")
+    chip = configuration("ethos-u85", 256, "shared_sram")
+    for point in done.points:
+        assert point.schedule.cost.cycles == point_cycles(point, done.request.accelerators, chip)

@@ -97,6 +97,8 @@ VARIANTS = {
         for n in range(1, MOST_PREFETCH_CHOICES + 1)
     },
 }
+# Kernels of other operators: of those with look-up tables, the second one reads copies of them.
+TABLE_VARIANTS = ("ethos_u", "ethos_u_fetched_1")
 FEATURES_STEP = 16  # Alignment of the rows of a tensor, in bytes.
 DRIVER_FILES = ("ethosu_submit.h", "ethosu_functional.h", "ethosu_functional.c")
 # Regions of memory by number, as Arm's driver and the files of Vela use them: 0 holds constants,
@@ -238,6 +240,8 @@ def strategy_of(op: str) -> Any:
         types = ElementTypes(tuple(x.dtype for x in inputs[:count]), out_type.dtype)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
+            if op not in LAYERS and name not in TABLE_VARIANTS:
+                continue
             found.add_implementation(
                 variant.compute,
                 name=name,
@@ -257,8 +261,6 @@ def strategy_of(op: str) -> Any:
                 element_types=types,
                 prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
-            if op not in LAYERS:
-                break
         return found
 
     return strategy

@@ -16,7 +16,7 @@ timing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -195,8 +195,7 @@ class NpuCall:
             yield from (*actions[:after_copies], *later, *actions[after_copies:])
             return
         if self.op.function is NpuFunction.LOOKUP:
-            assert self.constants is not None
-            yield TableCopy(self.op, self.constants)
+            yield self._table_copy(self.op, 0)
         parts, row_intervals = self._stored_parts(), self.row_intervals(first, end)
         copied = [copied_before(self.op, other) for other in self.op.buffered]
         after_copies = min(max(copied, default=-1) + 1, len(parts) - 1)
@@ -239,8 +238,8 @@ class NpuCall:
                 lower, upper = step.rows(begin, stop)
                 part = self._part_of_step(steps, step)
                 if step.op.function in TABULATED and lower < upper:
-                    assert part.place is not None
-                    yield TableCopy(step.op, part.place)
+                    offset = steps.constants_offset(step) - len(steps.numbers)
+                    yield self._table_copy(step.op, offset, len(steps.numbers))
                     part = part._replace(place=None)
                 while lower < upper:
                     until, maps = upper, self._maps_of_step(step, lower, upper, begin, stop)
@@ -251,6 +250,17 @@ class NpuCall:
                     assert maps is not None, "a row needs more than two tiles"
                     yield Compute(step.op, lower, until, maps, part)
                     lower = until
+
+    def _table_copy(self, op: Operation, offset: int, begin: int = 0) -> TableCopy:
+        """The copy of a look-up table into the NPU.
+
+        offset: that of the table in all tables.
+        begin: that of all tables in the constants, unless an earlier call has copied them."""
+        place = self.constants
+        if self.op.prefetched:
+            op, place, begin = replace(op, prefetched_segments=1), self.prefetched, 0
+        assert place is not None
+        return TableCopy(op, Place(place.base, place.offset_bytes + begin + offset))
 
     def _part_of_step(self, steps: Steps, step: Step) -> ChannelPart:
         """All output channels of a step, with the address of its constants."""
@@ -323,10 +333,9 @@ class NpuCall:
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
-        if not op.reads_copy(part.number):
+        if part.place is None or not op.reads_copy(part.number):
             return part
         if part.number < op.prefetched_segments:
-            assert part.place is not None
             assert self.constants is not None
             at = self.prefetched, part.place.offset_bytes - self.constants.offset_bytes
         else:

@@ -54,10 +54,10 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
 
 
 def _copied_bytes(action: Action) -> int:
-    """The number of bytes that an action copies; 0 if it is an operation, not a copy."""
+    """The number of bytes of constants that an action copies."""
     if isinstance(action, StreamTransfer):
         return action.size_bytes
-    return action.size_bytes if isinstance(action, TableCopy) else 0
+    return action.size_bytes if isinstance(action, TableCopy) and not action.op.prefetched else 0
 
 
 def contiguous_cost(

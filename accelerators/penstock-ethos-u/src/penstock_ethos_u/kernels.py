@@ -68,10 +68,10 @@ class Variant:
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Compute what `operation` returns, without a cache."""
         plain, steps = plain_operation(offloaded), steps_of(offloaded)
-        if steps is not None:
-            return plain, EncodedConstants(steps.constants, ())
-        if not plain.weighted:
-            return plain, EncodedConstants(lookup_table(offloaded, plain), ())
+        if steps is not None or not plain.weighted:
+            raw = steps.constants if steps is not None else lookup_table(offloaded, plain)
+            count = 1 if self.prefetch_choice else 0
+            return with_prefetched_segments(plain, count), EncodedConstants(raw, ())
         weights = ohwi_weights(offloaded)
         if self.prefetch_choice:
             op = scheduled_for_prefetch(plain, weights.size)
@@ -104,14 +104,20 @@ class Variant:
         The result is None if the variant prefetches nothing, or if constants are stored in the
         memory that holds tensors anyway."""
         op, constants = self.operation(offloaded)
-        if not op.weighted or not op.prefetched or op.constants_in_sram:
+        steps, begin = steps_of(offloaded), 0
+        if constants.segments:
+            segments = constants.segments[: op.prefetched_segments]
+            size = sum(segment.size_bytes for segment in segments)
+            size += constants.segments[0].bias_bytes if op.prefetched_biases else 0
+        else:  # tables, which follow numbers
+            begin = len(steps.numbers) if steps else 0
+            size = len(constants.raw) - begin if not steps or steps.only_tables else 0
+        if not size or op.constants_in_sram:
             return None
-        segments = constants.segments[: op.prefetched_segments]
-        size = sum(segment.size_bytes for segment in segments)
-        size += constants.segments[0].bias_bytes if op.prefetched_biases else 0
 
         def commands(source: Address, target: Address) -> tuple[Command, ...]:
-            return (KernelCall.transfer(source, target, size),)
+            first = replace(source, offset=source.offset + begin)
+            return (KernelCall.transfer(first, target, size),)
 
         return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
 

@@ -41,7 +41,7 @@ from penstock_ethos_u.vela import (
     payload_configuration,
     vela,
 )
-from penstock_ethos_u.waits import overtakes
+from penstock_ethos_u.waits import overtakes, reads_copy
 
 # Conversion of the actions of a call (operations and copies) to the API of Arm's
 # compiler Vela, which encodes them as register commands.
@@ -322,7 +322,9 @@ def _waits(calls: Sequence[Sequence[Action]]) -> Mapping[int, Sequence[int]]:
         if has_copied:
             found[number].append(WAIT_FOR_COPIES)
         has_copied = any(isinstance(action, StreamTransfer) for action in actions)
-        for action in actions:
+        for k, action in enumerate(actions):
+            if reads_copy(actions, k):
+                found[number].append(WAIT_FOR_COPIES)
             if isinstance(action, Compute):
                 if before is not None and overtakes(action, before):
                     found[number].append(WAIT_FOR_OPERATIONS)

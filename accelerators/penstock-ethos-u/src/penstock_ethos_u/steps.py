@@ -15,7 +15,7 @@ from typing import NamedTuple
 from penstock.uma import StreamRows
 from penstock_ethos_u.encoding import NO_SEGMENT, ConstantSegment
 from penstock_ethos_u.movement import Lines
-from penstock_ethos_u.operation import STEP, Operation
+from penstock_ethos_u.operation import STEP, TABULATED, Operation
 from penstock_ethos_u.tiles import MapTiles, tiles_of
 
 RESULT = -1  # Index of the output. Inputs have indices from 0 on, tensors in scratch those below.
@@ -135,6 +135,11 @@ class Steps:
     def constants(self) -> bytes:
         """The constants of all steps, in order; equal ones are stored once."""
         return self.numbers + b"".join(dict.fromkeys(step.constants for step in self.steps))
+
+    @property
+    def only_tables(self) -> bool:
+        """Whether look-up tables are the only constants of steps."""
+        return all(step.op.function in TABULATED for step in self.steps if step.constants)
 
     def constants_offset(self, step: Step) -> int:
         """Return where the constants of a step begin in `constants`."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from penstock.uma import StreamTransfer
 from penstock_ethos_u.blocks import input_channels
-from penstock_ethos_u.call import Action, Compute, MapPlace
+from penstock_ethos_u.call import Action, Compute, MapPlace, TableCopy
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration
 from penstock_ethos_u.operation import TABULATED
 from penstock_ethos_u.timeline import (
@@ -65,8 +65,10 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
     most = {CommandQueue.OPERATIONS: MOST_OPERATIONS, CommandQueue.COPIES: chip.most_copies}
     under_way: dict[CommandQueue, list[Accesses]] = {queue: [] for queue in CommandQueue}
     before: Compute | None = None
-    for action in actions:
+    for k, action in enumerate(actions):
         mine, other = CommandQueue.COPIES, CommandQueue.OPERATIONS
+        if reads_copy(actions, k):
+            yield QueueWait(mine, 0)
         if isinstance(action, Compute):
             mine, other = other, mine
             if before is not None and overtakes(action, before):
@@ -75,13 +77,20 @@ def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iter
             before = action
         used = accesses_of(action)
         earlier = under_way[other]
-        for k in range(len(earlier) - 1, -1, -1):
-            if used.conflicts(earlier[k]):
-                yield QueueWait(other, len(earlier) - 1 - k)
-                del earlier[: k + 1]
+        for n in range(len(earlier) - 1, -1, -1):
+            if used.conflicts(earlier[n]):
+                yield QueueWait(other, len(earlier) - 1 - n)
+                del earlier[: n + 1]
                 break
         under_way[mine] = [*under_way[mine], used][-most[mine] :]
         yield _job(action, chip)
+
+
+def reads_copy(actions: Sequence[Action], k: int) -> bool:
+    """Return whether action k of a call copies a look-up table that earlier actions copied."""
+    action = actions[k]
+    is_near = isinstance(action, TableCopy) and action.op.prefetched
+    return is_near and any(isinstance(one, StreamTransfer) for one in actions[:k])
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
@@ -89,7 +98,8 @@ def _job(action: Action, chip: EthosUConfiguration) -> Step:
     which states how many cycles the action takes."""
     if isinstance(action, Compute):
         return action.timing.job
-    return copy_job(chip, action.size_bytes)
+    is_near = isinstance(action, TableCopy) and action.op.prefetched
+    return copy_job(chip.in_sram if is_near else chip, action.size_bytes)
 
 
 def accesses_of(action: Action) -> Accesses:

@@ -115,6 +115,14 @@ def test_unit_y_weights_a_second_tensor_and_adds_it() -> None:
         weighted([5], [3], y, SMALL)
 
 
+def test_unit_y_scales_and_adds_operands_of_each_channel() -> None:
+    """round(5 * 3 / 2) + 1 = 9, round(-5 * 1 / 2) - 2 = -5, and 4 * 0 + 7 = 7."""
+    operands = np.array([1, 3, -2, 1, 7, 0], "<i2").view(np.int8).tolist()
+    y = SdpUnitY(0, 1, 128, right_shift=1, by_channel=True)
+    assert weighted([5, -5, 4], operands, y, LARGE).tolist() == [9, -5, 7]
+    assert decode_operations(encode_operations(SdpOperations(y=y))).y == y
+
+
 def test_other_modes_of_unit_y_are_refused() -> None:
     words = encode_operations(SdpOperations(y=SdpUnitY(7, 5)))
     words["SDP.D_DP_EW_CFG"] &= ~(1 << 6)  # its lookup table

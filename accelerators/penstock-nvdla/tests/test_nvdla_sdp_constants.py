@@ -39,15 +39,16 @@ def elements_of(passes: Passes, accumulators: NDArray[np.int64]) -> NDArray[np.i
     reach=st.sampled_from((1, 50, 3_000, 20_000)),
     zero=st.integers(-128, 127),
     kind=st.sampled_from(("none", "relu", "clamped")),
+    in_y=st.booleans(),
 )
 def test_all_accumulators_yield_the_element_of_the_reference(
-    scales: list[float], bias: list[int], reach: int, zero: int, kind: str
+    scales: list[float], bias: list[int], reach: int, zero: int, kind: str, in_y: bool
 ) -> None:
     if kind == "clamped":
         zero = -128
     bounds = {"none": (-128, 127), "relu": (zero, 127), "clamped": (-128, 90)}[kind]
     sums = sums_of(scales, bias[: len(scales)], reach, zero, bounds)
-    found = find_passes(sums)
+    found = find_passes(sums, in_y=in_y)
     if isinstance(found, Unproved):
         assert found.count >= 1
         return
@@ -59,13 +60,16 @@ def test_all_accumulators_yield_the_element_of_the_reference(
 
 
 def test_usual_layers_are_proved() -> None:
-    """Scales as those of real layers; a layer with outputs on both sides takes two passes."""
+    """Scales as those of real layers; a layer with outputs on both sides takes two passes, or one
+    in unit Y."""
     scales = [2.0**-9 * (1 + k / 17) for k in range(16)]
     one = find_passes(sums_of(scales, [k * 977 for k in range(16)], 200_000, -128, (-128, 127)))
-    two = find_passes(sums_of(scales, [k * -977 for k in range(16)], 200_000, 4, (-128, 127)))
+    both_sides = sums_of(scales, [k * -977 for k in range(16)], 200_000, 4, (-128, 127))
+    two, in_y = find_passes(both_sides), find_passes(both_sides, in_y=True)
     assert isinstance(one, Passes)
     assert isinstance(two, Passes)
-    assert (len(one.passes), len(two.passes)) == (1, 2)
+    assert isinstance(in_y, Passes)
+    assert [len(found.passes) for found in (one, two, in_y)] == [1, 2, 1]
 
 
 def test_a_clamp_inside_the_range_on_both_sides_is_refused() -> None:

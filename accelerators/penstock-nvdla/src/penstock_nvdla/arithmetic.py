@@ -80,13 +80,13 @@ def processed(values: Sums, unit: SdpUnit, addends: Sums, factors: Sums) -> Sums
     return values if unit.skip_clamp else np.maximum(values, 0)
 
 
-def weighted_sum(values: Sums, unit: SdpUnitY, elements: Sums) -> Sums:
-    """Return the result of unit Y of SDP: the sum of its scaled input and a scaled second tensor.
+def weighted_sum(values: Sums, unit: SdpUnitY, addends: Sums, factors: Sums) -> Sums:
+    """Return the result of unit Y of SDP: the sum of its scaled input and scaled addends.
 
     values: the input, of shape (rows, columns, channels).
-    elements: the elements of the second tensor, of the same shape."""
-    product = saturated(rounding_shift(values * unit.factor, unit.right_shift))
-    scaled = rounding_shift((elements - unit.offset) * unit.scale, unit.shift)
+    addends, factors: the operands, in shapes that broadcast to that of `values`."""
+    product = saturated(rounding_shift(values * factors, unit.right_shift))
+    scaled = rounding_shift((addends - unit.offset) * unit.scale, unit.shift)
     return saturated(product + saturated(scaled))
 
 

@@ -350,6 +350,7 @@ class ConvolutionLayer(Reach):
         buffer, that the layer fetches too.
     conversion: NVDLA's conversion of accumulators to output elements.
     pixels: register fields of image input, which a direct convolution ignores.
+    through_y: whether SDP's unit Y is used; it then limits the rate of the output.
 
     Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
     too few banks."""
@@ -383,6 +384,7 @@ class ConvolutionLayer(Reach):
     weight_padding: int = 0
     conversion: Conversion = UNCHANGED
     pixels: Pixels = Pixels()
+    through_y: bool = False
 
     def __post_init__(self) -> None:
         for what, why in _faults(self):

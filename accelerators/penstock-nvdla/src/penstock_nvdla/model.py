@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -48,7 +48,17 @@ from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock_nvdla.packing import pack_features, unpack_features
 from penstock_nvdla.pdp import POOLING
 from penstock_nvdla.registers import UNIT_MODES, UNITS, decode
-from penstock_nvdla.sdp import CUBE, SdpCube, SdpUnit, Use, decode_operations, decode_sdp
+from penstock_nvdla.sdp import (
+    CUBE,
+    SdpCube,
+    SdpUnit,
+    SdpUnitY,
+    Use,
+    decode_operations,
+    decode_sdp,
+    decode_y,
+    per_channel,
+)
 from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
 from penstock_nvdla.stream import completes, from_bytes, invalid_stream
 from penstock_nvdla.task import LayerTraffic
@@ -165,6 +175,7 @@ class Device:
         if "SDP_RDMA" in self.started:
             bypassed = {name: word for name, word in self.words.items() if name not in UNIT_MODES}
             layer = decode(bypassed, self.hardware)
+            layer = replace(layer, through_y=decode_y(self.words) is not None)
             cube = CUBE.decode(self.words)
             expected = SdpCube(layer.out_width, layer.out_height, layer.kernels)
             if cube != expected:
@@ -187,8 +198,14 @@ class Device:
             return values
         if not self.hardware.rates.elementwise:
             raise invalid_stream(f"NVDLA {self.hardware.name} has no unit Y", "it is not bypassed")
-        second = self._read_features("second", operations.y.second, values.shape)
-        return weighted_sum(values, operations.y, second.astype(np.int64))
+        return weighted_sum(values, operations.y, *self._operands_of_y(operations.y, values.shape))
+
+    def _operands_of_y(self, unit: SdpUnitY, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
+        if unit.by_channel:
+            by_channel = per_channel(0, 0, unit.address, one_sided=False)
+            return self._operands(replace(by_channel, memory=unit.memory), shape)
+        second = self._read_features("second", unit.second, shape)
+        return second.astype(np.int64), np.full((1, 1, 1), unit.factor, np.int64)
 
     def _operands(self, unit: SdpUnit, shape: tuple[int, int, int]) -> tuple[Sums, Sums]:
         addends = np.full((1, 1, 1), unit.addend, np.int64)

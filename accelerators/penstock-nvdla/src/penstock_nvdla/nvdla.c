@@ -25,7 +25,7 @@ enum {
     SDP_RDMA_START = 0x08008, SDP_SOURCE = 0x08018, SDP_SOURCE_LINES = 0x08020,
     SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070,
     Y_MODE = 0x09080, Y_OFFSET = 0x0908c, Y_SCALE = 0x09090, Y_SHIFT = 0x09094, Y_FACTOR = 0x0909c,
-    Y_RIGHT = 0x090ac, Y_SECOND = 0x0805c, Y_LINES = 0x08064, Y_SURFACES = 0x08068, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
+    Y_PRODUCT = 0x09098, Y_RIGHT = 0x090ac, Y_SECOND = 0x0805c, Y_LINES = 0x08064, Y_SURFACES = 0x08068, CVT_OFFSET = 0x090c0, CVT_SCALE = 0x090c4, CVT_SHIFT = 0x090c8,
     PDP_RDMA_START = 0x0a008, PDP_WIDTH = 0x0b00c, PDP_HEIGHT = 0x0b010, PDP_OUT_WIDTH = 0x0b018,
     PDP_OUT_HEIGHT = 0x0b01c, PDP_CHANNELS = 0x0b020, PDP_MODE = 0x0b024, PDP_TAPS = 0x0b034,
     PDP_FACTOR_W = 0x0b038, PDP_FACTOR_H = 0x0b03c, PDP_PADDING = 0x0b040, PDP_SOURCE = 0x0a01c,
@@ -149,9 +149,11 @@ typedef struct {
     surface second;
 } unit;
 
-/* SDP without the extension: unit Y, which weights a second tensor and adds it. */
+/* SDP without the extension: unit Y, which scales and adds an element of a second tensor or an
+ * operand of the channel. */
 typedef struct {
-    int32_t bypass, factor, right, offset, scale, shift;
+    int32_t bypass, by_channel, factor, right, offset, scale, shift;
+    const int8_t *operands;
     surface second;
 } weighting;
 
@@ -173,6 +175,8 @@ static void load_y(void) {
     y->offset = (int32_t)value(Y_OFFSET);
     y->scale = (int16_t)(uint16_t)value(Y_SCALE);
     y->shift = (int32_t)value(Y_SHIFT);
+    y->by_channel = (int32_t)value(Y_PRODUCT) & IN_MEMORY;
+    y->operands = place(Y_SECOND);
     y->second = surface_of(Y_SECOND, Y_LINES, Y_SURFACES);
 }
 
@@ -217,8 +221,8 @@ static int64_t shifted(int64_t x, int32_t right) {
     return between(found, INT32_MIN, INT32_MAX);
 }
 
-static int32_t operand(const unit *u, int32_t channel, int32_t k) {
-    const uint8_t *at = (const uint8_t *)u->operands + 4 * channel + 2 * k;
+static int32_t operand(const int8_t *operands, int32_t channel, int32_t k) {
+    const uint8_t *at = (const uint8_t *)operands + 4 * channel + 2 * k;
     return (int16_t)(uint16_t)(at[0] | at[1] << 8);
 }
 
@@ -232,11 +236,11 @@ static void write_element(int32_t row, int32_t column, int32_t channel, int64_t 
         if ((u->mode & SKIP_ADDITION) == 0) {
             const int32_t addend = !u->addend_in_memory ? u->addend
                                    : u->per_element     ? *element(&u->second, row, column, channel)
-                                                        : operand(u, channel, 0);
+                                                        : operand(u->operands, channel, 0);
             x += addend * ((int64_t)1 << u->left);
         }
         if ((u->mode & SKIP_MULTIPLICATION) == 0) {
-            x *= u->factor_in_memory ? operand(u, channel, 1) : u->factor;
+            x *= u->factor_in_memory ? operand(u->operands, channel, 1) : u->factor;
         }
         x = shifted(x, u->right);
         if ((u->mode & SKIP_CLAMP) == 0 && x < 0) {
@@ -244,8 +248,11 @@ static void write_element(int32_t row, int32_t column, int32_t channel, int64_t 
         }
     }
     if (!sdp.y.bypass) {
-        const int64_t other = *element(&sdp.y.second, row, column, channel) - (int64_t)sdp.y.offset;
-        x = shifted(x * sdp.y.factor, sdp.y.right) + shifted(other * sdp.y.scale, sdp.y.shift);
+        const weighting *y = &sdp.y;
+        const int64_t addend = y->by_channel ? operand(y->operands, channel, 0)
+                                             : *element(&y->second, row, column, channel);
+        const int64_t factor = y->by_channel ? operand(y->operands, channel, 1) : y->factor;
+        x = shifted(x * factor, y->right) + shifted((addend - y->offset) * y->scale, y->shift);
         x = between(x, INT32_MIN, INT32_MAX);
     }
     x = between(shifted((x - sdp.offset) * sdp.scale, sdp.shift), -128, 127);

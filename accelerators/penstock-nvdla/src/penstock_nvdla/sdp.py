@@ -18,25 +18,39 @@ from enum import IntEnum
 from penstock_nvdla.bindings import Bindings, Words
 from penstock_nvdla.layer import UNCHANGED, Conversion, NvdlaMemory, Surface
 
-# Unit Y of SDP, which only the configuration large has, as a weighted sum of two tensors.
+
+class Use(IntEnum):
+    """Which operands of a unit are read from memory; each value is its code in the register.
+
+    An operand that is not read from memory is one number for all elements."""
+
+    FACTORS = 0
+    ADDENDS = 1
+    BOTH = 2
+
+
+# Unit Y of SDP, which only the configuration large has.
 #
-#     result = round(value * factor / 2**right_shift) + convert(element)
-#     convert(element) = round((element - offset) * scale / 2**shift)
+#     result = round(value * factor / 2**right_shift) + convert(addend)
+#     convert(addend) = round((addend - offset) * scale / 2**shift)
 #
-# `value` is the input of the unit, and `element` is the element of a second tensor at the same
-# position.  `factor` has 32 bits, and `scale` has 16.  Both terms and their sum saturate to 32
-# bits. Other modes of the unit, and its lookup table, are not modelled.
+# `value` is the input of the unit.  `factor` is a register of 32 bits, and `addend` the element of
+# a second tensor at the same position; or both are operands of the channel.  `scale` has 16 bits.
+# Both terms and their sum saturate to 32 bits. Other modes of the unit, and its lookup table, are
+# not modelled.
 #
 # Source: nvdla/hw, branch nv_small, spec/manual and cmod/hls/sdp/sdp_y*.cpp.
 
 
 @dataclass(frozen=True, slots=True)
 class SdpUnitY:
-    """The operation of unit Y of SDP: round(value * factor / 2**right_shift) plus an element of a
-    second tensor, converted to round((element - offset) * scale / 2**shift).
+    """The operation of unit Y of SDP: round(value * factor / 2**right_shift) plus an addend,
+    converted to round((addend - offset) * scale / 2**shift).
 
     memory, address, line_stride, surface_stride: the location of the second tensor, which has one
-        byte per element, and the distances in bytes between its rows and its packs of channels."""
+        byte per element, and the distances in bytes between its rows and its packs of channels.
+    by_channel: whether there are an addend and a factor for each channel at `address`, as those of
+        unit X1, instead of a second tensor and `factor`."""
 
     factor: int
     scale: int
@@ -47,6 +61,17 @@ class SdpUnitY:
     right_shift: int = 0
     offset: int = 0
     shift: int = 0
+    by_channel: bool = False
+
+    @property
+    def use(self) -> Use:
+        """Which operands are read from memory."""
+        return Use.BOTH if self.by_channel else Use.ADDENDS
+
+    @property
+    def per_element(self) -> bool:
+        """Whether memory contains operands for each element."""
+        return not self.by_channel
 
     @property
     def second(self) -> Surface:
@@ -68,16 +93,19 @@ UNIT_Y = Bindings(
         ("SDP_RDMA.D_ERDMA_CFG.erdma_ram_type", "memory", 0),
         ("SDP_RDMA.D_EW_LINE_STRIDE.ew_line_stride", "line_stride", 0),
         ("SDP_RDMA.D_EW_SURFACE_STRIDE.ew_surface_stride", "surface_stride", 0),
+        ("SDP.D_DP_EW_MUL_CFG.ew_mul_src", "by_channel", 0),
     ),
-    implied=(),
+    implied=(
+        ("SDP_RDMA.D_ERDMA_CFG.erdma_data_use", "use", 0),
+        ("SDP_RDMA.D_ERDMA_CFG.erdma_data_size", "by_channel", 0),
+        ("SDP_RDMA.D_ERDMA_CFG.erdma_data_mode", "per_element", 0),
+    ),
     addresses=(("SDP_RDMA.D_EW_BASE_ADDR_{}", "ew_base_addr_{}", "address"),),
     constant={
         f"{MODE}.ew_alu_algo": 2,  # sum
         f"{MODE}.ew_lut_bypass": 1,
         "SDP.D_DP_EW_ALU_CFG.ew_alu_src": 1,  # memory
         "SDP.D_DP_EW_MUL_CFG.ew_mul_cvt_bypass": 1,
-        "SDP_RDMA.D_ERDMA_CFG.erdma_data_use": 1,  # addends
-        "SDP_RDMA.D_ERDMA_CFG.erdma_data_mode": 1,  # one for each element
     },
     absent={},
     only_listed=True,
@@ -101,16 +129,6 @@ class Algorithm(IntEnum):
     LARGEST = 0
     SMALLEST = 1
     SUM = 2
-
-
-class Use(IntEnum):
-    """Which operands of a unit are read from memory; each value is its code in the register.
-
-    An operand that is not read from memory is one number for all elements."""
-
-    FACTORS = 0
-    ADDENDS = 1
-    BOTH = 2
 
 
 @dataclass(frozen=True, slots=True)

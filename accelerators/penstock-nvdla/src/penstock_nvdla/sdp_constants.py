@@ -9,6 +9,10 @@ Operands have 16 bits and are stored per channel; shifts belong to a layer.  A `
     y = round((x + (addend2[c] << left2)) * factor2[c] / 2**right2)
     element = saturate8(origin + sign * (max(y, 0) if one_sided, else y))
 
+or, with unit Y, which only the configuration large has, and y clamped in the same way:
+
+    element = saturate8(origin + round(y * factor3[c] / 2**right3))
+
 where `round` rounds ties away from zero and saturates to 32 bits.  Two 16-bit factors are about as
 precise as a 28-bit one, and two addends as a bias with a fraction.
 
@@ -20,6 +24,9 @@ of levels below, by up to 1.  One pass can only lower all thresholds or raise al
 outputs on both sides of the zero point therefore takes two passes, one for each side, and the
 elements of both are added.  If all outputs are on one side, but one pass cannot reproduce all
 levels, the layer also takes two passes: each reproduces some of the levels.
+
+With unit Y, one pass suffices: X1 and X2 compute TFLite's first rounded product, and unit Y rounds
+a second time, as TFLite does.
 
 The search solves for the addends: each level restricts their sum to an interval that is one
 accumulator wide.  `_proved` then checks the constants independently of the search: a pass and the
@@ -62,6 +69,7 @@ LEAST_SLOPE = 2.0**-10  # The slope up to which such channels are made steeper.
 # By how many accumulators thresholds may contradict the slope of the reference so that a pair of
 # factors, whose product differs from this slope, is tried.
 SLACK = 0.25
+MOST_DIFFERENCE = 14  # Of two shifts of TFLite: unit Y multiplies by a power of two.
 LOWEST, HIGHEST = -128, 127
 
 
@@ -115,7 +123,8 @@ class PassSettings:
     origin, sign: the output element is origin + sign * y; y is the result of X2, `sign` 1 or -1.
     one_sided: whether negative values of y become 0, so that all elements are on one side of
         `origin`.
-    clamps_first: whether negative values of x become 0, too."""
+    clamps_first: whether negative values of x become 0, too.
+    right3: how far unit Y shifts its product right."""
 
     left1: int
     right1: int
@@ -125,6 +134,7 @@ class PassSettings:
     sign: int
     one_sided: bool
     clamps_first: bool = False
+    right3: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +142,8 @@ class Pass:
     """The constants with which SDP processes the accumulators of a layer once.
 
     settings: the constants that all channels share.
-    operands: those of each channel: addend1, factor1, addend2, factor2; shape (channels, 4)."""
+    operands: those of each channel: addend1, factor1, addend2, factor2, of shape (channels, 4);
+        with unit Y, furthermore 0 and factor3."""
 
     settings: PassSettings
     operands: Int64s
@@ -141,11 +152,13 @@ class Pass:
         """Return the output elements for accumulators of shape (channels, n), which do not
         include the bias."""
         s = self.settings
-        addend1, factor1, addend2, factor2 = self.operands.T[:, :, None]
+        addend1, factor1, addend2, factor2, *third = self.operands.T[:, :, None]
         x = shifted((accumulators + (addend1 << s.left1)) * factor1, s.right1)
         x = np.maximum(x, 0) if s.clamps_first else x
         y = shifted((x + (addend2 << s.left2)) * factor2, s.right2)
         y = np.maximum(y, 0) if s.one_sided else y
+        if third:
+            y = shifted(y * third[1], s.right3)
         return np.clip(s.origin + s.sign * y, LOWEST, HIGHEST)
 
 
@@ -172,14 +185,21 @@ class Unproved:
 
 
 @lru_cache(maxsize=512)
-def find_passes(sums: Sums) -> Passes | Unproved:
+def find_passes(sums: Sums, *, in_y: bool = False) -> Passes | Unproved:
     """Return one or two passes of SDP that are proved to compute the same elements as TFLite.  A
     pass processes all accumulators of a layer once, with one set of constants (`Pass`).
 
+    in_y: whether unit Y may be used.
+
     Returns `Unproved` if none are found.  Two are tried only if elements may be any int8 value."""
     channels = sums.channels
-    for origin, sign, one_sided in _single_passes(channels):
-        found, proved = _solved(sums, origin, sign, one_sided=one_sided)
+    forms = [(*form, False) for form in _single_passes(channels)]
+    if in_y and _rounds_twice(channels):
+        forms += [
+            (channels.zero, 1, one_sided, True) for _, sign, one_sided, _ in forms if sign > 0
+        ]
+    for origin, sign, one_sided, twice in forms:
+        found, proved = _solved(sums, origin, sign, one_sided=one_sided, twice=twice)
         if proved.all():
             return Passes((found,))
     if channels.least > LOWEST or channels.most < HIGHEST:
@@ -205,9 +225,19 @@ def _single_passes(channels: Channels) -> Iterator[tuple[int, int, bool]]:
         yield channels.most, -1, True
 
 
-def _solved(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> tuple[Pass, Booleans]:
-    """(the pass that is exact for most channels, for which channels it is proved exact)."""
-    steps = _Steps.of(sums, origin, sign, one_sided=one_sided)
+def _rounds_twice(channels: Channels) -> bool:
+    """Whether TFLite shifts all products of a layer right, and unit Y can do so, too."""
+    least, most = int(channels.shift.min()), int(channels.shift.max())
+    return most <= min(0, least + MOST_DIFFERENCE) and not isinstance(channels, Averages)
+
+
+def _solved(
+    sums: Sums, origin: int, sign: int, *, one_sided: bool, twice: bool = False
+) -> tuple[Pass, Booleans]:
+    """(the pass that is exact for most channels, for which channels it is proved exact).
+
+    twice: whether unit Y rounds a second time."""
+    steps = _Steps.of(sums, origin, sign, one_sided=one_sided, twice=twice)
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
     best = _with_first_shift(steps, max(0, usual), MOST_PRODUCT)
@@ -229,7 +259,10 @@ class _Steps:
     lower, upper: each channel's accumulators, without the bias, are in [lower, upper).
     thresholds: the least accumulator that reaches each level, of shape (channels, levels): `lower`
         if all accumulators reach it, `upper` if none does.
-    heights: level - origin - 0.5 for each level: where rounding to level - origin begins.
+    heights: where X2 must begin to round to a value for each level, of shape (channels, levels):
+        level - origin - 0.5 without unit Y.
+    rights: how far TFLite shifts the products of each channel right, if unit Y does so; else 0.
+    right3: the largest of these shifts; 0 without unit Y.
     points, expected: accumulators on both sides of each threshold and at both ends of the range,
         and the elements that the pass must compute for them."""
 
@@ -241,11 +274,13 @@ class _Steps:
     upper: Int64s
     thresholds: Int64s
     heights: Reals
+    rights: Int64s
+    right3: int
     points: Int64s
     expected: Int64s
 
     @staticmethod
-    def of(sums: Sums, origin: int, sign: int, *, one_sided: bool) -> _Steps:
+    def of(sums: Sums, origin: int, sign: int, *, one_sided: bool, twice: bool) -> _Steps:
         channels = sums.channels
         levels = np.arange(LOWEST + 1, HIGHEST + 1)
         inner = channels.thresholds()
@@ -258,7 +293,10 @@ class _Steps:
             levels, every = levels[own], every[:, own]
         lower, upper = channels.lower - sums.bias, channels.upper - sums.bias
         thresholds = every - sums.bias[:, None]
-        heights = (levels - origin - 0.5).astype(np.float64)
+        rights = -channels.shift if twice else np.zeros_like(channels.shift)
+        # Unit Y rounds ties away from zero, so those of negative values belong to the level below.
+        ties = (levels - origin - 0.5) * 2.0 ** rights[:, None]
+        heights = np.where(levels > origin, np.ceil(ties), np.floor(ties) + 1) - 0.5
         ends = (lower[:, None], upper[:, None] - 1)
         points = np.concatenate([thresholds, thresholds - 1, *ends], axis=1)
         points = np.clip(points, *ends)
@@ -266,7 +304,7 @@ class _Steps:
         if one_sided:
             least, most = (origin, HIGHEST) if sign > 0 else (LOWEST, origin)
             expected = np.clip(expected, least, most)
-        arrays = (lower, upper, thresholds, heights, points, expected)
+        arrays = (lower, upper, thresholds, heights, rights, int(rights.max()), points, expected)
         return _Steps(sums, origin, sign, one_sided, *arrays)
 
     def only(self, chosen: Booleans) -> _Steps:
@@ -278,6 +316,8 @@ class _Steps:
             lower=self.lower[chosen],
             upper=self.upper[chosen],
             thresholds=self.thresholds[chosen],
+            heights=self.heights[chosen],
+            rights=self.rights[chosen],
             points=self.points[chosen],
             expected=self.expected[chosen],
         )
@@ -293,7 +333,7 @@ class _Steps:
         return self.thresholds > self.lower[:, None]
 
     def slopes(self) -> Reals:
-        """How much the output of each channel should grow if the accumulator grows by 1."""
+        """How much the result of X2 should grow if the accumulator of a channel grows by 1."""
         # The search chooses factors with nearly this slope.  It is usually the slope of the
         # reference.  In a channel with at most two different outputs, it may be larger: at most one
         # threshold must be exact, and a larger slope permits smaller addends.
@@ -305,7 +345,8 @@ class _Steps:
         count = inside.sum(axis=1)
         usual = channels.real.max(where=count > 1, initial=LEAST_SLOPE)
         steep = np.minimum(STEEPNESS / farthest, usual)
-        return np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
+        found = np.where(count <= 1, np.maximum(channels.real, steep), channels.real)
+        return np.ldexp(found, self.rights)
 
     def bounds(self, slopes: Reals) -> tuple[Reals, Reals]:
         """The least and the largest addend of each channel, real numbers, with which the thresholds
@@ -345,8 +386,10 @@ def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[
     most_factors = np.minimum(2.0 ** (RANGE_BITS + right1) / steps.farthest(addends), MOST_FACTOR)
     left1 = bits_above(float(np.abs(addends).max(initial=0)))
     left2 = bits_above(2.0 ** (left1 - 1 - right1) * MOST_FACTOR)
-    settings = PassSettings(left1, right1, left2, right2, steps.origin, steps.sign, steps.one_sided)
-    operands, proved = np.zeros((len(slopes), 4), np.int64), np.zeros(len(slopes), np.bool_)
+    form = (steps.origin, steps.sign, steps.one_sided)
+    settings = PassSettings(left1, right1, left2, right2, *form, right3=steps.right3)
+    operands = np.zeros((len(slopes), 6 if steps.right3 else 4), np.int64)
+    proved = np.zeros(len(slopes), np.bool_)
     least, upper = steps.bounds(slopes)
     possible = least - upper < SLACK
     left, steps = np.flatnonzero(possible), steps.only(possible)
@@ -397,7 +440,10 @@ def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:
     addend1 = operand(addends / 2.0**settings.left1)
     rest = (addends - addend1 * 2.0**settings.left1) * factor1 / 2.0**settings.right1
     addend2 = operand(steps.sign * rest / 2.0**settings.left2)
-    return np.stack([addend1, steps.sign * factor1, addend2, factor2], axis=1)
+    found = [addend1, steps.sign * factor1, addend2, factor2]
+    if steps.right3:
+        found += [np.zeros_like(addend1), 1 << steps.right3 - steps.rights]
+    return np.stack(found, axis=1)
 
 
 def operand(values: Reals) -> Int64s:

@@ -63,7 +63,8 @@ class ConvolutionWork:
     kernel_bytes: the size of the weights of a kernel.
     weight_banks: the banks of the buffer for weights.
     operands: whether SDP reads operands.
-    in_sram: whether the features are in the memory at the second port."""
+    in_sram: whether the features are in the memory at the second port.
+    through_y: whether SDP's unit Y is used."""
 
     points: int
     steps: int
@@ -76,6 +77,7 @@ class ConvolutionWork:
     weight_banks: int
     operands: bool
     in_sram: bool = False
+    through_y: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,11 @@ def _late(port: NvdlaPort, count: float, outstanding: int, each: float, overhead
 @lru_cache(maxsize=1 << 15)
 def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple[float, Busy]:
     """Return the cycles of a convolution, and the busy cycles of each resource."""
-    least, point = chip.atomic_k, _pack_cycles(chip, chip.rates.single_point)
+    least = chip.atomic_k
+    point = _pack_cycles(chip, _rate(chip, through_y=work.through_y))
     groups = -(-work.kernels // chip.atomic_k)
     sizes = stripes(work.points, chip)
-    end = _pipelined(chip, sizes, work.steps, groups, _Weights.of(chip, work))
+    end = _pipelined(chip, point, sizes, work.steps, groups, _Weights.of(chip, work))
     end += CONVOLUTION_END + WITH_OPERANDS * work.operands
     multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
     busy = {"multipliers": multiplying, "post-processing": groups * work.points * point}
@@ -241,6 +244,7 @@ class _Weights:
 
 def _pipelined(
     chip: NvdlaConfiguration,
+    point: float,
     sizes: Sequence[int],
     steps: int,
     groups: int,
@@ -248,7 +252,6 @@ def _pipelined(
 ) -> float:
     """When SDP has taken the last element of a convolution from the accumulators."""
     least, most = chip.atomic_k, 2 * chip.atomic_k
-    point = _pack_cycles(chip, chip.rates.single_point)
     full = sum(size == most for size in sizes)
     left_out = max(0, full - SIMULATED_STRIPES)
     period = max(most * steps, most * point + TO_SDP + FROM_SDP)
@@ -314,6 +317,7 @@ def layer_timing(
             weight_banks=layer.weight_banks,
             operands=moved.table + moved.second > 0,
             in_sram=sram_bytes > 0,
+            through_y=layer.through_y,
         )
         cycles, busy = convolution_timing(chip, work)
     return ceil(cycles), busy
@@ -327,7 +331,7 @@ def sdp_timing(
     packs: the packs of channels of the output: pixels times packs of each.
     tensors: how many tensors are read.
     inside: how many of them are in the memory at the second port."""
-    rate = chip.rates.elementwise if through_y else chip.rates.single_point
+    rate = _rate(chip, through_y=through_y)
     busy = {"post-processing": packs * _pack_cycles(chip, rate)}
     latency = 0
     for name, port, count in (
@@ -371,6 +375,11 @@ def pooling_timing(
     busy = {"pooling": computed * cycles, name: reading}
     end = SINGLE_START + port.latency_cycles + max(busy.values()) + behind * cycles
     return end, busy
+
+
+def _rate(chip: NvdlaConfiguration, *, through_y: bool) -> int:
+    """The elements that SDP processes in a cycle."""
+    return chip.rates.elementwise if through_y else chip.rates.single_point
 
 
 def _pack_cycles(chip: NvdlaConfiguration, rate: int) -> float:

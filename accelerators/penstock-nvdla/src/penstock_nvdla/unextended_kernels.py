@@ -391,7 +391,8 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
     """Return the passes of SDP that requantise the sums of an operator, or why there are none."""
     key = "passes"
     if key not in offloaded.cache:
-        offloaded.cache[key] = find_passes(_sums(offloaded))
+        in_y = plain_hardware(offloaded).rates.elementwise > 0
+        offloaded.cache[key] = find_passes(_sums(offloaded), in_y=in_y)
     return offloaded.cache[key]
 
 
@@ -471,8 +472,8 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     # "weights": the int8 weights, in the order in which the hardware reads them; those of a
     #   concatenation move channels within packs.
     # "post": the int16 operands of SDP, one pass after the other.  A pass has operands for unit X1,
-    #   then for unit X2.  Those of a unit are pairs (addend, factor), one for each output channel;
-    #   the number of channels is rounded up to whole packs.
+    #   then for units X2 and Y.  Those of a unit are pairs (addend, factor), one for each output
+    #   channel; the number of channels is rounded up to whole packs.
     if offloaded.main.kind == CONCATENATION:
         packed = b"".join(_moving_weights(task) for task in copies(offloaded) if task.moves)
         return {"weights": np.frombuffer(packed, np.int8)} if packed else {}
@@ -525,7 +526,7 @@ def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
 
 def _unit_operands(single: Pass, channels: int) -> Array:
     """The operands of a pass as the hardware reads them: a flat int16 array with addend and
-    factor of each channel, for unit X1 and then for unit X2."""
-    padded = np.zeros((channels, 4), np.int16)
+    factor of each channel, for unit X1, then for X2, and then for Y if it is used."""
+    padded = np.zeros((channels, single.operands.shape[1]), np.int16)
     padded[: len(single.operands)] = single.operands
-    return padded.reshape(channels, 2, 2).transpose(1, 0, 2).ravel()
+    return padded.reshape(channels, -1, 2).transpose(1, 0, 2).ravel()

@@ -339,21 +339,27 @@ class UnextendedTask(Task):
     ) -> UnextendedStep:
         """A hardware layer of pass `index`, which computes the output channels of `pack`."""
         atom = self.hardware.memory_atom_bytes
-        table = 2 * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
+        operations = self._channel_operations(self.passes[index], index, pack[0])
+        layer = replace(layer, through_y=operations.y is not None)
+        units = 2 + layer.through_y
+        table = units * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
         moved = replace(traffic_of_convolution(layer, atom), table=table)
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: Base.SCRATCH if index else Base.OUTPUT}
-        operations = self._channel_operations(self.passes[index], index, pack[0])
+        if layer.through_y:
+            bases["SDP_RDMA.D_EW_BASE_ADDR_LOW"] = Base.OPERANDS
         return UnextendedStep(layer, moved, bases, operations)
 
     def _channel_operations(
         self, settings: PassSettings, index: int, channel: int = 0
     ) -> SdpOperations:
-        """What units X1 and X2 do in pass `index`, from a channel on, with operands in memory."""
+        """What SDP's units do in pass `index`, from a channel on, with operands in memory."""
         at = 2 * index * self.unit_bytes + channel * OPERAND_BYTES
         s, other = settings, at + self.unit_bytes
+        y = SdpUnitY(0, 1, other + self.unit_bytes, right_shift=s.right3, by_channel=True)
         return SdpOperations(
             per_channel(s.left1, s.right1, at, one_sided=s.clamps_first),
             per_channel(s.left2, s.right2, other, one_sided=s.one_sided),
+            y if s.right3 else None,
         )
 
     def _moving_steps(

@@ -42,6 +42,11 @@ FORMATS = (
         for key in cascader_cases.KEYS
     ),
     Format("tiles of SMAUG", smaug_cases.KEYS, smaug_cases.check),
+    Format(
+        "layers that SMAUG's own code tiles",
+        frozenset({smaug_cases.LAYERS}),
+        smaug_cases.check_lines,
+    ),
     *(
         Format(f"{what} of NVDLA's performance sheet", keys, nvdla_sheet_cases.check)
         for what, keys in (

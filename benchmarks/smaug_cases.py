@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, product
 from math import prod
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.case_file import Document, Record, Section, malformed, read_as
-from penstock.errors import PenstockError
+from benchmarks.case_file import Document, Record, Section, malformed, read_as, read_document
+from penstock.errors import CapacityError, PenstockError, UnsupportedError
 from penstock.uma import (
     INPUT,
     OUTPUT,
@@ -27,6 +28,9 @@ from penstock_smv.smaug import Smaug, SmaugShapes
 from penstock_smv.smaug_shapes import Piece
 
 KEYS = frozenset({"constants", "conventions", "cases"})
+LAYERS = "smaug_layers"
+"""The key of a list of lines, each a layer and what SMAUG's own code chooses for it; the key
+`smaug_format` of the file states their format."""
 KEYWORDS = {INPUT: "input", WEIGHTS: "weight", OUTPUT: "output"}
 """The file's name for the tensor of a role."""
 
@@ -81,6 +85,82 @@ def check(document: Document, where: str) -> tuple[Section, ...]:
     if not isinstance(found, list) or not found:
         raise malformed(f"{where}: cases", "there is no list of cases")
     return (Section.of("cases", _differences(found, f"{where}: cases")),)
+
+
+def check_lines(document: Document, where: str) -> tuple[Section, ...]:
+    """Checks the lines of a file, a section for each operator.  Raises ModelError if one is
+    malformed."""
+    found = groupby(read_lines(document, where), lambda pair: pair[0].split()[0])
+    return tuple(Section.of(op, map(_line_difference, pairs)) for op, pairs in found)
+
+
+def read_lines(document: Document, where: str) -> tuple[tuple[str, str], ...]:
+    """Pairs (layer, what SMAUG chose).  Raises ModelError."""
+    pairs: list[tuple[str, str]] = []
+    for k, line in enumerate(read_as(tuple[str, ...], document[LAYERS], f"{where}, {LAYERS}")):
+        match = LINE.fullmatch(line)
+        if match is None:
+            raise malformed(f"{where}, line {k}", f"a layer of SMAUG is not described by {line!r}")
+        pairs.append((match["layer"], match["chosen"]))
+    return tuple(pairs)
+
+
+def recorded_layers(operator: str) -> list[tuple[str, str]]:
+    """The pairs (layer, what SMAUG chose) of an operator in the repository's file of cases."""
+    path = Path(__file__).parents[1] / "tests" / "cases" / "smaug_drawn.json"
+    pairs = read_lines(read_document(path), str(path))
+    return [pair for pair in pairs if pair[0].split()[0] == operator]
+
+
+LINE = re.compile(
+    r"(?P<layer>(conv( \d+){11}|fc( \d+){4}|pool( \d+){9}|(bn4|row)( \d+){5}"
+    r"|(bn2|softmax)( \d+){3})) \| (?P<chosen>.+)"
+)
+
+
+def _line_difference(pair: tuple[str, str]) -> tuple[str, str]:
+    line, expected = pair
+    case = case_of(line)
+    found = chosen(layer_of(case, line), scratchpads_of(case))
+    return line, "" if found == expected else f"{found}, expected {expected}"
+
+
+def case_of(line: str) -> Case:
+    """The layer of a line, with int8 elements."""
+    op, size, *numbers = line.split()
+    n = [int(number) for number in numbers]
+    found: dict[str, object] = {"id": line, "dtype_bytes": 1, "spad_bytes": int(size), "op": op}
+    match op:
+        case "conv":
+            found |= {"input": n[:4], "kernel": n[4:6], "stride": n[6:8], "ofmaps": n[9]}
+            found["padding"] = "same" if n[8] else "valid"
+        case "fc":
+            found |= {"input": n[:2], "neurons": n[2]}
+        case "pool":
+            found |= {"input": n[:4], "pool": n[4:6], "stride": n[6:8]}
+        case "row":  # SMAUG's rows of elements contain the alignment padding.
+            found |= {"input": (*n[:3], n[3] + -n[3] % 8)}
+        case "softmax":
+            found |= {"input": n}
+        case _:
+            found |= {"op": "batch_norm", "input": n, "weights": (4, n[-1])}
+    return Case.model_validate(found)
+
+
+def chosen(layer: Layer, scratchpads: Scratchpads) -> str:
+    """Tiles and split dimensions of a layer, as a line of the file states them; the pieces of a
+    layer whose dimensions are not selected."""
+    try:
+        shapes = Smaug().tensor_shapes(layer, scratchpads)
+        if not shapes.dims:
+            pieces = product(*Smaug().tensor_pieces(layer, scratchpads)[OUTPUT])
+            runs = groupby("x".join(str(n) for _, n in piece) for piece in pieces)
+            return " ".join(f"{len(list(some))}*{tile}" for tile, some in runs)
+    except (CapacityError, UnsupportedError):
+        return "refused"
+    known = [role for role in KEYWORDS if role in shapes.tiles]
+    tiles = ["x".join(map(str, shapes.tiles[role])) for role in known]
+    return " ".join([*tiles, *(str(shapes.dims[role]) for role in known)])
 
 
 def _differences(cases: Sequence[object], where: str) -> Iterator[tuple[str, str]]:
@@ -198,6 +278,7 @@ def layer_of(case: Case, where: str) -> Layer:
         ("inner_product|fully_connected|fc", _connected),
         ("pool", _pooled),
         ("batch_norm", _scaled),
+        ("softmax", _vectors),
         ("", _row),
     )
     build = next(build for words, build in builders if re.search(words, case.op))
@@ -269,6 +350,13 @@ def _scaled(case: Case) -> Layer | None:
         ),
         _operand(case, OUTPUT, *columns),
     )
+
+
+def _vectors(case: Case) -> Layer:
+    batch, width = Axis("n", case.input[0]), Dimension(case.input[1])
+    dimensions = (*_plain([batch]), width)
+    data = (_operand(case, INPUT, *dimensions), _operand(case, OUTPUT, *dimensions))
+    return Layer(case.id, (batch,), data[:1], data[1])
 
 
 def _row(case: Case) -> Layer | None:

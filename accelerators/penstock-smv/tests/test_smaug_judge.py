@@ -1,4 +1,4 @@
-"""Tiles beside those that SMAUG's own code chose, recorded in `smaug_tiles.txt`; and executed."""
+"""Tiles beside those that SMAUG's own code chose, recorded in a file of cases; and executed."""
 
 from __future__ import annotations
 
@@ -8,72 +8,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
+from benchmarks import cases
+from benchmarks.smaug_cases import case_of, chosen, layer_of, recorded_layers, scratchpads_of
 from offloading import assert_exact, compiled
-from penstock.errors import CapacityError, UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.ops.binary import Add, Mul
 from penstock.scheduling.options import Options
-from penstock.tiling.layer import Layer, Scratchpads
 from penstock.tiling.nest import choose
 from penstock.uma import Offloaded
 from penstock_smv import Smv
 from penstock_smv.smaug import Smaug
 from penstock_smv.tiling import layer_on_engine, scratchpads
 
-RECORDED = Path(__file__).with_name("smaug_tiles.txt")
+CASES = Path(__file__).resolve().parents[3] / "tests" / "cases" / "smaug_drawn.json"
 ROLES = ("input", "weights", "output")
 
 
-def lines(*operators: str) -> list[tuple[str, str]]:
-    """Pairs (layer, what SMAUG chose) of some operators."""
-    every = RECORDED.read_text("utf-8").splitlines()
-    pairs = (line.split(" | ") for line in every if not line.startswith("#"))
-    return [(layer, chosen) for layer, chosen in pairs if layer.split()[0] in operators]
-
-
-def case_of(line: str) -> Case:
-    """The layer of a line, with int8 elements."""
-    op, size, *numbers = line.split()
-    n = [int(number) for number in numbers]
-    found: dict[str, object] = {"id": line, "dtype_bytes": 1, "spad_bytes": int(size), "op": op}
-    match op:
-        case "conv":
-            found |= {"input": n[:4], "kernel": n[4:6], "stride": n[6:8], "ofmaps": n[9]}
-            found["padding"] = "same" if n[8] else "valid"
-        case "fc":
-            found |= {"input": n[:2], "neurons": n[2]}
-        case "pool":
-            found |= {"input": n[:4], "pool": n[4:6], "stride": n[6:8]}
-        case _:
-            found |= {"op": "batch_norm", "input": n, "weights": (4, n[-1])}
-    return Case.model_validate(found)
-
-
-def chosen(layer: Layer, scratchpads: Scratchpads) -> str:
-    """Tiles and split dimensions of a layer, as a line of the file states them."""
-    try:
-        shapes = Smaug().tensor_shapes(layer, scratchpads)
-    except (CapacityError, UnsupportedError):
-        return "refused"
-    known = [role for role in ROLES if role in shapes.tiles]
-    tiles = ["x".join(map(str, shapes.tiles[role])) for role in known]
-    return " ".join([*tiles, *(str(shapes.dims[role]) for role in known)])
-
-
-@pytest.mark.parametrize("operator", ["conv", "fc", "pool", "bn4", "bn2"])
-def test_shapes_and_refusals_are_smaug_s_own(operator: str) -> None:
-    for line, expected in lines(operator):
-        case = case_of(line)
-        assert chosen(layer_of(case, line), scratchpads_of(case)) == expected, line
+def test_shapes_and_refusals_are_smaug_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cases.main([str(CASES)]) == 0
+    assert "732 of 732 agree" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("operator", ["conv", "fc", "pool", "bn4", "bn2"])
 def test_what_smaug_tiles_is_not_refused(operator: str) -> None:
-    for line, expected in lines(operator):
+    for line, expected in recorded_layers(operator):
         if expected != "refused":
             case = case_of(line)
             assert choose(Smaug(), layer_of(case, line), scratchpads_of(case)).count >= 1, line
@@ -116,7 +77,7 @@ def on_engine(line: str) -> tuple[Graph, dict[str, object]] | None:
 def test_layers_of_networks_have_smaug_s_shapes(operator: str) -> None:
     """Biases, multipliers, shifts and partial sums take no room in the three scratchpads."""
     compared = 0
-    for line, expected in lines(operator):
+    for line, expected in recorded_layers(operator):
         found = on_engine(line) if macs(line) < 3_000_000 else None
         if found is None or expected == "refused":
             continue
@@ -143,7 +104,7 @@ def macs(line: str) -> int:
 def test_they_are_executed_exactly(operator: str) -> None:
     executed = 0
     most = 600_000 if operator == "conv" else 100_000
-    for line, expected in lines(operator):
+    for line, expected in recorded_layers(operator):
         found = on_engine(line) if macs(line) < most else None
         if found is None or expected == "refused":
             continue

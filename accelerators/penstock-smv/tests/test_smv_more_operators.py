@@ -4,11 +4,11 @@ rung and in tiles of both tilers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.smaug_cases import recorded_layers
 from drawn_tilers import DrawnTiler
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
@@ -170,27 +170,21 @@ def test_a_softmax_is_split_along_its_vectors_alone(width: int) -> None:
     assert_exact(done, "machine")
 
 
-RECORDED = Path(__file__).with_name("smaug_tiles.txt")
-
-
 def test_vectors_of_a_softmax_are_split_as_smaug_splits_them() -> None:
     compared = 0
-    for line in RECORDED.read_text("utf-8").splitlines():
-        if not line.startswith("softmax"):
-            continue
-        layer, expected = line.split(" | ")
+    for layer, expected in recorded_layers("softmax"):
         size, rows, width = map(int, layer.split()[1:])
         net = GraphBuilder("softmax")
         graph = net.build(net.softmax(net.input((rows, width), scale=0.1)))
         sizes = f"input_bytes={size},output_bytes={size}"
         done = compiled(graph, f"smv:tiler=smaug,{sizes}", options=Options(max_parts=1))
         if expected == "refused":
-            assert done.parts.cpu_fallbacks, line
+            assert done.parts.cpu_fallbacks, layer
             continue
         (node,) = done.graph.nodes
         found = tiling_of(Offloaded(node, done.request.accelerators[0].target))
         lengths = [b - a for a, b in found.tiles["n"]]
         runs = [f"{lengths.count(n)}*{n}x{width}" for n in dict.fromkeys(lengths)]
-        assert " ".join(runs) == expected, line
+        assert " ".join(runs) == expected, layer
         compared += 1
     assert compared > 20

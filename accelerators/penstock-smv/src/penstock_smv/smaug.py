@@ -13,12 +13,15 @@ weights and outputs have separate scratchpads. One of seven rules applies to a l
 
 Each rule selects the dimensions to split for each tensor (`smaug_shapes.py`) and enumerates
 candidates. The first candidate that occupies the most memory is chosen. Where SMAUG aborts because
-it cannot tile a layer, CapacityError or UnsupportedError is raised. `tests/smaug_tiles.txt` lists
-what SMAUG's own code chooses for layers drawn at random.
+it cannot tile a layer, CapacityError or UnsupportedError is raised. The cases of
+`python -m benchmarks.cases tests/cases/smaug_drawn.json` are what SMAUG's own code chooses for
+layers drawn at random.
 
-Two differences: SMAUG's tensors are padded to the alignment in memory, so its rows of elements
-count the padding; and where an incomplete sum takes more bytes than an element, candidates whose
-sums do not fit are not chosen. On smv, incomplete sums are in accumulators.
+Differences: SMAUG's tensors are padded to the alignment in memory, so its rows of elements count
+the padding; its output of a convolution has one image, whatever the batch. Where an incomplete sum
+takes more bytes than an element, candidates whose sums do not fit are not chosen; on smv,
+incomplete sums are in accumulators. No tile exceeds its scratchpad: SMAUG's do if the size of the
+scratchpad is not aligned, or if no window reads the rows after the only tile.
 """
 
 from __future__ import annotations
@@ -353,7 +356,7 @@ class ConnectedRule(SummedRule):
         for tile in enumerated(self.wholes[INPUT], room, cut, (1, CHANNELS), (1, CHANNELS)):
             for weights in self.weight_tiles(dims[WEIGHTS], cut.needs("C"), tile[1]):
                 some: Sequence[int] = (channels,)
-                if dims[OUTPUT] is NC:
+                if dims[OUTPUT] is not NONE:
                     untouched = dims[WEIGHTS] is NONE
                     some = stepped(channels, ENGINES) if untouched else (weights[0],)
                 for deep in some:

@@ -18,12 +18,13 @@ Source: the stripes of TVM's RFC 0037 (cascading scheduler).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
 from penstock.errors import ModelError
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
@@ -88,18 +89,20 @@ def in_stripes(
     return StripedGraph(graph.with_nodes(tuple(nodes)), tuple(found))
 
 
-def needed_boxes(cascade: Sequence[Node], stripe: Region) -> dict[str, Region]:
+def needed_boxes(
+    cascade: Sequence[Node], stripe: Region, known: Mapping[str, Sequence[Region]] = {}
+) -> dict[str, Region]:
     """Return the smallest box of each tensor but constants that the nodes need for a stripe of the
-    last one's output."""
+    last one's output.
+
+    known: the boxes of tensors that need not be computed."""
     needed = {cascade[-1].name: stripe}
     for node in reversed(cascade):
-        out = needed.get(node.name)
-        if out is None or out.empty:
-            continue
-        for value, read in node.reads(out):
-            if value.data is None:
-                known = needed.get(value.name)
-                needed[value.name] = read if known is None else known.hull(read)
+        box = needed.get(node.name)
+        for out in () if box is None else _remaining(box, known.get(node.name, ())):
+            for value, read in node.reads(out):
+                if value.data is None:
+                    needed[value.name] = needed.get(value.name, read).hull(read)
     return needed
 
 
@@ -124,17 +127,15 @@ class _Writer:
 
     def write(self, stripe: Region) -> None:
         self.read.clear()
-        needed = needed_boxes(self.cascade, stripe)
+        for name in self.recomputed:
+            self.pieces[name] = []
+        known = {name: [box for box, _ in found] for name, found in self.pieces.items()}
+        needed = needed_boxes(self.cascade, stripe, known)
         for node in self.cascade:
-            out = needed.get(node.name)
-            if out is None or out.empty:
-                continue
-            if node.name in self.recomputed:
-                self.pieces[node.name] = []
-            known = [region for region, _ in self.pieces.get(node.name, ())]
-            for box in _remaining(out, known):
-                value = self._computed(node, box)
-                self.pieces.setdefault(node.name, []).append((box, value))
+            if node.name in needed:
+                for box in _remaining(needed[node.name], known.get(node.name, ())):
+                    value = self._computed(node, box)
+                    self.pieces.setdefault(node.name, []).append((box, value))
 
     def join(self, box: Region) -> None:
         """Append the nodes that make a box of the output of the pieces computed; it replaces them
@@ -147,7 +148,8 @@ class _Writer:
         self.pieces[output.name] = [*others, (box, value)]
 
     def _computed(self, node: Node, out: Region) -> Value:
-        op = _divided(node, out)
+        if any(value.type.layout for value in (*node.variable_inputs, node.output)):
+            raise IndivisibleError(node, None)
         name = self._name(f"{node.name}[{_text(out)}]")
         inputs: list[Value] = []
         for k, (value, read) in enumerate(node.reads(out)):
@@ -158,13 +160,7 @@ class _Writer:
         output = Value(name, node.output.type.of_region(out))
         if node is self.cascade[-1] and out == Region.whole(node.output.type.shape):
             output = node.output
-        try:
-            fits = result_of(op, inputs).shape == out.shape
-        except ModelError:
-            fits = False
-        if not fits:
-            raise IndivisibleError(node, None)
-        self.nodes.append(Node(op, tuple(inputs), output, node.origin))
+        self.nodes.append(_of_box(node, out, inputs, output))
         self.boxes.append(ComputedBox(node.name, out, output.name))
         return output
 
@@ -250,6 +246,36 @@ def _cuts(box: Region, pieces: Sequence[Region]) -> tuple[int, list[int]]:
         if inside:
             found.append((axis, sorted(inside)))
     return found[0]
+
+
+def _of_box(node: Node, out: Region, inputs: Sequence[Value], output: Value) -> Node:
+    """The node that computes a box of a node's output.  Raises IndivisibleError."""
+    op = _composite(node, node.op, out) if isinstance(node.op, Composite) else _divided(node, out)
+    try:
+        fits = result_of(op, inputs).shape == out.shape
+    except ModelError:
+        fits = False
+    if not fits:
+        raise IndivisibleError(node, None)
+    return Node(op, tuple(inputs), output, node.origin)
+
+
+def _composite(node: Node, op: Composite, out: Region) -> Composite:
+    """The inner nodes for a box of their output, without kernels.  Raises IndivisibleError."""
+    boxes, nodes = needed_boxes(op.nodes, out), list[Node]()
+    for inner in op.nodes:
+        box, inputs = boxes.get(inner.name), list[Value]()
+        for value, read in () if box is None else inner.reads(box):
+            if value.data is None and boxes[value.name] != read:
+                raise IndivisibleError(node, None)
+            is_variable = value.data is None
+            section = Value(value.name, value.type.of_region(read))
+            inputs.append(section if is_variable else value.section(read, value.name))
+        if box is None or box.empty:
+            raise IndivisibleError(node, None)
+        output = Value(inner.name, inner.output.type.of_region(box))
+        nodes.append(_of_box(inner, box, inputs, output))
+    return replace(op, nodes=tuple(nodes), chosen=None, fallback=None, prefetching=())
 
 
 def _divided(node: Node, out: Region) -> Op:

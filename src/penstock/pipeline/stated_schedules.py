@@ -1,9 +1,9 @@
 """Schedules that users state: checks the cascades, and makes a schedule with costs of them.
 
 A cascade is a plan of the scheduler if its stripes are images, rows of one, or columns of these
-whose tensors between the parts are recomputed.  All others are rewritten as graphs in which each
+where tensors between the parts are recomputed.  All others are rewritten as graphs in which each
 stripe of a part along channels and columns is a node (`passes/stripes.py`); loops over images and
-rows remain plans, if the order of the loops and the buffer modes allow it (decision 39).
+rows remain plans, if the order of the loops allows it (decision 39).
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 
 from penstock.backends.accelerator import Accelerator
+from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.errors import UnsupportedError, UsageError, did_you_mean, listed
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.passes.share_constants import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
-from penstock.scheduling.bands.band_schedule import BandSource, can_run_in_bands, with_bands
+from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands
 from penstock.scheduling.model.access import works_by_rows
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
@@ -60,34 +61,25 @@ def stated_schedule(
     Raises UsageError for names and numbers that do not exist, and UnsupportedError for stripes that
     the parts, or the memories of the target, do not allow.
     """
-    _, memories = cost_model_and_memories(target)
-    source, start = band_source(target, accelerators), memories.default_assignment
-
-    def planned(parts: Parts) -> tuple[Parts, list[Cascade], list[Cascade], list[_Planned | None]]:
-        cascades = [_with_part_names(parts, one) for one in stated.cascades]
-        every = list(_every(parts, cascades))
-        return parts, cascades, every, list(_plans(parts, every, source, start))
-
-    own = planned(_alternative(parts, stated))
+    own, error = _alternative(parts, stated), None
     # other choices of accelerators, such as layouts, may express stripes that the first does not
-    choices = map(planned, own[0].alternatives if own[0].accelerators else ())
-    original, cascades, every, plans = next(
-        (one for one in chain((own,), choices) if None not in one[3]), own
-    )
-    parts, boxes = original, tuple[ComputedBox, ...]()
-    if None in plans:
-        able = [plan is not None for plan in plans]
-        for by_rows in (True, False):
-            parts, units, boxes = _rewritten(original, every, able, reassign, by_rows)
-            plans = list(_plans(parts, units, source, start))
-            if None not in plans:
-                break
-    found = [plan for plan in plans if plan is not None]
+    choices = own.alternatives if own.accelerators else ()
+    for unroll, one in product((False, True) if choices else (True,), (own, *choices)):
+        cascades = [_with_part_names(one, cascade) for cascade in stated.cascades]
+        maker = _Maker(one, reassign, target, accelerators, unroll)
+        try:
+            parts, plans, boxes = maker.plans([*_every(one, cascades)])
+            break
+        except (UsageError, UnsupportedError) as raised:
+            error = raised if one is own else error
+    else:
+        assert error is not None
+        raise error
     inside = {
-        parts.parts[k].name for _, some in found for bands in some for k in bands.members[:-1]
+        parts.parts[k].name for _, some in plans for bands in some for k in bands.members[:-1]
     }
-    memory = _assignment(parts, cascades, boxes, inside, memories)
-    schedule = costed_schedule(parts, found, memory, target, accelerators, keep_inputs=keep_inputs)
+    memory = _assignment(parts, cascades, boxes, inside, cost_model_and_memories(target)[1])
+    schedule = costed_schedule(parts, plans, memory, target, accelerators, keep_inputs=keep_inputs)
     return replace(schedule, boxes=boxes, stated=stated) if boxes else schedule
 
 
@@ -128,54 +120,139 @@ def costed_schedule(
     return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap))
 
 
-def _plans(
-    parts: Parts, cascades: Iterable[Cascade], source: BandSource, memory: MemoryAssignment
-) -> Iterator[_Planned | None]:
-    """Yield the plan of each cascade, with its bands; None where no plan expresses the stripes.
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the plans of cascades, and nodes for stripes that no plan expresses.
 
-    memory: of tensors and constants without a choice.
-
-    Raises UsageError, UnsupportedError.
+    unroll: whether stripes may be nodes.
     """
-    previous: Part | None = None
-    for one in cascades:
-        plan = _plan(parts, one, _stripes(parts, one), memory, previous)
-        bands = None if plan is None else _bands(parts, plan, source)
-        previous = parts.parts[_numbers(parts, one)[0]]
-        yield None if plan is None or bands is None else (plan, bands)
 
+    parts: Parts
+    reassign: Reassign
+    target: Target
+    accelerators: tuple[Accelerator, ...]
+    unroll: bool
 
-def _bands(parts: Parts, plan: Plan, source: BandSource) -> Sequence[Bands] | None:
-    if not plan.in_bands:
-        return ()
-    for one in plan.chains or (Chain(plan.parts, plan.columns or 0),):
-        if not can_run_in_bands(parts, one.parts, one.columns, plan.stripe):
-            return None
-    return source.bands(parts, plan)
+    def plans(
+        self, cascades: Sequence[Cascade]
+    ) -> tuple[Parts, list[_Planned], tuple[ComputedBox, ...]]:
+        """Return the parts, the plans of all cascades, each with its bands, and what nodes compute.
 
+        Raises UsageError, UnsupportedError."""
+        nodes = set[int]()  # cascades in which each stripe is a node
+        while True:
+            graph, boxes, units = self.parts.graph, list[ComputedBox](), list[Cascade]()
+            owners = list[int]()
+            for k, one in enumerate(cascades):
+                graph, groups, found = self._units(graph, one, k in nodes)
+                boxes += groups
+                units += found
+                owners += [k] * len(found)
+            parts = self._reassigned(graph) if boxes else self.parts
+            plans, failed, previous = list[_Planned](), set[int](), None
+            for k, unit in zip(owners, units, strict=True):
+                try:
+                    plans.append(self._plan(parts, unit, previous, cascades[k]))
+                except UnsupportedError:
+                    if unit is cascades[k] or k in nodes or not self.unroll:
+                        raise
+                    failed.add(k)
+                previous = parts.parts[_numbers(parts, unit)[0]]
+            if not failed:
+                return parts, plans, tuple(boxes)
+            nodes |= failed
 
-def _rewritten(
-    parts: Parts,
-    cascades: Sequence[Cascade],
-    have_plans: Sequence[bool],
-    reassign: Reassign,
-    by_rows: bool,
-) -> tuple[Parts, list[Cascade], tuple[ComputedBox, ...]]:
-    """Return parts in which stripes of the cascades without a plan are nodes, the cascades in terms
-    of them, and what these nodes compute.
+    def _reassigned(self, graph: Graph) -> Parts:
+        names, fallbacks = self.parts.accelerators, self.parts.cpu_fallbacks
+        found = self.reassign(share_constants(graph))
+        return replace(found, accelerators=names, cpu_fallbacks=fallbacks)
 
-    by_rows: leave loops over images and rows to plans, where the order of loops and the buffer
-        modes permit it; these may turn out to be none.
-
-    Raises UnsupportedError."""
-    graph, boxes, found = parts.graph, tuple[ComputedBox, ...](), list[Cascade]()
-    for one, has_plan in zip(cascades, have_plans, strict=True):
-        if has_plan:
-            found.append(one)
-            continue
-        stripes, members = _stripes(parts, one), [parts.parts[k] for k in _numbers(parts, one)]
+    def _units(
+        self, graph: Graph, one: Cascade, are_nodes: bool
+    ) -> tuple[Graph, list[ComputedBox], list[Cascade]]:
+        """Return a graph with the stripes of a cascade that are nodes, what these compute, and the
+        cascades of which plans are made, which state rows, columns and chains."""
+        stripes = _stripes(self.parts, one)
         if stripes is None:
-            columns = {each.columns for each in one.chains} or {one.columns}
+            return graph, [], [one]
+        loops = _loops(one, stripes, are_nodes)
+        if loops.count(stripes) == 1:
+            return graph, [], [_unit(one, stripes, [*_whole_boxes(self.parts, one)], loops.planned)]
+        members = [self.parts.parts[k] for k in _numbers(self.parts, one)]
+        if not self.unroll:
+            raise _indivisible(one, one.parts[-1], None)
+        _check_can_be_rewritten(self.parts, one, members, loops.count(stripes))
+        recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
+        nodes = [part.nodes[0] for part in members]
+        try:
+            striped = in_stripes(graph, nodes, loops.groups(stripes), recomputed)
+        except IndivisibleError as error:
+            raise _indivisible(one, error.node.name, error.axis) from error
+        made = (self._with_kernels(one, node) for node in striped.graph.nodes)
+        *groups, joins = striped.groups
+        units = [_unit(one, stripes, group, loops.planned) for group in groups if loops.planned]
+        alone = chain(joins) if loops.planned else chain(*striped.groups)
+        units += [Cascade((box.node,)) for box in alone]
+        return striped.graph.with_nodes(tuple(made)), [*chain(*striped.groups)], units
+
+    def _with_kernels(self, one: Cascade, node: Node) -> Node:
+        """Return a node with the kernels of its accelerator for a stripe."""
+        if not isinstance(node.op, Composite) or node.op.chosen is not None:
+            return node
+        found = with_accelerator_kernels(node, self.accelerators)
+        if found is None:
+            raise _indivisible(one, node.name, None)
+        return found
+
+    def _plan(self, parts: Parts, one: Cascade, previous: Part | None, stated: Cascade) -> _Planned:
+        """Return the plan of a cascade that states no stripes, with its bands.
+
+        previous: the part of the first call of the previous cascade.
+        stated: what the user states.
+
+        Raises UnsupportedError.
+        """
+        _, memories = cost_model_and_memories(self.target)
+        numbers = _numbers(parts, one)
+        index = dict(zip(one.parts, numbers, strict=True))
+        in_chains = {name for each in one.chains for name in each.parts}
+        if one is not stated and one.rows is not None and one.columns is None:
+            for name in one.parts:
+                part = parts.parts[index[name]]
+                rows = row_count(part.output.type.shape)
+                if name not in in_chains and rows > 1 and not works_by_rows(part):
+                    raise _indivisible(one, name, None)
+        double = (StatedPrefetch(n) for n, mode in one.modes.items() if mode is BufferMode.DOUBLE)
+        prefetches = tuple(
+            _prefetch(parts, one, each, memories.default_assignment, previous)
+            for each in (*one.prefetches, *double)
+        )
+        copies = {each.part: each.copy for each in prefetches}
+        scratch = one.scratch_bytes
+        if scratch is None:
+            members = ((k, parts.parts[k]) for k in numbers)
+            kernels = (p.kernel_for(copies[k]) if k in copies else p.kernel for k, p in members)
+            scratch = max(kernel.scratch_bytes for kernel in kernels)
+        plan = Plan(
+            numbers,
+            one.rows,
+            one.nearest_first,
+            prefetches=prefetches,
+            scratch_bytes=scratch,
+            columns=one.columns,
+            chains=tuple(
+                Chain(tuple(index[name] for name in c.parts), c.columns, c.keeps_halos)
+                for c in one.chains
+            ),
+            whole_requests=one.whole_requests,
+        )
+        if not plan.in_bands:
+            return plan, ()
+        every = plan.chains or (Chain(numbers, plan.columns or 0),)
+        able = all(can_run_in_bands(parts, c.parts, c.columns, plan.stripe) for c in every)
+        bands = band_source(self.target, self.accelerators).bands(parts, plan) if able else None
+        if bands is None:
+            columns = {each.columns for each in every}
             raise UnsupportedError(
                 "cascader-001",
                 f'"{one.parts[-1]}" cannot run in bands of {listed([*map(str, columns)])} columns',
@@ -184,39 +261,21 @@ def _rewritten(
                 "later parts may read them, and a band has at most the columns of the output",
                 help="cascade fewer parts, use fewer columns, or leave out `columns`",
             )
-        loops = _node_loops(one, stripes, by_rows)
-        _check_can_be_rewritten(parts, one, members, loops.count(stripes))
-        nodes = [part.nodes[0] for part in members]
-        recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
-        try:
-            striped = in_stripes(graph, nodes, loops.groups(stripes), recomputed)
-        except IndivisibleError as error:
-            raise _indivisible(one, error.node.name, error.axis) from error
-        graph, boxes = striped.graph, (*boxes, *chain.from_iterable(striped.groups))
-        *groups, joins = striped.groups
-        for group in groups:
-            found += _group_cascades(one, stripes, group, loops.planned)
-        found += [Cascade((box.node,)) for box in joins]
-    new = replace(
-        reassign(share_constants(graph)),
-        accelerators=parts.accelerators,
-        cpu_fallbacks=parts.cpu_fallbacks,
-    )
-    return new, found, boxes
+        return plan, bands
 
 
 @dataclass(frozen=True, slots=True)
-class _NodeLoops:
+class _Loops:
     """Which loops of a cascade are unrolled to nodes, the outermost first.
 
     outer: those around the loops of plans; each of their iterations is a group of stripes.
-    inner: those inside them; the stripes of a group run in turn for each stripe of the plan.
     planned: the loops that remain in the plan of a group.
+    inner: those inside them; the stripes of a group run in turn for each stripe of the plan.
     """
 
     outer: tuple[int, ...]
-    inner: tuple[int, ...] = ()
     planned: tuple[int, ...] = ()
+    inner: tuple[int, ...] = ()
 
     def count(self, stripes: StripeConfig) -> int:
         """Return the number of stripes that are nodes."""
@@ -233,48 +292,73 @@ class _NodeLoops:
         return [every[k : k + size] for k in range(0, len(every), size)]
 
 
-def _node_loops(one: Cascade, stripes: StripeConfig, by_rows: bool) -> _NodeLoops:
+def _loops(one: Cascade, stripes: StripeConfig, are_nodes: bool) -> _Loops:
+    """Return the loops that may be those of plans: over images and rows, around those over columns
+    that are innermost, or inside those over columns if all tensors are recomputed.
+
+    are_nodes: whether there are none."""
     nest, axis = _nest(stripes), row_axis(len(stripes.shape))
-    rows = tuple(a for a in nest if a <= axis)
+    rows, is_image = tuple(a for a in nest if a <= axis), len(stripes.shape) == IMAGE_RANK
     modes = {one.modes.get(name, BufferMode.ROLLING) for name in one.parts[:-1]}
     first = nest.index(rows[0]) if rows else len(nest)
-    outer, later = nest[:first], nest[first:]
-    is_plan = later[: len(rows)] == rows and _are_rows_of_images(stripes, rows)
-    if by_rows and rows and is_plan and len(stripes.shape) == IMAGE_RANK:
-        inner = later[len(rows) :]
-        if BufferMode.RECOMPUTE not in modes:
-            return _NodeLoops(outer, inner, rows)
-        is_last = inner[-1:] == (COLUMNS,)
-        inner = inner[:-1] if is_last else inner
-        if modes == {BufferMode.RECOMPUTE} and COLUMNS not in (*outer, *inner):
-            return _NodeLoops(outer, inner, (*rows, COLUMNS) if is_last else rows)
-    return _NodeLoops(nest)
+    inner = nest[first + len(rows) :]
+    # each stripe has rows of one image, and they are computed as they lie in memory
+    in_order = rows == tuple(sorted(nest[first : first + len(rows)]))
+    if are_nodes or not in_order or (rows and math.prod(stripes.shape[:axis]) > 1):
+        return _Loops(nest)
+    if is_image and nest == (COLUMNS, *rows) and modes <= {BufferMode.RECOMPUTE}:
+        return _Loops((), nest)
+    if not is_image and (nest != rows or (axis in rows and BufferMode.RECOMPUTE in modes)):
+        return _Loops(nest)
+    if rows and BufferMode.RECOMPUTE in modes and inner[-1:] == (COLUMNS,):
+        return _Loops(nest[:first], (*rows, COLUMNS), inner[:-1])
+    if modes == {BufferMode.RECOMPUTE} and COLUMNS in nest:
+        return _Loops(nest)  # each of its stripes needs fewer columns than a plan holds
+    return _Loops(nest[:first], rows, inner)
 
 
-def _group_cascades(
-    one: Cascade, stripes: StripeConfig, group: Sequence[ComputedBox], planned: tuple[int, ...]
-) -> Iterator[Cascade]:
-    """Yield the cascades of the nodes that compute a group of stripes of a cascade.
+def _whole_boxes(parts: Parts, one: Cascade) -> Iterator[ComputedBox]:
+    for k in _numbers(parts, one):
+        shape = parts.parts[k].output.type.shape
+        yield ComputedBox(parts.parts[k].name, Region.whole(shape), parts.parts[k].name)
 
-    planned: the loops of their plan, the outermost first."""
-    names = tuple(box.node for box in group)
-    if not planned:
-        yield from (Cascade((name,)) for name in names)
-    elif BufferMode.RECOMPUTE not in one.modes.values():
-        shape = group[-1].region.shape
-        sizes = (stripes.shape[k] if k in planned else n for k, n in enumerate(shape))
-        yield Cascade(names, tuple(sizes), planned, whole_requests=one.whole_requests)
-    else:  # a chain computes each stripe
-        read = tuple(box.node for box in group if box.is_copy and box.tensor not in one.parts)
-        chains, waiting = list[StatedChain](), list[str]()
-        for box in (box for box in group if box.node not in read):
-            waiting.append(box.node)
-            if box.tensor == one.parts[-1] and not box.is_copy:
-                chains.append(StatedChain(tuple(waiting), stripes.shape[COLUMNS]))
-                waiting.clear()
-        rest = tuple(name for name in names if name not in read)
-        rows = stripes.shape[row_axis(len(stripes.shape))]
-        yield Cascade((*read, *rest), rows=rows, chains=tuple(chains))
+
+def _unit(
+    one: Cascade, stripes: StripeConfig, boxes: Sequence[ComputedBox], planned: tuple[int, ...]
+) -> Cascade:
+    """Return the cascade of the nodes that compute some boxes of a cascade's tensors, in terms of
+    rows, columns and chains.
+
+    planned: the loops of its plan, the outermost first."""
+    modes = {box.node: one.modes.get(box.tensor, BufferMode.ROLLING) for box in boxes}
+    axis = row_axis(len(stripes.shape))
+    unit = replace(
+        one,
+        parts=tuple(modes),
+        stripe=None,
+        loops=None,
+        modes={name: mode for name, mode in modes.items() if mode is BufferMode.DOUBLE},
+        rows=stripes.shape[axis] if any(a <= axis for a in planned) else None,
+        columns=stripes.shape[COLUMNS] if planned[:1] == (COLUMNS,) else None,
+    )
+    recomputes = axis in planned and BufferMode.RECOMPUTE in modes.values()
+    if unit.columns is not None or not (recomputes or COLUMNS in planned):
+        return unit
+    read = [box.node for box in boxes if box.is_copy and box.tensor not in one.parts]
+    inside = [box for box in boxes if box.node not in read]
+    chains, waiting = list[StatedChain](), list[str]()
+    for box in inside:
+        waiting.append(box.node)
+        if modes[box.node] is BufferMode.RECOMPUTE:
+            continue
+        columns = box.region.shape[-2:][0]
+        is_stripe = COLUMNS in planned and box.tensor == one.parts[-1] and not box.is_copy
+        if is_stripe or len(waiting) > 1:
+            columns = min(columns, stripes.shape[COLUMNS]) if is_stripe else columns
+            chains.append(StatedChain(tuple(waiting), columns))
+        waiting = []
+    names = (*read, *(box.node for box in inside))
+    return replace(unit, parts=names, chains=tuple(chains))
 
 
 # Names.
@@ -497,76 +581,6 @@ def _wrong_stripes(one: Cascade, shape: tuple[int, ...], what: str) -> UsageErro
     )
 
 
-def _plan(
-    parts: Parts,
-    one: Cascade,
-    stripes: StripeConfig | None,
-    memory: MemoryAssignment,
-    previous: Part | None,
-) -> Plan | None:
-    """Return the plan of a cascade, with its bands still to be made; None if no plan expresses it.
-
-    previous: the part of the first call of the previous cascade.
-
-    Raises UnsupportedError if a part cannot compute the stripes that a plan expresses.
-    """
-    numbers = _numbers(parts, one)
-    members = [parts.parts[k] for k in numbers]
-    stated = (StatedPrefetch(n) for n, mode in one.modes.items() if mode is BufferMode.DOUBLE)
-    prefetches = tuple(
-        _prefetch(parts, one, each, memory, previous) for each in (*one.prefetches, *stated)
-    )
-    copies = {each.part: each.copy for each in prefetches}
-    scratch = one.scratch_bytes
-    if scratch is None:
-        kernels = (
-            part.kernel_for(copies[k]) if k in copies else part.kernel
-            for k, part in zip(numbers, members, strict=True)
-        )
-        scratch = max(kernel.scratch_bytes for kernel in kernels)
-    plan = Plan(
-        numbers,
-        one.rows,
-        one.nearest_first,
-        prefetches=prefetches,
-        scratch_bytes=scratch,
-        whole_requests=one.whole_requests,
-    )
-    if stripes is None:
-        index = dict(zip(one.parts, numbers, strict=True))
-        chains = tuple(
-            Chain(tuple(index[name] for name in c.parts), c.columns, c.keeps_halos)
-            for c in one.chains
-        )
-        return replace(plan, columns=one.columns, chains=chains)
-    nest, axis, width = _nest(stripes), row_axis(len(stripes.shape)), stripes.shape[-2]
-    of_rows = tuple(a for a in nest if a <= axis)
-    if of_rows:
-        if not _are_rows_of_images(stripes, of_rows):
-            return None
-        plan = replace(plan, stripe=stripes.shape[axis])
-    modes = {one.modes.get(name, BufferMode.ROLLING) for name in one.parts[:-1]}
-    if nest == of_rows and (axis not in nest or BufferMode.RECOMPUTE not in modes):
-        able = all(
-            works_by_rows(part) or row_count(part.output.type.shape) == 1 for part in members
-        )
-        return plan if able or not nest else None
-    if len(stripes.shape) != IMAGE_RANK or modes - {BufferMode.RECOMPUTE}:
-        return None
-    if nest == (COLUMNS, *of_rows):
-        return replace(plan, columns=width)
-    is_chain = len(numbers) > 1 and nest in (of_rows, (*of_rows, COLUMNS))
-    return replace(plan, chains=(Chain(numbers, width),)) if is_chain else None
-
-
-def _are_rows_of_images(stripes: StripeConfig, loops: tuple[int, ...]) -> bool:
-    """Whether each stripe has rows of one image, and they are computed as they lie in memory.
-
-    loops: those over images and rows, the outermost first."""
-    before = stripes.shape[: row_axis(len(stripes.shape))]
-    return loops == tuple(sorted(loops)) and math.prod(before) == 1
-
-
 def _prefetch(
     parts: Parts,
     one: Cascade,
@@ -604,11 +618,11 @@ def _prefetch(
 def _check_can_be_rewritten(
     parts: Parts, one: Cascade, members: Sequence[Part], count: int
 ) -> None:
-    """Raise UnsupportedError unless each part is a node of the processor, and is read as needed.
+    """Raise UnsupportedError unless each part is a node, and is read as needed.
 
     count: number of stripes that are nodes."""
     for part in members:
-        if len(part.nodes) != 1 or part.engine in parts.accelerators:
+        if len(part.nodes) != 1:
             raise _indivisible(one, part.name, None)
     consumers = parts.graph.consumers()
     results = {value.name for value in parts.graph.results}
@@ -639,8 +653,8 @@ def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
         f'"{part}" cannot be computed in these stripes{name}',
         where=_where(one),
         why="an operator must compute a box of its output by itself, from boxes of its inputs; "
-        "parts of accelerators are divided into rows, or into columns that are recomputed, alone, "
-        "and into rows alone if their tensors are stored in blocks of channels",
+        "an accelerator must have a kernel for it; tensors in blocks of channels are divided into "
+        "rows alone",
         help="divide other axes, or leave the part out of the cascade: it then runs as a whole",
     )
 

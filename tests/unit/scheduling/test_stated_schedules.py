@@ -185,6 +185,33 @@ def test_loops_over_rows_remain_plans_beside_other_loops(cascade: Cascade, plans
     assert {rung.compared.mismatches for rung in found.rungs if rung.compared} == {0}
 
 
+@pytest.mark.parametrize("recomputed", ["first", "second"])
+@pytest.mark.parametrize(
+    ("stripe", "nodes"), [((1, 3, 11, 4), 0), ((1, 3, 3, 4), 0), ((1, 3, 11, 2), 6)]
+)
+def test_buffer_modes_of_tensors_may_differ(
+    recomputed: str, stripe: tuple[int, ...], nodes: int
+) -> None:
+    """One tensor is computed once, the other one for each stripe: plans, and nodes for channels."""
+    net = GraphBuilder("three")
+    x = net.conv2d(net.input((2, 13, 13, 8)), 8, 3, name="first")
+    x = net.conv2d(x, 8, 3, name="second")
+    graph = net.build(net.conv2d(x, 4, 3, padding="valid", name="third"))
+    parts = cascader.parts(graph)
+    names = (*BOTH, "third")
+    modes = {recomputed: BufferMode.RECOMPUTE}
+    schedule = cascader.make_schedule(parts, Cascade(names, stripe, modes=modes))
+    counted(graph, schedule)
+    assert len(schedule.boxes) <= nodes
+    assert sum(box.is_copy for box in schedule.boxes) == bool(nodes)
+    configs = {config.tensor: config for config in cascader.tensor_configs(schedule)}
+    for name in BOTH:
+        computed = sum(region.elements for region in configs[name].regions())
+        assert (computed > 2 * 13 * 13 * 8) == (name == recomputed)
+    found = api.verify(graph, schedule=Cascade(names, stripe, modes=modes), last_rung="host")
+    assert {rung.compared.mismatches for rung in found.rungs if rung.compared} == {0}
+
+
 def test_a_schedule_whose_stripes_are_nodes_can_be_changed_and_compiled() -> None:
     graph = two()
     parts, cascade = cascader.parts(graph), Cascade(BOTH, (1, 3, 11, 2))
@@ -354,6 +381,42 @@ def test_an_accelerator_has_the_layout_that_the_stripes_need() -> None:
     blocks = "ethos_u55:layout=nhcwb16"
     with pytest.raises(UnsupportedError, match="blocks of channels"):
         api.compile(graph, accelerators=blocks, schedule=stated)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos_u55", "smv"])
+def test_an_accelerator_computes_stripes_of_channels_and_columns_that_are_kept(
+    accelerator: str,
+) -> None:
+    """Each as a layer of its own, which the accelerator has a kernel for; copies are the CPU's."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 13, 13, 16)), 16, 3, activation="relu", name="first")
+    graph = net.build(net.conv2d(x, 32, 3, padding="valid", name="second"))
+    rows = Cascade(BOTH, (1, 3, 11, 16))
+    for stated in (
+        rows,
+        Cascade(BOTH, (1, 11, 4, 32)),
+        Cascade(BOTH, (1, 3, 11, 8), modes=RECOMPUTE),
+    ):
+        found = api.verify(graph, accelerators=accelerator, schedule=stated, last_rung="host")
+        assert [rung.compared.mismatches for rung in found.rungs if rung.compared] == [0, 0]
+        schedule = found.compiled.compilation.schedule
+        copies = {box.node for box in schedule.boxes if box.is_copy}
+        engines = {part.name: part.engine for part in schedule.assigned_parts.parts}
+        assert all(engine == accelerator for n, engine in engines.items() if n not in copies)
+        configs = {config.tensor: config for config in cascader.tensor_configs(schedule)}
+        shape = stated.stripe
+        assert isinstance(shape, tuple)
+        assert configs["second"].count == math.prod(
+            map(math.ceil, np.divide((1, 11, 11, 32), shape))
+        )
+    whole = replace(rows, stripe=(1, 11, 11, 16))
+    bytes_ = [
+        api.compile(graph, accelerators=accelerator, schedule=s).report.ram_bytes.arena
+        for s in (rows, whole)
+    ]
+    assert bytes_[0] < bytes_[1]
+    with pytest.raises(UnsupportedError, match="blocks of channels"):
+        api.compile(graph, accelerators="ethos_u55:layout=nhcwb16", schedule=rows)
 
 
 def test_constants_are_double_buffered_on_request() -> None:
